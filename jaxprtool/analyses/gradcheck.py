@@ -23,7 +23,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import in_complex
+from jaxprtool.passes.double import doubled, in_complex, in_double
 
 __all__ = [
     "MODES",
@@ -41,6 +41,7 @@ _NO_DERIVATIVE = (UnsupportedError, MissingRuleError)
 _NO_COMPLEX = (JaxprToolError, TypeError, ValueError)
 _RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
 _NEGLIGIBLE = 1e-3  # of a result: what a difference does not show of it is no reason for doubt
+_ROUNDED = 32  # units in the last place of a result: more than what it has of its own rounding
 _SMALL = 24  # up to so many elements the whole Jacobian is checked
 
 
@@ -103,6 +104,7 @@ class _Point:
     Attributes:
       live: for each argument whether it has tangents; `given` are those arguments.
       flags: for each result whether it has tangents.
+      wide: the program in double precision, where differences are taken of that.
     """
 
     def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
@@ -127,6 +129,34 @@ class _Point:
         tolerance = _RTOL["fine" if bits > 40 else "single" if bits > 16 else "half"]
         self.rtol = tolerance if how.rtol is None else how.rtol
         self.atol = how.atol
+        self.wide: ClosedJaxpr | None = None
+        self.bits = bits
+
+    def widen(self) -> bool:
+        """Take differences in double precision, where what is rounded inside of the program shows in a result.
+
+        Steps are lost in it, as those of x in (x + 1e4) - 1e4: what the differences say of the derivative is then their chance.
+        Returns whether it does.
+        """
+        if self.bits > 40 or self.wide is not None:
+            return False
+        outs = self.results(self.given)
+        self.wide = in_double(self.program)
+        numeric, xp = self.numeric, numpy_namespace()
+        for y, exact in zip(outs, self.wide_results(self.given), strict=True):
+            size = abs(numeric.wide(exact))
+            size = xp.maximum(size, 0.1 * largest_of(size))
+            if (abs(numeric.wide(y) - exact) > _ROUNDED * self.steps.epsilon * size).any():
+                return True
+        self.wide = None
+        return False
+
+    def wide_results(self, given: Sequence[Any]) -> list[Any]:
+        """The results in double precision."""
+        assert self.wide is not None
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return self.counted([*compress(eval_jaxpr(self.wide, [*map(doubled, args)]), self.flags)])
 
     def results(self, given: Sequence[Any]) -> list[Any]:
         """The results with tangents, for other values of the arguments with tangents."""
@@ -198,9 +228,13 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
     if how.max_bytes is not None:
         for derivative in made.values():
             check_memory(derivative, how.max_bytes)
-    if made:
-        checks += _Checking(point, made, checks).run()
-    return checks
+    if not made:
+        return checks
+    found = _Checking(point, made, checks).run()
+    if any(c.wrong for c in (*checks, *found)) and point.widen():
+        checks = [c if c.reason else Check(c.mode) for c in checks]
+        found = _Checking(point, made, checks).run()
+    return [*checks, *found]
 
 
 def _reason(error: JaxprToolError) -> str:
@@ -315,12 +349,16 @@ class _Checking:
     def estimate(self, tangents: list[Any]) -> Sequence[Any]:
         """The derivatives of the results along a direction: by complex steps as long as these fit the differences."""
         point = self.point
-        found = self.numeric.estimate(point.results, point.given, tangents, point.steps)
+        f, given, steps = point.results, point.given, point.steps
+        if point.wide is not None:
+            f, given = point.wide_results, [*map(self.numeric.wide, given)]
+            steps = self.numeric.steps_for(52, point.how.step)
+        found = self.numeric.estimate(f, given, tangents, steps)
         if point.complex is None:
             return found
         try:
             better = self.numeric.by_complex_step(
-                point.complex_results, point.given, tangents, found, point.steps
+                point.complex_results, given, tangents, found, steps
             )
         except _NO_COMPLEX:
             better = None

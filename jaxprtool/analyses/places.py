@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.limits import running_loops
 from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
@@ -206,12 +207,19 @@ class Watch:
 
 
 def jaxprs_of(eqn: JaxprEqn) -> Held:
-    """The jaxprs that an equation holds, by where they are in its params."""
+    """The jaxprs that an equation holds, by where they are in its params; of one that is there several times, where it is run."""
     found: Held = {}
+    for run in runs_of(eqn):
+        _, positions = found.setdefault(run.jaxpr.jaxpr, (run.param, []))
+        at = run.position if run.branch is None else run.branch
+        if at is not None:
+            positions.append(at)
+    ran = {*found}
     for key, value in eqn.params.items():
         inner = [closed.jaxpr for closed in jaxprs_in(value)]
         for i, jaxpr in enumerate(inner):
-            _, positions = found.setdefault(jaxpr, (key, []))
-            if len(inner) > 1:
-                positions.append(i)
+            if jaxpr not in ran:
+                _, positions = found.setdefault(jaxpr, (key, []))
+                if len(inner) > 1:
+                    positions.append(i)
     return found

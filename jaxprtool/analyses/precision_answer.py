@@ -11,7 +11,7 @@ from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.precision import Errors
 from jaxprtool.ir.diagnostics import counted
 
-__all__ = ["OutputError", "Precision", "Trial"]
+__all__ = ["OutputError", "Precision", "Together", "Trial"]
 
 
 class OutputError(NamedTuple):
@@ -62,6 +62,27 @@ class Trial(NamedTuple):
         }
 
 
+class Together(NamedTuple):
+    """What becomes of the results' error when some equations are done in the wider precision, none of which helps as much alone.
+
+    Attributes:
+      places: of the equations.
+      before, after: the largest relative error of a result.
+    """
+
+    places: Sequence[Place]
+    before: float
+    after: float
+
+    def json(self) -> dict[str, Any]:
+        """The keys places, before and after."""
+        return {
+            "places": [p.json() for p in self.places],
+            "before": json_number(self.before),
+            "after": json_number(self.after),
+        }
+
+
 @dataclass(frozen=True)
 class Precision(Answer):
     """The errors of a program's results and equations.
@@ -70,6 +91,7 @@ class Precision(Answer):
       outputs: of each result of a floating or complex type.
       equations: by what they add, the worst first.
       trials: what was tried in the wider precision, what helps most first.
+      together: equations that help together; None where one helps as much alone, or none do.
       top: how many of each are shown.
       shadow: the wider precision.
       in_f64: the equations that were done in f64, since their rules have no long double.
@@ -78,6 +100,7 @@ class Precision(Answer):
     outputs: Sequence[OutputError] = field(default_factory=list[OutputError])
     equations: Sequence[Errors] = field(default_factory=list[Errors])
     trials: Sequence[Trial] = field(default_factory=list[Trial])
+    together: Together | None = None
     top: int = 20
     shadow: str = "f64"
     in_f64: Sequence[Place] = ()
@@ -99,6 +122,11 @@ class Precision(Answer):
                 f"{t.before:>9.2g} -> {t.after:<9.2g}  {t.place}  {t.place.in_full()}"
                 for t in self.trials[: self.top]
             ]
+        if self.together is not None:
+            before, after = self.together.before, self.together.after
+            found += ["", f"these done in {self.shadow} together, it becomes"]
+            found.append(f"{before:>9.2g} -> {after:.2g}")
+            found += [f"  {place}  {place.in_full()}" for place in self.together.places]
         if self.in_f64:
             found += ["", "done in f64 in the wider run, since they have no long double"]
             found += [f"  {place}  {place.in_full()}" for place in self.in_f64]
@@ -122,6 +150,7 @@ class Precision(Answer):
                 for e in self.equations[: self.top]
             ],
             "raised": [t.json() for t in self.trials[: self.top]],
+            "together": None if self.together is None else self.together.json(),
             "in_f64": [place.json() for place in self.in_f64],
         }
 

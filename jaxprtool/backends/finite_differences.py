@@ -305,11 +305,15 @@ def by_complex_step(
 
 
 def dot(xs: Sequence[Any], ys: Sequence[Any]) -> tuple[float, float]:
-    """The real part of the sum of the products of elements, and the sum of their absolute values."""
+    """The real part of the sum of the products of elements, and the sum of their absolute values.
+
+    An infinite derivative along which y does not go adds nothing.
+    """
     total = size = 0.0
     with np.errstate(all="ignore"):
         for x, y in zip(xs, ys, strict=True):
-            product = wide(x) * wide(y)
+            y = wide(y)
+            product = np.where(y == 0, 0.0, wide(x) * y)
             total += float(np.sum(np.real(product)))
             size += float(np.sum(np.abs(product)))
     return total, size

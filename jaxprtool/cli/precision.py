@@ -40,11 +40,11 @@ def precision(
     double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
     last place. The equations that add most are then done in double precision, each with those that read its result (in a loop in the
     next step too), and the errors of the results measured again; where none of these is what they come from, that equation is
-    looked for among all by halves. Where the two runs take other branches, what is inside has no error in all. Of a loop the
+    looked for among all by halves, and then some that help together. Where the two runs take other branches, what is inside has no error in all. Of a loop the
     first fifty steps are looked at, and ever fewer of those that follow.
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}], "equations": [{"place", "count",
-    "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "in_f64": [places]}; equations are in the
+    "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "together": {"places", "before", "after"} or null, "in_f64": [places]}; equations are in the
     order of what they add relative to their largest element, raised in the order of the largest relative error of a result that
     is left; in_f64 are those that have no long double, and were done in f64 with --shadow f128.
 

@@ -72,16 +72,19 @@ class NamedAxis(int):
 
     Attributes:
       axes: name -> size; the product of the sizes is the int.
+      each: whether an equation that is nothing but its operand after batching stays as an identity, for those who look at
+        what has run in its place.
     """
 
     axes: dict[str, int]
+    each: bool
 
-    def __new__(cls, axes: Mapping[str, int]) -> NamedAxis:
+    def __new__(cls, axes: Mapping[str, int], *, each: bool = False) -> NamedAxis:
         self = super().__new__(cls, math.prod(axes.values()))
-        self.axes = dict(axes)
+        self.axes, self.each = dict(axes), each
         return self
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What distinguishes it from other batches of the same size."""
-        return tuple(self.axes.items())
+        return self.each, *self.axes.items()

@@ -15,7 +15,7 @@ from jaxprtool.analyses.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.precision_trials import trials_of
+from jaxprtool.driver.precision_trials import together_of, trials_of
 from jaxprtool.driver.progress import evaluating
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
 from jaxprtool.driver.typing import with_types
@@ -55,7 +55,7 @@ def precision(
         double is done in f64; the answer names it.
       top: how many equations the answer shows.
       tries: how many of these are done in the wider precision, each with the equations that read its results, to see whether
-        that helps: the program runs again for each.
+        that helps: the program runs again for each. Where none does, up to so many are looked for that help together.
       max_bytes: how many bytes of results are kept of the wider run, and what a run may take.
       step_limit: as of `driver.run`, of each run.
 
@@ -110,11 +110,12 @@ def _measured(
             found = run(raise_some(program, high, eqns), wide_args)
         return _largest(_outputs(program, found, exact))
 
-    can_be = high.after.keys()
-    trials = trials_of(program, order, can_be, _largest(outputs), min(top, tries), error_with)
+    can_be, before, count = high.after.keys(), _largest(outputs), min(top, tries)
+    trials = trials_of(program, order, can_be, before, count, error_with)
+    together = together_of(order, can_be, trials, before, count, error_with)
     narrow = [high.before.get(eqn, eqn) for eqn in wider.narrow]
     done_in_f64 = [Place(eqn) for eqn in dict.fromkeys(map(sites.written, narrow))]
-    return Precision(outputs, order, trials, top, shadow, done_in_f64)
+    return Precision(outputs, order, trials, together, top, shadow, done_in_f64)
 
 
 class _Wider(NamedTuple):

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Container, Sequence
 
 from jaxprtool.analyses.precision import Errors
-from jaxprtool.analyses.precision_answer import Trial
+from jaxprtool.analyses.precision_answer import Together, Trial
 from jaxprtool.analyses.readers import Readers
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
-__all__ = ["trials_of"]
+__all__ = ["together_of", "trials_of"]
 
 _HELPS = 0.5  # what leaves less than this part of the error is what it comes from
+_GOOD = 0.01  # what leaves less than this part needs nothing more
+_NEARLY = 4  # times the error when all equations are wide: that of few
+_RUNS = 5  # to find equations that help together, for each one that may be tried alone
 
 
 def trials_of(
@@ -76,3 +79,60 @@ def _by_halves(
         halves = [(error(half), half) for half in (eqns[:middle], eqns[middle:])]
         after, eqns = min(halves, key=lambda pair: pair[0])
     return eqns[0], after
+
+
+def together_of(
+    worst: Sequence[Errors],
+    can_be: Container[JaxprEqn],
+    trials: Sequence[Trial],
+    before: float,
+    count: int,
+    error_with: Callable[[Collection[JaxprEqn]], float],
+) -> Together | None:
+    """Few equations that help together, where none helps as much alone: a value is rounded all the way to where it is cancelled.
+
+    All that are left out leave the error small. The number of runs is bounded; in large programs the equations
+    may not be the fewest.
+
+    Args:
+      worst, can_be, before, count, error_with: as of `trials_of`.
+      trials: what that has found.
+
+    Returns:
+      The equations in the order of the program, at most `count`; None where one helps as much alone, or all together do not.
+    """
+    alone = min((t.after for t in trials), default=before)
+    if not count or alone <= _GOOD * before:
+        return None
+    places = {e.place.eqn: e.place for e in worst if e.place.eqn in can_be}
+    kept = sorted(places, key=_position)
+    least = error_with({*kept})
+    if not least <= _HELPS * before:
+        return None
+    enough = min(max(_GOOD * before, _NEARLY * least), _HELPS * before)
+    if alone <= enough:
+        return None
+    kept = _fewest(kept, lambda eqns: error_with({*eqns}) <= enough, _RUNS * count)
+    if len(kept) > count:
+        return None
+    return Together([places[e] for e in kept], before, error_with({*kept}))
+
+
+def _fewest(
+    eqns: list[JaxprEqn], helps: Callable[[Sequence[JaxprEqn]], bool], runs: int
+) -> list[JaxprEqn]:
+    """As few of some equations as are found to help, by leaving out halves, quarters and so on."""
+    size = (len(eqns) + 1) // 2
+    while size:
+        i = 0
+        while i < len(eqns):
+            fewer = eqns[:i] + eqns[i + size :]
+            runs -= 1
+            if runs < 0:
+                return eqns
+            if fewer and helps(fewer):
+                eqns = fewer
+            else:
+                i += size
+        size //= 2
+    return eqns

@@ -28,7 +28,7 @@ from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
-from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
+from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
@@ -343,9 +343,12 @@ def _vmap_jaxpr(
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
             rule = rules.get(eqn.primitive) or batch_rules[eqn.primitive]
+            before = len(trace.eqns)
             out, dim = rule(axis_size, ins, ds, **eqn.params)
             if not eqn.primitive.multiple_results:
                 out, dim = [out], [dim]
+            if len(trace.eqns) == before and type(axis_size) is NamedAxis and axis_size.each:
+                out = [*map(_same, out)]
             for v, x, d in zip(eqn.out_binders, out, dim, strict=True):
                 env[v] = x
                 if d is not None:
@@ -356,6 +359,12 @@ def _vmap_jaxpr(
             if w is not None:
                 outs[i], out_dims[i] = materialize(outs[i], out_dims[i], axis_size, w), w
     return trace.build_live(outs), out_dims
+
+
+def _same(x: Value) -> Value:
+    """An array again, as the result of an equation."""
+    is_array = type(x) is JaxprTracer and isinstance(x.aval, ShapedArray)
+    return lax.stop_gradient(x) if is_array else x
 
 
 def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, ParamValue]) -> bool:

@@ -30,6 +30,7 @@ class Run(NamedTuple):
       times: how often it runs for certain.
       turns: how often it runs besides for each turn of a loop whose number of turns is not known.
       branch: its position among several jaxprs, one of which runs; else None.
+      position: its position among several jaxprs in the param, where it is that one which runs.
       devices: how many of these runs happen at the same time, each on a device of its own.
     """
 
@@ -39,6 +40,7 @@ class Run(NamedTuple):
     turns: int = 0
     branch: int | None = None
     devices: int = 1
+    position: int | None = None
 
 
 def call_of(param: str) -> Callable[[dict[str, Value]], list[Run]]:

@@ -1,5 +1,6 @@
 """Rematerialisation: what a derivative computes again instead of keeping."""
 
+from jaxprtool.core.kinds.functions import Label
 from jaxprtool.core.kinds.objects import Policy
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -25,7 +26,7 @@ def remat_call(
 
 
 @primitive(name="name")
-def checkpoint_name(operand, *, name: str):
+def checkpoint_name(operand, *, name: Label):
     """operand, under a name that policies of `remat2` know it by.
 
     name: the name.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jaxprtool.core.bind import interpreting, state
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.dce import dce_closed
@@ -26,7 +27,8 @@ def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
         jt.rewrite(program, lambda eqn: jt.lax.cos if eqn.primitive.name == "sin" else None)
 
     The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) before the
-    equation that holds them, which it sees with its new jaxprs. The rule is not applied to what takes the place of an equation.
+    equation that holds them, which it sees with its new jaxprs. The rule is not applied to what takes the place of an equation,
+    which keeps the line of Python and the names of that.
 
     Args:
       program: a well-typed program.
@@ -109,7 +111,9 @@ class _Body:
             out = f(*operands)
             return list(out) if several or isinstance(out, (list, tuple)) else [out]
 
-        piece = dce_closed(stage(flat, [x.aval for x in eqn.inputs]))
+        with interpreting():
+            state.eqn = eqn  # what is recorded has its place and its origin
+            piece = dce_closed(stage(flat, [x.aval for x in eqn.inputs]))
         _check_results(eqn, piece)
         self.splice(eqn, piece)
 

@@ -216,6 +216,6 @@ define(
     batch=_batch,
     lower=_lower,
     cost=lambda ins, outs, *, jaxprs, **_: cost_jaxpr(_four("jaxprs", jaxprs).solve),
-    runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve)],
+    runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve, position=2)],
     derivative="rule",
 )

@@ -328,3 +328,50 @@ def test_a_collective_is_one_equation_and_masks_what_none_of_its_parts_passes_on
     told = [[x.eqn.primitive.name for x in places] for places in (found.chain, found.masked_by)]
     moved = [x for x in told[0] if x in ("log", "ppermute", "pbroadcast", "all_to_all", "pmin")]
     assert (moved, told[1]) == (chain or ["log"], masks)
+
+
+def _gathered(x):
+    return jax.lax.all_gather(x, "d")
+
+
+def _in_loop(x):
+    return jax.lax.scan(lambda c, _: (_gathered(c).min(0), None), x, None, length=2)[0]
+
+
+# What nothing but its operand is left of when all devices are one batch.
+IDENTITIES = {
+    "gathered": (_gathered, ["all_gather"]),
+    "gathered last": (lambda x: jax.lax.all_gather(x, "d", axis=1), ["all_gather"]),
+    "over both axes": (lambda x: jax.lax.all_gather(x, ("d", "e")), ["all_gather"]),
+    "over the other axis": (lambda x: jax.lax.all_gather(x, "e"), ["all_gather"]),
+    "twice": (lambda x: _gathered(_gathered(x)), ["all_gather", "all_gather"]),
+    "in a loop": (_in_loop, ["all_gather", "reduce_min"]),
+    "varying": (lambda x: jax.lax.pcast(x, ("e",), to="varying"), ["pvary"]),
+    "one device": (lambda x: jax.lax.pmin(x, "one"), ["pmin"]),
+}
+
+
+@pytest.mark.parametrize("end", [True, False], ids=["last", "inside"])
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_a_collective_that_is_an_identity_on_all_devices_is_in_the_chain(name, end):
+    f, chain = IDENTITIES[name]
+    auto = (jax.sharding.AxisType.Auto,) * 3
+    mesh = jax.sharding.AbstractMesh((4, 2, 1), ("d", "e", "one"), axis_types=auto)
+    p = jax.sharding.PartitionSpec
+
+    def shard(x):
+        y = f(jnp.log(x))
+        return y if end else y * 2.0
+
+    def on_devices(x):
+        return jax.shard_map(
+            shard, mesh=mesh, in_specs=p("d"), out_specs=p(("d", "e")), check_vma=name == "varying"
+        )(x)
+
+    x = np.float32([1, 1, 2, 2, 0, 0, 3, 3])
+    found = jt.blame(on_devices, x)
+    told = [x.eqn.primitive.name for x in found.chain]
+    assert told == ["log", *chain, *["mul"] * (not end)]
+    for a, b in zip(found.chain, found.chain[1:], strict=False):
+        if a.path == b.path:
+            assert not {*a.eqn.out_binders}.isdisjoint(b.eqn.inputs)

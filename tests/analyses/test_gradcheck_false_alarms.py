@@ -131,3 +131,48 @@ def test_a_wrong_rule_is_named_alone(beside: Callable[..., Any]) -> None:
     found = jt.gradcheck(lambda s: (beside(s @ s.T), wrong_sine(s)), S)
     assert not found.passed
     assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
+
+
+def shifted(x: Any) -> Any:
+    return (x + 1e4) - 1e4
+
+
+ABSORBED: dict[str, tuple[Callable[..., Any], Any]] = {
+    "added and taken away": (shifted, np.float32([1e-3, 0.3])),
+    "a sum": (jnp.sum, np.float32([1e4, 1e-3, -1e4])),
+    "a sum of few bits": (jnp.sum, np.array([200, 0.02, -200], ml_dtypes.bfloat16)),
+    "a mean": (jnp.mean, np.float32([1e4, 1e-3, -1e4])),
+    "in a loop": (lambda x: lax.fori_loop(0, 3, lambda _, c: shifted(c), x), np.float32([1e-3])),
+    "in a branch": (lambda x: lax.cond(x[0] > 0, shifted, jnp.sin, x), np.float32([1e-3])),
+    "of complex numbers": (
+        lambda z: ((z + 1e4) - 1e4).real.sum(),
+        np.array([1e-3 + 2e-3j], np.complex64),
+    ),
+    "next to others": (lambda x: jnp.tanh(x).sum() + shifted(x[0]), np.float32([1e-3, 0.7])),
+}
+
+
+@pytest.mark.parametrize("case", ABSORBED.values(), ids=ABSORBED)
+def test_steps_that_rounding_absorbs_accuse_no_rule(case: Any) -> None:
+    f, x = case
+    found = jt.gradcheck(f, x)
+    assert found.passed, str(found)
+    assert not found.blame, str(found)
+
+
+@pytest.mark.parametrize("case", ABSORBED.values(), ids=ABSORBED)
+def test_a_wrong_rule_is_found_beside_steps_that_rounding_absorbs(case: Any) -> None:
+    f, x = case
+    if np.iscomplexobj(x) or x.dtype != np.float32:
+        x = np.float32([1e-3, 0.2, 0.4])
+    found = jt.gradcheck(lambda x: f(x).sum() + wrong_sine(x).sum(), x)
+    assert not found.passed
+    (wrong,) = {f.place.eqn.primitive.name for f in found.blame}
+    assert wrong == "custom_jvp_call"
+
+
+def test_an_infinite_derivative_does_not_spoil_those_of_other_elements() -> None:
+    (found,) = jt.gradcheck(
+        lambda x: jnp.sqrt(x).sum(), np.float32([0, 2]), modes=("rev",)
+    ).derivatives
+    assert not any(c.wrong for c in found.checks), str(found)

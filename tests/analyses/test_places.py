@@ -190,3 +190,43 @@ def test_tables_of_equations_show_python_and_scopes(verb, after, tmp_path, monke
     for program in (["loss.jaxpr"], ["model.py:loss", "--shape", "f32[512]"]):
         shown = [x for x in invoke([verb, *program, *after]).output.splitlines() if "exp" in x]
         assert any("model.py:7:" in x and "in head" in x for x in shown), shown
+
+
+def _own_transpose(x):
+    return jax.custom_derivatives.linear_call(lambda _, v: v / 0, lambda _, ct: ct / 0, (), x)
+
+
+def _own_solver(x):
+    divide = lambda v: v / 0
+    return jax.lax.custom_linear_solve(
+        divide, x, lambda _, b: divide(b), lambda _, b: divide(b), symmetric=True
+    )
+
+
+@pytest.mark.parametrize(
+    ("f", "where"),
+    [(_own_transpose, ("callee", None)), (_own_solver, ("jaxprs", 2))],
+    ids=["linear_call", "custom_linear_solve"],
+)
+def test_a_jaxpr_that_is_there_several_times_is_where_it_runs(f, where):
+    """One jaxpr may be the function and its transpose, or the solver too."""
+    program = jt.trace(f, np.float32([1, 2]))
+    recorder = Recorder()
+    run(program, [np.float32([1, 2])], observer=recorder)
+    (divided,) = [p for p in recorder.seen if p.eqn.primitive.name == "div"]
+    for place in (divided, jt.blame(program, np.float32([1, 2])).first):
+        (step,) = place.path
+        assert (step.param, step.branch) == where
+
+
+def test_compare_goes_into_a_jaxpr_that_is_there_several_times_on_one_side():
+    x = np.float32([1, 2])
+
+    def program(back):
+        linear = jax.custom_derivatives.linear_call
+        return jt.trace(lambda x: linear(lambda _, v: -v, lambda _, ct: back(ct), (), x), x)
+
+    shared, other = program(jnp.negative), program(lambda ct: ct * 2)
+    made = jt.rewrite(other, lambda e: jt.lax.abs if e.primitive.name == "neg" else None)
+    first = jt.compare(shared, made, x, first=True).first
+    assert [p.eqn.primitive.name for p in (first.a, first.b)] == ["neg", "abs"]

@@ -144,3 +144,22 @@ def test_a_rule_without_effect_gives_the_same_object_and_bind_gives_the_same_pro
 
     made = jt.rewrite(program, again)
     assert jt.diff(dce_closed(program), dce_closed(made)).equal
+
+
+def test_what_takes_the_place_of_an_equation_has_its_origin():
+    text = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = sin a  # net.py:3:8 (f)
+                      # [layer1/attn]
+  in (b,) }"""
+
+    def twice_cos(x):
+        return lax.mul(jt.jit(lax.cos)(x), 2.0)
+
+    old = jt.parse(text)
+    made = jt.rewrite(old, by_name(sin=twice_cos))
+    (sin,) = old.eqns
+    assert [e.primitive.name for e in made.eqns] == ["jit", "mul"]
+    assert [e.origin for e in made.eqns] == [sin.origin, sin.origin]
+    assert sin.origin.names == ("layer1", "attn")
+    assert {e.origin.frame for e in all_eqns(made.jaxpr)} == {sin.origin.frame}

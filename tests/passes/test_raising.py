@@ -85,3 +85,51 @@ def test_what_is_amplified_later_is_found_among_much_that_is_not():
     best = found.trials[0]
     assert best.place.eqn not in worst and best.place.eqn.primitive.name == "mul"
     assert best.after < 1e-3 * best.before and found.trials[1].after > 0.5 * best.before
+
+
+def quadratic(x):
+    return jnp.sqrt(x * x - 4) - x
+
+
+def variance(x):
+    return (x * x).mean() - x.mean() ** 2
+
+
+def roots(x):
+    return jnp.sqrt(x + 1) - jnp.sqrt(x)
+
+
+def in_loop(x):
+    return jax.lax.fori_loop(0, 3, lambda i, c: c + roots(x + i), jnp.float32(0))
+
+
+DIGITS = np.random.default_rng(1).normal(100, 0.01, 1000).astype(np.float32)
+TOGETHER = {
+    "quadratic": (quadratic, np.float32(1e4), {"sub", "sqrt"}),
+    "variance": (variance, DIGITS, {"mul", "reduce_sum", "div", "integer_pow", "sub"}),
+    "roots": (roots, np.float32(1e5), {"sqrt", "sub"}),
+    "in a loop": (in_loop, np.float32(1e5), {"sqrt", "sub"}),
+    "among others": (
+        lambda x: roots(x) + sum(jnp.exp(-x * i) for i in range(1, 40)),
+        np.float32(1e5),
+        {"sqrt", "sub"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOGETHER)
+def test_where_one_equation_in_double_precision_does_not_help_few_together_do(name):
+    """A value is rounded at each step to where it is cancelled: all of them have to be wide."""
+    f, x, primitives = TOGETHER[name]
+    found = jt.precision(f, x)
+    assert found.together.after < 0.01 * found.together.before
+    assert all(t.after > 10 * found.together.after for t in found.trials)
+    assert {p.eqn.primitive.name for p in found.together.places} <= primitives
+    again = found.json()["together"]
+    assert [p["line"] for p in again["places"]] == sorted(p["line"] for p in again["places"])
+
+
+def test_no_equations_are_said_to_help_together_where_one_helps_alone_or_none_can():
+    assert jt.precision(lambda x: jnp.log(1 + x), np.float32([1e-6])).together is None
+    narrow = jt.precision(lambda x: jnp.tanh(x) * x, np.float16([0.3, 0.7]))
+    assert narrow.together is None and narrow.outputs[0].ulps > 0

@@ -5,17 +5,26 @@ With `scrubbed` nothing of the data and the names of the original is left, where
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit
+from jaxprtool.analyses.reduction.generated import (
+    GENERATED,
+    drawn,
+    generated,
+    is_generated,
+    same_value,
+)
+from jaxprtool.analyses.reduction.inner_data import data_inside, without_data_inside
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Rounds, State
-from jaxprtool.core.kinds.functions import neutral_names
+from jaxprtool.core.kinds.functions import labels_of, neutral_names
+from jaxprtool.core.kinds.objects import POLICY
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.walk import all_eqns, map_jaxprs
 
 __all__ = [
@@ -27,14 +36,12 @@ __all__ = [
     "with_neutral_names",
 ]
 
-_GENERATED = ("zeros", "ones", "ramp")
-_SIGNED = "ifc"  # kinds of types that have -1
 _DECIMALS = (0, 1, 2, 3)
 
 
 def _forms(v: Var, x: Value) -> list[Value]:
     """Simpler values for an argument, the simplest first: 0, 1, a ramp, -1, then the value rounded to few decimals."""
-    forms = _generated(v)
+    forms = generated(v)
     if v.aval.dtype.kind in "fc":
         xp = numpy_namespace()
         with xp.errstate(all="ignore"):
@@ -43,29 +50,16 @@ def _forms(v: Var, x: Value) -> list[Value]:
     return forms
 
 
-def _generated(v: Var) -> list[Value]:
-    """The values of a type that hold no data."""
-    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-    forms = [arrays.generate(kind, 0, 0, v.aval) for kind in _GENERATED]
-    return [*forms, -forms[1]] if v.aval.dtype.kind in _SIGNED else forms
-
-
-def is_generated(v: Var, x: Value) -> bool:
-    """Whether a value is one of those that hold no data, or drawn at random from a seed."""
-    return any(_same(form, x) for form in [*_generated(v), _drawn(v)])
-
-
-def _drawn(v: Var) -> Value:
-    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
-
-    return arrays.generate("random", 0, 0, v.aval)
-
-
 def not_generated(c: Candidate, jaxpr: Jaxpr) -> list[str]:
-    """The names, as a text of the candidate has them, of the arguments whose values are some of the original's."""
+    """What has values of the original: names, as a text of the candidate has them, of arguments and of constants inside, and literals.
+
+    Args:
+      c: the candidate.
+      jaxpr: it as that text has it.
+    """
     pairs = zip(jaxpr.in_binders, c.args or (), strict=False)
-    return [v.name or "_" for v, x in pairs if not is_generated(v, x)]
+    arguments = [v.name or "_" for v, x in pairs if not is_generated(v, x)]
+    return [*arguments, *data_inside(jaxpr)]
 
 
 def neutral(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
@@ -73,28 +67,24 @@ def neutral(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
     renamed = Candidate(with_neutral_names(c.jaxpr), c.args)
     if keeps(renamed):
         c = renamed
+    c = without_data_inside(c, keeps)
     for i in range(len(c.args or ())):
-        drawn = drawn_args(c, i)
-        if drawn is not None and keeps(drawn):
-            c = drawn
+        c = next(filter(keeps, _without_data(c, i)), c)
     return c
 
 
-def drawn_args(c: Candidate, i: int) -> Candidate | None:
-    """The candidate with random numbers in the place of an argument that holds data; None where it holds none."""
-    v, args = c.jaxpr.in_binders[i], c.args or ()
-    return None if is_generated(v, args[i]) else _with_arg(c, i, _drawn(v))
-
-
-def _same(a: Value, b: Value) -> bool:
-    a, b = map(numpy_namespace().words, (a, b))
-    return a.tobytes() == b.tobytes()
+def _without_data(c: Candidate, i: int) -> Iterator[Candidate]:
+    """The candidate with other values of an argument that holds data."""
+    v, args = c.jaxpr.in_binders[i], [*(c.args or ())]
+    if not is_generated(v, args[i]):
+        for x in (drawn(v), *generated(v)):
+            yield c.with_args([*args[:i], x, *args[i + 1 :]])
 
 
 def rank_of(v: Var, x: Value) -> int:
     """How simple a value is: the position of the first of the simple forms that it has, 0 for zeros."""
     forms = _forms(v, x)
-    return next((i for i, form in enumerate(forms) if _same(form, x)), len(forms))
+    return next((i for i, form in enumerate(forms) if same_value(form, x)), len(forms))
 
 
 def plain_args(state: State, values: Values) -> Rounds:
@@ -102,7 +92,7 @@ def plain_args(state: State, values: Values) -> Rounds:
     c = state.current
     if c.args is None:
         return
-    yield [_all_args(k) for k in range(len(_GENERATED))]
+    yield [_all_args(k) for k in range(len(GENERATED))]
     for i, v in enumerate(state.current.jaxpr.in_binders):
         if isinstance(v.aval, ShapedArray) and state.current.args:
             x = state.current.args[i]
@@ -179,14 +169,45 @@ def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
 def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr whose variables have no names, and whose equations no origins and comments; names in params are `f`.
 
-    Equations keep their places in the text of the original, by which tests know them and which are not printed.
+    Names of values, which policies mention, are numbered. Equations keep their places in the text of the original, by which
+    tests know them and which are not printed.
     """
+    eqns = [*all_eqns(jaxpr)]
+    found = dict.fromkeys(name for e in eqns for name in (*labels_of(e).values(), *_mentioned(e)))
+    labels = {name: f"n{i}" for i, name in enumerate(found)}
 
     def neutral(eqn: JaxprEqn) -> JaxprEqn:
         params = {**eqn.params, **neutral_names(eqn)}
+        params.update((k, labels[name]) for k, name in labels_of(eqn).items())
+        if labels:
+            params = {k: _relabelled(v, labels) for k, v in params.items()}
         return JaxprEqn(eqn.primitive, eqn.inputs, params, eqn.out_binders, eqn.span)
 
     return _unnamed(_map_eqns(jaxpr, neutral), {})
+
+
+def _mentioned(eqn: JaxprEqn) -> Iterator[str]:
+    """The names of values that policies mention, in the lists and sets of their fields."""
+    for key, declared in eqn.primitive.params.items():
+        value = eqn.params.get(key)
+        if POLICY in (declared.kind, *declared.kind.parts) and isinstance(value, Record):
+            for field in (*value.args, *value.fields.values()):
+                if isinstance(field, (tuple, list, frozenset)):
+                    yield from sorted(x for x in field if isinstance(x, str))
+
+
+def _relabelled(value: Any, labels: dict[str, str]) -> Any:
+    """A value of a param with other names of values in the records that it is made of."""
+    if not isinstance(value, Record):
+        return value
+
+    def renamed(x: Any) -> Any:
+        if isinstance(x, (tuple, list, frozenset)):
+            return type(x)(map(renamed, x))
+        return labels.get(x, x) if isinstance(x, str) else _relabelled(x, labels)
+
+    fields = {k: renamed(v) for k, v in value.fields.items()}
+    return Record(value.name, tuple(map(renamed, value.args)), **fields)
 
 
 def _unnamed(jaxpr: Jaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]) -> Jaxpr:

@@ -23,6 +23,7 @@ __all__ = [
     "SolverLengths",
     "Text",
     "TextKind",
+    "labels_of",
     "neutral_names",
 ]
 
@@ -138,6 +139,7 @@ class SolverTuple(Kind):
 
 JAXPR = JaxprKind("ClosedJaxpr", "a jaxpr", "jaxprs")
 NAME = NameKind("str", "a name", "names")
+LABEL = NameKind("str", "a name", "names")  # of a value, which other params may mention
 TEXT = TextKind("Text", "a text", "texts")
 
 SOLVER_JAXPRS = SolverTuple("SolverJaxprs", either(JAXPR, NOTHING))
@@ -146,6 +148,14 @@ SOLVER_LENGTHS = SolverTuple("SolverLengths", INTEGER)
 SolverJaxprs = Annotated[Any, SOLVER_JAXPRS]
 SolverLengths = Annotated[Any, SOLVER_LENGTHS]
 Text = Annotated[str, TEXT]
+Label = Annotated[str, LABEL]
+
+
+def labels_of(eqn: JaxprEqn) -> dict[str, str]:
+    """The params that give a value a name which other params may mention."""
+    declared = eqn.primitive.params.items()
+    names = {k: eqn.params.get(k) for k, d in declared if d.kind is LABEL}
+    return {k: name for k, name in names.items() if isinstance(name, str)}
 
 
 def neutral_names(eqn: JaxprEqn) -> dict[str, str]:

@@ -110,7 +110,7 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     with layout.scope():
         body = pure(params["jaxpr"])
     dims = [0 if any(spec) else None for spec in layout.in_specs]
-    batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes), dims, None)
+    batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
     runs_as(params["jaxpr"].jaxpr, batched.jaxpr)
     step = runner(batched)
 

@@ -1,0 +1,124 @@
+"""Data inside of a program: constants of nested jaxprs, and floating literals. They are replaced by values that hold none.
+
+A place is the position of a constant or a literal in the order of the program, in which jaxprs that are shared come once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.analyses.reduction.generated import drawn, generated, is_generated
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Var
+from jaxprtool.ir.walk import map_jaxprs
+
+__all__ = ["data_inside", "without_data_inside"]
+
+_PLAIN = (0.0, 0.5, 1.0, 2.0)  # sizes of literals that say nothing
+_SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in their place
+_FORMS = len(_SHORT)
+_TESTS = 100
+
+
+class _Found(NamedTuple):
+    place: int
+    name: str
+
+
+def without_data_inside(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
+    """The candidate with neutral constants and literals, as many as keep what it has to: all at once, else half by half."""
+    left = _TESTS
+    groups = [[f.place for f in _data(c.jaxpr)]]
+    while groups and left:
+        group = groups.pop()
+        if not group:
+            continue
+        forms = range(_FORMS if len(group) == 1 else 1)
+        tried = (Candidate(_Neutral(group, form).jaxpr(c.jaxpr), c.args) for form in forms)
+        left -= 1
+        made = next(filter(keeps, tried), None)
+        if made is not None:
+            c = made
+        elif len(group) > 1:
+            middle = len(group) // 2
+            groups += [group[middle:], group[:middle]]
+    return c
+
+
+def data_inside(jaxpr: Jaxpr) -> list[str]:
+    """What still holds data: names of constants as a text of the program has them, and literals."""
+    return [*dict.fromkeys(f.name for f in _data(jaxpr))]
+
+
+def _data(jaxpr: Jaxpr) -> list[_Found]:
+    looking = _Neutral(())
+    looking.jaxpr(jaxpr)
+    return looking.found
+
+
+class _Neutral:
+    """A walk that replaces what is at some places.
+
+    Attributes:
+      found: what holds data, whether it is replaced or not.
+    """
+
+    def __init__(self, chosen: Collection[int], form: int = 0):
+        self.chosen, self.form = {*chosen}, form
+        self.found: list[_Found] = []
+        self._place = 0
+        self._done: dict[ClosedJaxpr, ClosedJaxpr] = {}
+
+    def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
+        eqns = []
+        for e in jaxpr.eqns:
+            params = {k: map_jaxprs(v, self.closed) for k, v in e.params.items()}
+            inputs = [*map(self.atom, e.inputs)]
+            same = all(params[k] is v for k, v in e.params.items())
+            same = same and all(a is b for a, b in zip(inputs, e.inputs, strict=True))
+            eqns.append(e if same else e.replace(inputs=inputs, params=params))
+        outs = [*map(self.atom, jaxpr.outs)]
+        pairs = (*zip(eqns, jaxpr.eqns, strict=True), *zip(outs, jaxpr.outs, strict=True))
+        return jaxpr if all(a is b for a, b in pairs) else jaxpr.replace(eqns=eqns, outs=outs)
+
+    def closed(self, c: ClosedJaxpr) -> ClosedJaxpr:
+        found = self._done.get(c)
+        if found is None:
+            consts = [*self.consts(c)]
+            jaxpr = self.jaxpr(c.jaxpr)
+            same = jaxpr is c.jaxpr and all(a is b for a, b in zip(consts, c.consts, strict=True))
+            found = self._done[c] = c if same else ClosedJaxpr(jaxpr, consts)
+        return found
+
+    def consts(self, c: ClosedJaxpr) -> Iterator[Any]:
+        for v, x in zip(c.jaxpr.const_binders, c.consts, strict=True):
+            is_chosen = self.is_chosen(v.name or "_", _is_data(v, x))
+            yield [drawn(v), *generated(v)][self.form] if is_chosen else x
+
+    def atom(self, x: Any) -> Any:
+        if type(x) is not Lit or not isinstance(x.val, (float, complex)):
+            return x
+        return (
+            Lit(_SHORT[self.form], x.aval) if self.is_chosen(str(x), _says_something(x.val)) else x
+        )
+
+    def is_chosen(self, name: str, is_data: bool) -> bool:
+        place = self._place
+        self._place += 1
+        if is_data:
+            self.found.append(_Found(place, name))
+        return is_data and place in self.chosen
+
+
+def _is_data(v: Var, x: Any) -> bool:
+    if x is None or not isinstance(v.aval, ShapedArray):
+        return False
+    return not is_generated(v, numpy_namespace().value(x, v.aval))
+
+
+def _says_something(x: float | complex) -> bool:
+    return isinstance(x, complex) or (math.isfinite(x) and abs(x) not in _PLAIN)
