@@ -156,15 +156,24 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
     if len(text) > _MAX_DIGITS:
         raise ValueError(f"a number of more than {_MAX_DIGITS} characters")
     value = None if kind == "b" and text not in ("True", "False") else untyped_scalar(text)
-    cast = _CASTS.get((kind, type(value)))
-    if cast is None and text.startswith("["):
+    if (kind, type(value)) not in _CASTS and text.startswith("["):
         raise ValueError("an operand that is written out is one number, and this is an array")
-    if cast is None:
-        raise ValueError(f"{text} is not a value of type {dtype}")
-    found = cast(value)
-    if kind in "iu" and isinstance(found, int) and not dtype.holds(found):
+    found = as_scalar(value, dtype)
+    if found is None and type(value) is int and (kind, int) in _CASTS:
         raise ValueError(f"{text} does not fit in {dtype}")
+    if found is None:
+        raise ValueError(f"{text} is not a value of type {dtype}")
     return found
+
+
+def as_scalar(value: Scalar | None, dtype: DType) -> Scalar | None:
+    """A number as an element type has it, or None where that has no such number."""
+    kind = dtype.kind
+    cast = _CASTS.get((kind, type(value)))
+    if cast is None:
+        return None
+    found = cast(value)
+    return None if kind in "iu" and not dtype.holds(found) else found
 
 
 _CASTS: dict[tuple[str, type], Callable[[Any], Scalar]] = {
