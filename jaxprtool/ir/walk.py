@@ -26,12 +26,10 @@ def jaxprs_in(value: ParamValue) -> Iterator[ClosedJaxpr]:
     """The jaxprs in a param's value, or in all params of an equation."""
     if isinstance(value, ClosedJaxpr):
         yield value
-    elif isinstance(value, (tuple, list)):
-        for v in value:
-            yield from jaxprs_in(v)
-    elif isinstance(value, dict):
-        for v in value.values():
-            yield from jaxprs_in(v)
+    elif isinstance(value, (tuple, list, dict)):
+        for v in value.values() if isinstance(value, dict) else value:
+            if v.__class__ not in _SIMPLE:
+                yield from jaxprs_in(v)
     elif isinstance(value, Record):
         yield from jaxprs_in(value.args)
         yield from jaxprs_in(value.fields)

@@ -6,6 +6,7 @@ the equation has the results that its binders announce. The rules live in a laye
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,10 +29,11 @@ from jaxprtool.ir.dtypes import (
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.ir.walk import jaxprs_in, sub_jaxprs
-from jaxprtool.syntax.types import UNTYPED, read_scalar, untyped_scalar
+from jaxprtool.syntax.types import UNTYPED, as_scalar, read_scalar, untyped_scalar
 
 __all__ = [
     "FAULTS",
+    "ResultTypes",
     "UntypedLit",
     "UntypedWarning",
     "infer_literals",
@@ -93,7 +95,7 @@ class UntypedLit:
         """The literal in an element type. Raises ValueError when that cannot hold it."""
         return Lit(read_scalar(self.text, dtype), ShapedArray((), dtype))
 
-    def types(self, wanted: Iterable[Any], wide: bool) -> list[DType]:
+    def types(self, wanted: Iterable[Any], wide: bool) -> tuple[DType, ...]:
         """The element types that can hold it, the likeliest first.
 
         Args:
@@ -101,25 +103,25 @@ class UntypedLit:
           wide: whether the default is 64 bits.
         """
         found = dict.fromkeys(filter(None, map(_dtype, wanted)))
-        found.update(dict.fromkeys(_WIDE if wide else _NARROW))
-        if self.kinds == "0":
-            return [FLOAT0]
-        usual = [d for d in found if d.kind in self.kinds and self._fits(d)]
-        return usual + [d for d in found if d.kind not in self.kinds and self._fits(d)]
+        return _types_of(self.text, self.kinds, tuple(found), wide)
 
-    def _fits(self, dtype: DType) -> bool:
-        try:
-            value = read_scalar(self.text, dtype)
-        except ValueError:
-            return False
-        if (
-            dtype.kind == "f"
-            and isinstance(value, float)
-            and dtype.bits < 64
-            and math.isfinite(value)
-        ):
-            return abs(value) <= _LARGEST
-        return dtype.kind != "0"
+
+@functools.lru_cache(maxsize=1024)  # a program has few literals that differ
+def _types_of(text: str, kinds: str, wanted: tuple[DType, ...], wide: bool) -> tuple[DType, ...]:
+    if kinds == "0":
+        return (FLOAT0,)
+    value = untyped_scalar(text)
+    found = dict.fromkeys((*wanted, *(_WIDE if wide else _NARROW)))
+    fitting = [d for d in found if _holds(d, value)]
+    return tuple(sorted(fitting, key=lambda d: d.kind not in kinds))
+
+
+def _holds(dtype: DType, value: Any) -> bool:
+    """Whether an element type may be that of a number in a text."""
+    if as_scalar(value, dtype) is None:
+        return False
+    narrow = dtype.kind == "f" and dtype.bits < 64 and isinstance(value, float)
+    return not narrow or not math.isfinite(value) or abs(value) <= _LARGEST
 
 
 def is_untyped(x: Any) -> TypeGuard[UntypedLit]:
@@ -144,7 +146,7 @@ def _dtype(wanted: Any) -> DType | None:
 
 def inner_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
     """The jaxprs in the params of an equation, those that no param declares too (which only the checker refuses)."""
-    return sub_jaxprs(eqn) or list(jaxprs_in(eqn.params))
+    return (sub_jaxprs(eqn) or list(jaxprs_in(eqn.params))) if eqn.params else ()
 
 
 def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
@@ -162,11 +164,12 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
         for eqn in jaxpr.eqns:
             for closed in inner_jaxprs(eqn):
                 _type_results(closed.jaxpr, eqn.out_binders, wide)
+    rules = ResultTypes(result_types)
     for jaxpr in order:
         _type_results(jaxpr, (), wide)
         for eqn in jaxpr.eqns:
             if any(map(is_untyped, eqn.inputs)):
-                amend(eqn, inputs=_typed_operands(eqn, wide))
+                amend(eqn, inputs=_typed_operands(eqn, wide, rules))
 
 
 def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
@@ -195,12 +198,12 @@ def likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
     return x.typed(x.types(around, wide)[0]) if is_untyped(x) else x
 
 
-def _typed_operands(eqn: JaxprEqn, wide: bool) -> tuple[Any, ...]:
+def _typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any, ...]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
     first: tuple[Any, ...] = ()
     for operands in operand_choices(eqn, wide):
         first = first or operands
-        if not _rule or _fits(eqn, operands):
+        if not _rule or _fits(eqn, rules.of(eqn, operands)):
             return operands
     return first
 
@@ -220,7 +223,7 @@ def operand_choices(eqn: JaxprEqn, wide: bool) -> Iterator[tuple[Any, ...]]:
         yield tuple(operands)
 
 
-def _combinations(choices: list[list[DType]]) -> Iterator[tuple[DType, ...]]:
+def _combinations(choices: list[tuple[DType, ...]]) -> Iterator[tuple[DType, ...]]:
     """One type for each literal: the likeliest ones, then one type for all, then any."""
     yield tuple(c[0] for c in choices)
     if len(choices) > 1:
@@ -250,6 +253,32 @@ def _formals(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]
     return found
 
 
+class ResultTypes:
+    """The types that results have, asked for once for each operation, its params and the types of its operands."""
+
+    def __init__(self, rule: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any] | None]):
+        self.rule = rule
+        self.found: dict[Any, tuple[Any, Sequence[Any] | None]] = {}
+
+    def of(self, eqn: JaxprEqn, operands: Sequence[Any], scope: Any = None) -> Sequence[Any] | None:
+        """The types of an equation's results for some operands; None where the equation does not fit them.
+
+        Args:
+          eqn: the equation.
+          operands: as many atoms as it has operands; each has a type.
+          scope: what else decides them, the names of axes that are bound.
+        """
+        primitive, params = eqn.primitive, eqn.params
+        if primitive.holds_jaxprs or not primitive.known:
+            return self.rule(eqn, operands)  # what is inside may be given types in between
+        avals = [x.aval for x in operands]
+        key = (primitive, id(params), len(eqn.out_binders), scope, *avals)
+        known = self.found.get(key)
+        if known is None:
+            known = self.found[key] = params, self.rule(eqn, operands)  # keeps the params alive
+        return known[1]
+
+
 def result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None:
     """The types of an equation's results for some operands; None where the equation does not fit them."""
     if not _rule:
@@ -271,11 +300,10 @@ def _without_rules(eqn: JaxprEqn) -> dict[str, Any]:
     }
 
 
-def _fits(eqn: JaxprEqn, operands: Sequence[Any]) -> bool:
-    """Whether an equation with these operands has results of the types of its binders."""
-    found = result_types(eqn, operands)
+def _fits(eqn: JaxprEqn, found: Sequence[Any] | None) -> bool:
+    """Whether the results that an equation has by its type rule are of the types of its binders."""
     return found is not None and all(
-        v.aval is UNTYPED or _key(a) == _key(v.aval)
+        v.aval is UNTYPED or a is v.aval or _key(a) == _key(v.aval)
         for a, v in zip(found, eqn.out_binders, strict=True)
     )
 

@@ -141,8 +141,9 @@ def _renewed(closed: ClosedJaxpr) -> ClosedJaxpr:
         return new[x] if x in new else binder(x)  # unbound ones, too
 
     def equation(eqn: JaxprEqn) -> JaxprEqn:
-        inputs = [*map(atom, eqn.inputs)]
-        return eqn.replace(inputs=inputs, out_binders=[*map(binder, eqn.out_binders)])
+        inputs, outs = [*map(atom, eqn.inputs)], [*map(binder, eqn.out_binders)]
+        kept = eqn.span, eqn.comments, eqn.origin
+        return JaxprEqn(eqn.primitive, inputs, eqn.params, outs, *kept)
 
     consts, ins = [*map(binder, jaxpr.const_binders)], [*map(binder, jaxpr.in_binders)]
     eqns = [*map(equation, jaxpr.eqns)]

@@ -24,6 +24,7 @@ from jaxprtool.syntax.backwards import open_operands
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
     FAULTS,
+    ResultTypes,
     UntypedLit,
     UntypedWarning,
     inner_jaxprs,
@@ -60,6 +61,14 @@ def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> Non
         state.axes = outer
 
 
+def _open_among(atoms: Sequence[Any]) -> bool:
+    """Whether one of some atoms has no type so far."""
+    for x in atoms:  # no `any`: it is asked four times of each equation  # noqa: SIM110
+        if x.aval is UNTYPED:
+            return True
+    return False
+
+
 class _Guess(NamedTuple):
     """A value of a type that nothing has told so far: equations of a chain, the first of which takes literals alone."""
 
@@ -84,6 +93,7 @@ class _Propagation:
         self.seen: set[Jaxpr] = set()
         self.guesses: dict[Any, _Guess] = {}
         self.shapes, self.looks = OpenShapes(self.change), _MOST_LOOKS
+        self.rules = ResultTypes(_result_types)
 
     def change(self, x: Any, **fields: Any) -> None:
         self.trail.append((x, {k: getattr(x, k) for k in fields}))
@@ -117,13 +127,13 @@ class _Propagation:
         for eqn in eqns:
             if eqn.primitive.name in OLDER:
                 self.translate(eqn)
-            if any(x.aval is UNTYPED for x in eqn.inputs):
+            if _open_among(eqn.inputs):
                 yield from self.backwards(eqn, axes)
-            if any(x.aval is UNTYPED for x in eqn.inputs):
-                self.shapes.await_result(eqn)
-                left.append(eqn)
-                continue  # what that comes from is reported
-            before, told = eqn.inputs, all(v.aval is not UNTYPED for v in eqn.out_binders)
+                if _open_among(eqn.inputs):
+                    self.shapes.await_result(eqn)
+                    left.append(eqn)
+                    continue  # what that comes from is reported
+            before, told = eqn.inputs, not _open_among(eqn.out_binders)
             if any(map(is_untyped, before)):
                 yield from self.with_literals(eqn, axes)
             else:
@@ -194,9 +204,9 @@ class _Propagation:
         if inner:
             yield from self.inside(eqn, inner)
             state.axes = axes
-            if any(x.aval is UNTYPED for closed in inner for x in closed.jaxpr.outs):
+            if any(_open_among(closed.jaxpr.outs) for closed in inner):
                 return
-        if any(v.aval is UNTYPED for v in eqn.out_binders) and eqn.primitive.known:
+        if _open_among(eqn.out_binders) and eqn.primitive.known:
             self.results(eqn)
 
     def inside(self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> Iterator[Any]:
@@ -235,7 +245,7 @@ class _Propagation:
         self.change(closed.jaxpr, outs=tuple(typed))
 
     def results(self, eqn: JaxprEqn) -> None:
-        found = _result_types(eqn)
+        found = self.result_types(eqn)
         if found is None and self.guesses:
             found = self.guessed_again(eqn)
         if found is None:
@@ -245,8 +255,13 @@ class _Propagation:
             if v.aval is UNTYPED:
                 self.change(v, aval=aval)
 
+    def result_types(self, eqn: JaxprEqn) -> Sequence[Any] | None:
+        return self.rules.of(eqn, eqn.inputs, state.axes and state.axes.key)
+
     def remember(self, eqn: JaxprEqn, before: tuple[Any, ...]) -> None:
         """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
+        if not self.guesses and not any(map(is_untyped, before)):
+            return
         outs, given = eqn.out_binders, [self.guesses.pop(x, None) for x in set(eqn.inputs)]
         if len(outs) != 1 or outs[0].aval is UNTYPED or inner_jaxprs(eqn):
             return
@@ -262,7 +277,7 @@ class _Propagation:
             for dtype in dtypes:
                 length = len(self.trail)
                 if dtype is not None and self.retype(guess, dtype):
-                    found = _result_types(eqn)
+                    found = self.result_types(eqn)
                     if found is not None:
                         return found
                 self.undo(length)
@@ -274,20 +289,20 @@ class _Propagation:
             return False
         self.change(guess.eqns[0], inputs=tuple([x.typed(dtype) for x in guess.literals]))
         for eqn in guess.eqns:
-            found = _result_types(eqn)
+            found = self.result_types(eqn)
             if found is None:
                 return False
             self.change(eqn.out_binders[0], aval=found[0])
         return True
 
 
-def _result_types(eqn: JaxprEqn) -> Sequence[Any] | None:
-    """The types of an equation's results; None where its operands or params do not fit."""
+def _result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None:
+    """The types of an equation's results for its operands; None where its operands or params do not fit."""
     try:
         check_declared(eqn)
     except JaxprToolError:
         return None
-    return result_types(eqn, eqn.inputs)
+    return result_types(eqn, operands)
 
 
 def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:

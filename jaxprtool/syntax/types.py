@@ -20,7 +20,7 @@ from jaxprtool.ir.avals import (
     SymbolicDim,
 )
 from jaxprtool.ir.dtypes import KEYS, DType, find_dtype
-from jaxprtool.ir.synonyms import dtype_meant
+from jaxprtool.ir.synonyms import close_names, dtype_meant
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
 
@@ -57,6 +57,11 @@ _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
 _OF_NUMBERS = pattern(  # of any release
     r"(?:(?:f|bf|float|bfloat)\d+(?:_\w+)?|(?:i|u|c|int|uint|complex)\d+)"
 )
+_WITH_BITS = pattern(r"[a-z]+\d+")
+_LONG_NAMES = (
+    *("float16", "float32", "float64", "bfloat16", "complex64", "complex128"),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+)
 _MAX_DIGITS = 400
 
 
@@ -72,7 +77,7 @@ def read_type(text: str) -> AbstractType:
     name, memory, dims, vary = m.groups()
     dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
     if dtype is None:
-        if found := dtype_meant(name):
+        if found := dtype_meant(name) or _misspelt(name):
             raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")
         if _NUMERIC.fullmatch(name):
             raise ValueError(f"unknown element type {name} in {text}")
@@ -127,6 +132,12 @@ def _read_axes(text: str) -> tuple[str, ...]:
     return tuple([a.strip() for a in text.strip("()").split(",") if a.strip()])
 
 
+def _misspelt(name: str) -> str:
+    """The element type whose long name is all but spelt so, or ""; what is less like one may be a type of a library's own."""
+    near = close_names(name, _LONG_NAMES, 0.85) if _WITH_BITS.fullmatch(name) else []
+    return near[0] if near else ""
+
+
 def _other_type(text: str) -> AbstractType:
     if text == "Tok":
         return AbstractToken()
@@ -156,15 +167,24 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
     if len(text) > _MAX_DIGITS:
         raise ValueError(f"a number of more than {_MAX_DIGITS} characters")
     value = None if kind == "b" and text not in ("True", "False") else untyped_scalar(text)
-    cast = _CASTS.get((kind, type(value)))
-    if cast is None and text.startswith("["):
+    if (kind, type(value)) not in _CASTS and text.startswith("["):
         raise ValueError("an operand that is written out is one number, and this is an array")
-    if cast is None:
-        raise ValueError(f"{text} is not a value of type {dtype}")
-    found = cast(value)
-    if kind in "iu" and isinstance(found, int) and not dtype.holds(found):
+    found = as_scalar(value, dtype)
+    if found is None and type(value) is int and (kind, int) in _CASTS:
         raise ValueError(f"{text} does not fit in {dtype}")
+    if found is None:
+        raise ValueError(f"{text} is not a value of type {dtype}")
     return found
+
+
+def as_scalar(value: Scalar | None, dtype: DType) -> Scalar | None:
+    """A number as an element type has it, or None where that has no such number."""
+    kind = dtype.kind
+    cast = _CASTS.get((kind, type(value)))
+    if cast is None:
+        return None
+    found = cast(value)
+    return None if kind in "iu" and type(found) is int and not dtype.holds(found) else found
 
 
 _CASTS: dict[tuple[str, type], Callable[[Any], Scalar]] = {

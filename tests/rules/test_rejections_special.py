@@ -22,7 +22,7 @@ REJECTED = [
     ("a:key<fry>[] = random_fold_in x x", "x:key<fry>[]", "random_fold_in takes integers"),
     ("a:u32[] = random_bits[bit_width=12 shape=()] x", "x:key<fry>[]", "bit_width 12 is none of"),
     ("a:u32[] = random_bits[bit_width=32 shape=()] x", "x:u32[2]", "random_bits does not take"),
-    ("a:key<fry>[] = random_clone x", "x:u32[2]", "random_clone does not take"),
+    ("a:key<fry>[] = random_clone x", "x:f32[2]", "random_clone does not take"),
     ("a:f32[] = random_gamma[log_space=True] x x", "x:key<fry>[]", "does not take key<fry>[]"),
     ("a:u32[] b:u32[] = threefry2x32 x x x x", "x:i32[]", "threefry2x32 takes u32 operands"),
     ("a:u32[] b:u32[] = iota_2x32_shape[shape=(-1,)] ", "x:i32[]", "has a negative size"),
