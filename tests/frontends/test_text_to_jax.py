@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import jax
 import jax.export
 import jax.numpy as jnp
@@ -81,6 +83,17 @@ def solved_twice(x):
     return inner(x) + inner(inner(x)) + solved(x) + solved(jnp.sin(x)).sum()
 
 
+def solved_alike(x):
+    """Solves of one text in calls of their own, whose functions are each held twice."""
+
+    def solving():
+        solve = partial(jax.scipy.sparse.linalg.cg, lambda v: v * 2, maxiter=3)
+        return jax.jit(lambda x: solve(x)[0])
+
+    f, g = solving(), solving()
+    return f(x) + f(x + 1) + g(x) + g(x * 2)
+
+
 def calls_of_calls(x):
     """Definitions that use definitions, one of which stands elsewhere too."""
     inner = jax.jit(lambda x: jnp.sin(x) * 2)
@@ -122,6 +135,8 @@ OBJECTS = {
     "jaxprs in calls of jaxprs that are written out": jax.grad(lambda x: solved(x).sum()),
     "long jaxprs that are written out": lambda x: solved(x, jax.scipy.sparse.linalg.cg)[0],
     "solves in a call that is shared": solved_twice,
+    "solves of one text in calls": solved_alike,
+    "what solvers call": lambda x: solved(x, partial(jax.scipy.linalg.solve, assume_a="pos")),
     "solves in a loop": lambda x: lax.fori_loop(0, 2, lambda i, x: solved(x), x),
     "trees of a rule for batches": lambda x: its_batches(x, {"a": [x, x], "b": x[0]}) + jax.jit(its_batches)(x, {"a": (x,), "b": 1.0}),
     "calls of calls": calls_of_calls,

@@ -8,7 +8,6 @@ the definitions that a definition uses are written out inside of it, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import cycle
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
@@ -42,22 +41,53 @@ def _names(jaxpr: Jaxpr) -> tuple[str | None, ...]:
 
 
 def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jaxpr, ClosedJaxpr]:
-    """The definitions that jaxprs inside values are; where several have one text, each of them in turn."""
+    """The definitions that jaxprs inside values, or what these call, are."""
     inside = dict.fromkeys(c for eqn in eqns for c in inside_values(eqn))
     if not inside:
         return {}
     named = {c.jaxpr for eqn in eqns for c in sub_jaxprs(eqn)} - {c.jaxpr for c in inside}
-    texts: dict[str, list[ClosedJaxpr]] = {}
-    for closed in defined:
-        if closed.jaxpr not in named:
-            texts.setdefault(format_standalone(closed), []).append(closed)
-    turns: dict[str, Iterator[ClosedJaxpr]] = {text: cycle(found) for text, found in texts.items()}
+    unnamed = _Unnamed([c for c in defined if c.jaxpr not in named])
     found: dict[Jaxpr, ClosedJaxpr] = {}
-    for closed in inside:
-        turn = turns.get(format_standalone(closed)) if turns else None
-        if turn is not None:
-            found[closed.jaxpr] = next(turn)
+    pending, seen = [*reversed(inside)], {*inside}
+    while pending and unnamed.defined:
+        closed = pending.pop()
+        same = unnamed.meet(closed)
+        if same is not None:
+            found[closed.jaxpr] = same
+        else:  # what it calls may be one
+            below = dict.fromkeys(c for eqn in closed.jaxpr.eqns for c in sub_jaxprs(eqn))
+            pending += [c for c in reversed(below) if c not in seen]
+            seen.update(below)
     return found
+
+
+class _Unnamed:
+    """The definitions that no name refers to, which stand in the order in which the program holds them first.
+
+    Several may have one text. The next one that was not met is meant where it has the text; else one that was met, each of
+    which the program holds about equally often.
+    """
+
+    def __init__(self, defined: list[ClosedJaxpr]):
+        self.defined = defined
+        self.met: dict[ClosedJaxpr, int] = {}  # how often, the latest last
+        self.same: dict[str, list[ClosedJaxpr]] = {}
+        for closed in defined:
+            self.same.setdefault(format_standalone(closed), []).append(closed)
+
+    def meet(self, closed: ClosedJaxpr) -> ClosedJaxpr | None:
+        """The definition that a jaxpr is, which is written out; None where it is none."""
+        same = self.same.get(format_standalone(closed))
+        if same is None:
+            return None
+        following = next((c for c in self.defined if c not in self.met), None)
+        before = [c for c in reversed(self.met) if c in same]
+        if following in same:
+            found = following
+        else:
+            found = min(before, key=lambda c: self.met[c]) if before else same[0]
+        self.met[found] = self.met.pop(found, 0) + 1
+        return found
 
 
 def _holding_jaxprs(programs: list[ClosedJaxpr]) -> Iterator[JaxprEqn]:
