@@ -51,6 +51,7 @@ _GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
 _NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
 _DIMS = pattern(rf"((?:[^,@()]|{BRACKETS})+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
+_NAMED_AXES = pattern(r"[^\s;:\[\]]+:\d+(?:, ?[^\s;:\[\]]+:\d+)*")
 _SYMBOLIC = pattern(POLYNOMIAL)
 _ELEMENT_LIKE = pattern(r"-\s?\d+|_\d+|(?:bf|f|i|u|c)\d+")
 _NUMERIC = pattern(r"(?:bf|f|i|u|c|float|bfloat|int|uint|complex)\d+")
@@ -84,7 +85,9 @@ def read_type(text: str) -> AbstractType:
         if not _SPELLED.fullmatch(text):
             raise ValueError(f"malformed type {text}")
         return OpaqueType(text)
-    dims, _, _ = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
+    dims, separator, axes = dims.partition(";")  # `f32[3;i:4]`: named axes, to 0.4.30
+    if separator and not _NAMED_AXES.fullmatch(axes):
+        raise ValueError(f"malformed dimensions in the type {text}")
     shape, spec = _read_dims(dims, text)
     return ShapedArray(
         shape, dtype, False, spec, memory or "", read_groups(vary) if vary else NO_GROUPS

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+import jaxprtool as jt
+from jaxprtool.ir.dtypes import KEYS
 from jaxprtool.syntax.oracle import language_parser
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
@@ -202,6 +204,20 @@ TYPES = (
 @pytest.mark.parametrize("aval", TYPES)
 def test_types_that_are_none_of_an_array(aval):
     assert difference(f"{{ lambda ; a:f32[]. let b:{aval} = odd a in (b,) }}") is None
+
+
+@pytest.mark.parametrize("kind", [*KEYS, *(name for name, _ in KEYS.values())])
+@pytest.mark.parametrize("rest", ["[]", "[2]", "[;i:2]", "[2;i:2,j:3]", "[;]", "[2;3]", "[2;i:2,]"])
+def test_types_of_keys(kind, rest):
+    """Named axes are those of releases up to 0.4.30."""
+    text = f"{{ lambda ; a:key<{kind}>{rest}. let in (a,) }}"
+    assert difference(text) is None
+    try:
+        read = parse_file(text)[""].in_avals[0].ndim
+    except jt.JaxprParseError as e:
+        read = e.diagnostics[0].code
+    well_formed = rest in ("[]", "[2]", "[;i:2]", "[2;i:2,j:3]")
+    assert read == (rest.count("[2") if well_formed else "bad-type")
 
 
 KERNEL = """\
