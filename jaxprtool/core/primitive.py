@@ -226,7 +226,7 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
     """A stub that only states the mathematics, with the signature and the lines on params of another one."""
     if stub.__code__.co_varnames:
         raise TypeError(f"{stub.__name__} is like {like.__name__}: its stub has no parameters")
-    lines = (like.__doc__ or "").partition("\n\n")[2]
+    lines = inspect.cleandoc(like.__doc__ or "").partition("\n\n")[2]
     stub.__doc__ = f"{stub.__doc__}\n\n{lines}"
     stub.__wrapped__ = like  # type: ignore[attr-defined]  # what `inspect.signature` follows
     return stub

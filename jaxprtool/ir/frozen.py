@@ -50,7 +50,6 @@ class Frozen:
     __slots__ = ()
     __setattr__ = refuse_change
     __delattr__ = refuse_removal
-    __copy__ = __deepcopy__ = itself
 
 
 def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:

@@ -128,6 +128,7 @@ class Lit(Frozen):
     """
 
     __slots__ = ("aval", "cached", "span", "val")
+    __copy__ = __deepcopy__ = itself
     val: Value
     aval: Aval
     span: Span | None

@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from jaxprtool.ir.frozen import Frozen, amend
+from jaxprtool.ir.frozen import Frozen, amend, itself
 
 __all__ = ["NAMES", "SOURCE", "Frame", "Names", "Origin", "names_of", "stack_of"]
 
@@ -55,6 +55,7 @@ class Origin(Frozen):
     """
 
     __slots__ = ("_find", "_frame", "names", "shown")
+    __copy__ = __deepcopy__ = itself
     _frame: Frame | None
     _find: Callable[[], Frame | None] | None
     names: Names | None

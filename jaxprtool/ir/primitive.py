@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.declaration import REQUIRED, Param
-from jaxprtool.ir.frozen import Frozen, FrozenDict, amend, set_field
+from jaxprtool.ir.frozen import Frozen, FrozenDict, amend, itself, set_field
 
 __all__ = ["NO_PARAMS", "Params", "Primitive", "Signature"]
 
@@ -103,6 +103,7 @@ class Primitive(Frozen):
         "unites",
         "unprinted",
     )
+    __copy__ = __deepcopy__ = itself
     acts_along: str
     binds: Callable[[dict[str, Any]], Any] | None
     checked: tuple[tuple[str, Callable[[Any], bool], Any], ...]

@@ -108,6 +108,7 @@ WRONG: dict[str, list[Any]] = {
     "Strides": [0, (1.5,)],
     "SvdAlgorithm": ["LU", 0],
     "Text": [1, ()],
+    "Label": [1, ()],
     "TreeDef": [1, ()],
     "Types": [1, (1,)],
     "UnconstrainedDims": [1, (0,), frozenset({"a"})],
@@ -161,7 +162,7 @@ def test_annotations(annotation, kind):
     [
         (Any, "Any"),
         ("Any", "Any"),
-        (Primitive, "jaxprtool.ir.jaxpr.Primitive"),
+        (Primitive, "jaxprtool.ir.primitive.Primitive"),
         ("Nowhere", "Nowhere"),
     ],
 )

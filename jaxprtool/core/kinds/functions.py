@@ -139,7 +139,7 @@ class SolverTuple(Kind):
 
 JAXPR = JaxprKind("ClosedJaxpr", "a jaxpr", "jaxprs")
 NAME = NameKind("str", "a name", "names")
-LABEL = NameKind("str", "a name", "names")  # of a value, which other params may mention
+LABEL = NameKind("Label", "a name", "names")  # of a value, which other params may mention
 TEXT = TextKind("Text", "a text", "texts")
 
 SOLVER_JAXPRS = SolverTuple("SolverJaxprs", either(JAXPR, NOTHING))
