@@ -297,11 +297,15 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
             if type(x) in _RANK:
                 operands = type_scalars(declared, operands)
                 break
-        names = declared.params
-        if len(params) < len(names):
-            params = {**declared.defaults, **params} if params else declared.defaults
-        if params.keys() != names.keys() and not (declared.open and params.keys() > names.keys()):
-            fail_params(declared, params)
+        names, defaults = declared.params, declared.defaults
+        if not params and len(defaults) == len(names):
+            params = defaults
+        else:
+            if len(params) < len(names):
+                params = {**defaults, **params}
+            given, known = params.keys(), names.keys()
+            if given != known and not (declared.open and given > known):
+                fail_params(declared, params)
         out = state.trace.process_primitive(declared, operands, params)
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
