@@ -42,6 +42,18 @@ def _load_numpy() -> Any:
     return load_namespace()
 
 
+def _load_family(primitive: str) -> None:
+    from jaxprtool.ops import load_family  # noqa: PLC0415 (gateway)
+
+    load_family(primitive)
+
+
+def _load_families() -> None:
+    from jaxprtool.ops import load_families  # noqa: PLC0415 (gateway)
+
+    load_families()
+
+
 def _load_plugins(primitive: str) -> None:
     from jaxprtool.driver.entry_points import load_plugins  # noqa: PLC0415 (gateway)
 
@@ -76,6 +88,8 @@ gateways.base_trace = _base_trace
 gateways.dim_arithmetic = _dim_arithmetic
 gateways.load_operators = _load_operators
 gateways.load_numpy = _load_numpy
+gateways.load_family = _load_family
+gateways.load_families = _load_families
 gateways.load_plugins = _load_plugins
 gateways.load_rows = _load_rows
 gateways.compile_jaxpr = _compile_jaxpr

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from jaxprtool.interpreters.check import set_verify
+from jaxprtool.core.verification import set_verify
 
 # On two cores XLA has two threads, and LAPACK calls that run side by side (a QR decomposition for each of
 # several derivatives, say) can wait for one another for ever, in JAX's own programs too.

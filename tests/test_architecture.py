@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from jaxprtool.cli.main import VERBS
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 
 PACKAGE = Path(__file__).parent.parent / "jaxprtool"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -50,7 +50,9 @@ BY_NAME = {
 }
 # `name` is the name of a primitive and, much more often, that of a param.
 PRIMITIVE_NAMES = {
-    p.name for p in PRIMITIVES.values() if p.stub and p.stub.__module__.startswith("jaxprtool.ops")
+    p.name
+    for p in vocabulary().values()
+    if p.stub and p.stub.__module__.startswith("jaxprtool.ops")
 } - {"name"}
 # What does not promise to stay: the package or the private part of one -> the one module that may use it.
 OUTSIDE = {

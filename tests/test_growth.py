@@ -17,7 +17,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.analyses.diff import diff_programs
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.check import set_verify
+from jaxprtool.core.verification import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.passes.pipeline import Stage, pipeline, run_pipeline

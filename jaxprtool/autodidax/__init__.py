@@ -20,7 +20,7 @@ from jaxprtool.autodidax.elsewhere import SENTENCES
 from jaxprtool.autodidax.elsewhere import Elsewhere as Elsewhere
 from jaxprtool.core import bind as core_bind
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, unzip2
-from jaxprtool.core.primitive import PRIMITIVES, primitive_of
+from jaxprtool.core.primitive import known_primitive, primitive_of
 from jaxprtool.core.trace import Trace, Tracer, full_lower, get_aval
 from jaxprtool.core.tree import PyTreeDef, register_pytree_node, tree_flatten, tree_unflatten
 from jaxprtool.interpreters import batch, check, evaluate, gradients, partial_eval, stage
@@ -81,7 +81,7 @@ def bind(prim: Primitive, *args: Any, **params: Any) -> list[Any]:
     Raises:
       UsageError: nobody declared the primitive.
     """
-    if PRIMITIVES.get(prim.name) is not prim:
+    if known_primitive(prim.name) is not prim:
         fail(
             UsageError,
             f"the primitive {prim} has no rules",

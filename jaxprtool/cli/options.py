@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
+from jaxprtool import driver
 from jaxprtool.cli.constants_options import constants_options
 from jaxprtool.cli.function_options import (
     FUNCTION_OPTIONS,
@@ -16,11 +17,10 @@ from jaxprtool.cli.function_options import (
 )
 from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
+from jaxprtool.core.verification import set_verify, verifying
 from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.machine import default_max_bytes
 from jaxprtool.driver.plugins import load_plugin
-from jaxprtool.driver.values import is_word
-from jaxprtool.interpreters.check import set_verify, verifying
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
 
@@ -101,7 +101,7 @@ def _gather_words(args: Sequence[str]) -> list[str]:
             out.append(word)
             continue
         first = True
-        while rest and (first or is_word(rest[0])):
+        while rest and (first or driver.values.is_word(rest[0])):
             _refuse_unquoted(rest)
             out.append(f"--args={rest.pop(0)}")
             first = False

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from jaxprtool import driver
 from jaxprtool.cli.render import colored, render
 from jaxprtool.driver.constants import with_consts
 from jaxprtool.driver.files import (
@@ -24,9 +25,6 @@ from jaxprtool.driver.files import (
 from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.output import INLINE, program_text, write_programs
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.trace import trace, tracer
-from jaxprtool.driver.typing import with_types
-from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
@@ -111,13 +109,13 @@ class Session:
     def traced(self, target: str) -> ClosedJaxpr:
         """The program of a function, `module:name`; what it prints goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
-            return trace(target, **{**_TRACING, **self.tracing}, verify=self.verify)
+            return driver.trace.trace(target, **{**_TRACING, **self.tracing}, verify=self.verify)
 
     def tracer(self, path: str) -> Callable[[], ClosedJaxpr] | None:
         """What traces the function again, each time that it is called; None for a file."""
         if not is_function(path):
             return None
-        return tracer(path, **{**_TRACING, **self.tracing})
+        return driver.trace.tracer(path, **{**_TRACING, **self.tracing})
 
     def programs(self, path: str) -> Programs:
         """The programs of `FILE` or `FILE#NAME`, or that of a function."""
@@ -136,7 +134,7 @@ class Session:
             programs = {key: with_consts(p, self.consts) for key, p in programs.items()}
         if shapes := self.tracing.get("shapes"):
             if any(is_open(p.jaxpr) for p in programs.values()):
-                programs = {key: with_types(p, shapes) for key, p in programs.items()}
+                programs = {key: driver.typing.with_types(p, shapes) for key, p in programs.items()}
             elif not self.functions:
                 message = f"--shape is for a function, and {name} is a file that has all its types"
                 fail(UsageError, message, "usage")
@@ -182,7 +180,7 @@ class Session:
         """Write the jaxprs that a verb made, below a header of comments, in a dialect or each in its own."""
         programs = result if isinstance(result, dict) else {"": result}
         if self.verify:
-            check_results(verb, programs)
+            driver.verify.check_results(verb, programs)
         if output == "-":
             self.write_text(header + program_text(programs, dialect), output)
         else:

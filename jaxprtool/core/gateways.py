@@ -22,6 +22,8 @@ class Gateways:
       base_trace: gives the evaluating trace, which is current where no transformation runs.
       load_operators: gives tracers the operators and methods of arrays.
       load_numpy: gives the namespace of functions on values that impl rules take.
+      load_family: takes the name of a primitive; imports the module of `ops` that declares it, if one does.
+      load_families: imports all modules of `ops`.
       load_plugins: takes the name of a primitive that nobody declares; imports the installed plug-ins that do.
       load_rows: takes the name of a module of `ops`; imports the rows of the primitives that it declares.
       compile_jaxpr: takes a jaxpr; gives the compiled function of values.
@@ -32,6 +34,8 @@ class Gateways:
     base_trace: Callable[[], Trace]
     load_operators: Callable[[], None]
     load_numpy: Callable[[], Any]
+    load_family: Callable[[str], None]
+    load_families: Callable[[], None]
     load_plugins: Callable[[str], None]
     load_rows: Callable[[str], None]
     compile_jaxpr: Callable[[ClosedJaxpr], Callable[..., list[Any]]]

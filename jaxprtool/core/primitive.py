@@ -43,10 +43,11 @@ from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.primitive import Signature
 
 __all__ = [
-    "PRIMITIVES",
     "Index",
+    "declared_by",
     "declared_primitive",
     "find_primitive",
+    "known_primitive",
     "loading_plugin",
     "optional",
     "param",
@@ -55,14 +56,16 @@ __all__ = [
     "shown",
     "dtype_of_result",
     "types_of_results",
+    "vocabulary",
 ]
 
-PRIMITIVES: dict[str, Primitive] = {}
+# What is declared so far: the families of `ops` that were needed, and what users declare.
+_DECLARED: dict[str, Primitive] = {}
 _UNKNOWN: dict[str, Primitive] = {}
 # What plug-ins declare that were loaded because a program holds one of their primitives. They are apart, so that a
 # declaration of the user's own, made before or after, is the one that counts.
 _FOUND: dict[str, Primitive] = {}
-_home = PRIMITIVES  # where declarations go
+_home = _DECLARED  # where declarations go
 
 
 _INDEX = Anything("Index")
@@ -135,19 +138,41 @@ def types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
 
 def find_primitive(name: str) -> Primitive:
     """The declared primitive of this name, or one with `known=False` that stands for the name."""
-    found = PRIMITIVES.get(name) or _FOUND.get(name) or _UNKNOWN.get(name)
+    found = _DECLARED.get(name) or _FOUND.get(name) or _UNKNOWN.get(name)
+    if found is None:
+        found = known_primitive(name) or _FOUND.get(name)
     if found is None:
         found = _UNKNOWN[name] = Primitive(name, known=False, multiple_results=True)
     return found
 
 
+def known_primitive(name: str) -> Primitive | None:
+    """The primitive of this name that `ops` or the user declares; None where an installed plug-in might."""
+    found = _DECLARED.get(name)
+    if found is None and name not in _UNKNOWN:
+        gateways.load_family(name)
+        found = _DECLARED.get(name)
+    return found
+
+
 def declared_primitive(name: str) -> Primitive | None:
     """The declared primitive of this name; None where nobody declares it, no installed plug-in either."""
-    found = PRIMITIVES.get(name) or _FOUND.get(name)
+    found = known_primitive(name) or _FOUND.get(name)
     if found is None:
         gateways.load_plugins(name)
-        found = PRIMITIVES.get(name) or _FOUND.get(name)
+        found = _DECLARED.get(name) or _FOUND.get(name)
     return found
+
+
+def declared_by(module: str) -> list[Primitive]:
+    """The primitives that a module of `ops`, `jaxprtool.ops.binary`, declares."""
+    return [p for p in _DECLARED.values() if p.stub and p.stub.__module__ == module]
+
+
+def vocabulary() -> dict[str, Primitive]:
+    """The primitives by name that `ops` and the user declare: those of `ops` first, in the order of its families."""
+    gateways.load_families()
+    return _DECLARED
 
 
 @contextlib.contextmanager
@@ -259,6 +284,8 @@ def _declare(
         pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
         **declarations,
     )
+    if not found.pending and _home is _DECLARED:  # of a user, who may not declare what a family has
+        gateways.load_family(name)
     if name in _home:
         raise ValueError(f"a primitive named {name} is declared already")
     _UNKNOWN.pop(name, None)

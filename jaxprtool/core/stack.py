@@ -91,13 +91,14 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     if _here.deep:
         return f(*args, **kwargs)
-    trace, axes, eqn = state.trace, state.axes, state.eqn
+    here = dict(state.__dict__)
     context = contextvars.copy_context()
     results: list[T] = []
     errors: list[BaseException] = []
 
     def work() -> None:
-        _here.deep, state.trace, state.axes, state.eqn = True, trace, axes, eqn
+        _here.deep = True
+        state.__dict__.update(here)
         try:
             results.append(context.run(f, *args, **kwargs))
         except BaseException as e:  # handed on to the thread that waits

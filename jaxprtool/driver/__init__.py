@@ -1,0 +1,22 @@
+"""What the verbs do, as functions of texts or programs: one module for each.
+
+A module that few runs of a verb need is imported by its first use: `driver.trace.tracer`.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from jaxprtool.driver import trace as trace
+    from jaxprtool.driver import typing as typing
+    from jaxprtool.driver import values as values
+    from jaxprtool.driver import verify as verify
+
+_LAZY = {"trace", "typing", "values", "verify"}
+
+
+def __getattr__(name: str) -> Any:
+    """A module of the package."""
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.{name}")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive, vocabulary
 from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.output import program_text, write_programs
 from jaxprtool.driver.packing import packed_args
@@ -70,8 +70,8 @@ class Recipe:
 
     def __post_init__(self) -> None:
         for name in self.primitives:
-            if name not in PRIMITIVES:
-                near = close_names(name, PRIMITIVES)
+            if known_primitive(name) is None:
+                near = close_names(name, vocabulary())
                 help = (
                     f"did you mean {near[0]}?" if near else "`python -m jaxprtool.rules` lists them"
                 )

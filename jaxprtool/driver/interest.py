@@ -20,7 +20,7 @@ from typing import Any
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
 from jaxprtool.analyses.reduction.candidate import Candidate
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.in_step import Limits, Side, of_both, side
 from jaxprtool.driver.run import ready, run
@@ -328,7 +328,7 @@ def normalised(message: str, names: Iterable[str] = ()) -> str:
 
     def replaced(m: re.Match[str]) -> str:
         word = m[0]
-        if word in PRIMITIVES:
+        if known_primitive(word) is not None:
             return word
         return "VAR" if word in known or _SHORT_NAME.fullmatch(word) else word
 

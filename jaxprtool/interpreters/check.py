@@ -19,10 +19,11 @@ from typing import Any, NoReturn, TypeVar
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
-from jaxprtool.core.primitive import PRIMITIVES as DECLARED
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
+from jaxprtool.core.verification import verifying
 from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
 from jaxprtool.ir.diagnostics import (
@@ -67,13 +68,11 @@ __all__ = [
     "ill_typed",
     "liveness_facts",
     "memory_facts",
-    "set_verify",
     "typecheck_eqn",
     "typecheck_jaxpr",
     "typecheck_partial_eval_jaxpr",
     "varying_facts",
     "verified",
-    "verifying",
 ]
 
 abstract_eval_rules = RuleTable("abstract_eval")
@@ -239,18 +238,6 @@ _Made = TypeVar("_Made", Jaxpr, ClosedJaxpr)
 
 
 _VERIFIED = Memo[bool]("verified")
-_verify = [False]
-
-
-def set_verify(on: bool) -> bool:
-    """Switch the check of every jaxpr that a transformation makes on or off; returns whether it was on."""
-    before, _verify[0] = _verify[0], on
-    return before
-
-
-def verifying() -> bool:
-    """Whether jaxprs are checked as they are made."""
-    return _verify[0]
 
 
 def verified(made: _Made) -> _Made:
@@ -262,7 +249,7 @@ def verified(made: _Made) -> _Made:
     Raises:
       InternalError: it is ill-typed, or its constants are not of the types of their binders.
     """
-    if _verify[0]:
+    if verifying():
         jaxpr = made.jaxpr if isinstance(made, ClosedJaxpr) else made
         problems, seen = _check_all(jaxpr, True, trusting=True)
         if isinstance(made, ClosedJaxpr):
@@ -419,7 +406,7 @@ class _Checker:
         name = eqn.primitive.name
         if self.is_unread_older(eqn):
             return
-        near = close_names(name, DECLARED)
+        near = close_names(name, vocabulary())
         found = meant(name, PRIMITIVES) or (near[0] if near else "")
         help = f"did you mean {found}?" if found else _DECLARE
         span = primitive_place(eqn.span)
@@ -427,7 +414,7 @@ class _Checker:
 
     def untold(self, eqn: JaxprEqn) -> None:
         names = ", ".join(v.name or "_" for v in eqn.out_binders)
-        near = close_names(eqn.primitive.name, DECLARED)
+        near = close_names(eqn.primitive.name, vocabulary())
         help = f"did you mean {near[0]}?" if near else "write it after a colon (a:f32[3])"
         message = f"the type of {names} is not in the text, and nobody declares {eqn.primitive}"
         self.report(message, "no-type", primitive_place(eqn.span), help, eqn)

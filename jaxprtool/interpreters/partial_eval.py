@@ -23,11 +23,11 @@ from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace
+from jaxprtool.core.verification import verifying
 from jaxprtool.interpreters.check import (
     check_split,
     typecheck_partial_eval_jaxpr,
     verified,
-    verifying,
 )
 from jaxprtool.interpreters.dce import dce_jaxpr, rebound
 from jaxprtool.interpreters.discharge import transformable

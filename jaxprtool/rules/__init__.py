@@ -6,7 +6,7 @@ one of them, so that a program costs only the families that it uses.
 
 from importlib import import_module
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import declared_by
 from jaxprtool.ir.frozen import set_field
 from jaxprtool.rules.define import PLACES, rows_of
 
@@ -23,7 +23,7 @@ def load_rows(declared_in: str) -> None:
       TypeError: a primitive of that module has no row.
     """
     import_module(rows_of(declared_in))
-    declared = [p for p in PRIMITIVES.values() if p.pending == declared_in]
+    declared = declared_by(declared_in)
     missing = [p.name for p in declared if p not in PLACES]
     if missing:
         raise TypeError(f"these primitives have no row: {', '.join(missing)}")

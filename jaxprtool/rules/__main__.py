@@ -14,7 +14,7 @@ from typing import Any
 
 import jaxprtool
 from jaxprtool.core.declared import signature
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive, vocabulary
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.interpreters.jvp import MadeRule
 from jaxprtool.ir.declaration import REQUIRED, Param
@@ -73,7 +73,7 @@ def _aligned(rows: list[list[str]]) -> str:
 
 def _primitives() -> list[Value]:
     """All primitives, by name."""
-    return sorted(PRIMITIVES.values(), key=lambda p: p.name)
+    return sorted(vocabulary().values(), key=lambda p: p.name)
 
 
 def table_text() -> str:
@@ -175,17 +175,17 @@ def _suggestion(name: str) -> str:
     """The primitives that a name may stand for, in words."""
     known = meant(name, SYNONYMS)
     first = [known] if known else []
-    near = first + [n for n in close_names(name, PRIMITIVES) if n not in first]
+    near = first + [n for n in close_names(name, vocabulary()) if n not in first]
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def main(args: list[str]) -> int:
     """Print the matrix, a column or a row, as the arguments select; returns the exit status."""
     names = [*COLUMNS, *FEW, *FACTS]
-    known = len(args) == 1 and args[0] in PRIMITIVES and args[0] not in names  # a column wins
+    known = len(args) == 1 and args[0] not in names and known_primitive(args[0])  # a column wins
     named = args if known else args[1:] if args[:1] == ["--primitive"] else []
     if len(named) == 1:
-        found = PRIMITIVES.get(named[0])
+        found = known_primitive(named[0])
         if found is None:
             print(f"there is no primitive {named[0]}{_suggestion(named[0])}", file=sys.stderr)
             return 2

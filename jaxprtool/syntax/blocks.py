@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.core.primitive import find_primitive, known_primitive
 from jaxprtool.syntax.earlier_releases import OLDER, is_older
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PLAIN_VALUE, Token
@@ -69,7 +69,7 @@ def _says_its_end(primitive: str) -> bool:
 @lru_cache
 def _takes_plain(primitive: str) -> bool:
     """Whether plain values of a primitive's params are what they look like: it is declared, and has no free text."""
-    return primitive in PRIMITIVES and not free_params(primitive)
+    return known_primitive(primitive) is not None and not free_params(primitive)
 
 
 class Blocks:
@@ -109,7 +109,7 @@ class Blocks:
             return False
         older = primitive in OLDER
         keys = [key[1] for key, _ in block.params] if older else ()
-        block.repeatable = not (older and is_older(PRIMITIVES[primitive], keys))
+        block.repeatable = not (older and is_older(find_primitive(primitive), keys))
         return block.repeatable
 
     def keep(self, primitive: str, start: int, end: int, inside: list[Token]) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.kinds.containers import Anything
-from jaxprtool.core.primitive import PRIMITIVES, declared_primitive, find_primitive
+from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
 from jaxprtool.ir.declaration import Param
 from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Word
@@ -271,7 +271,7 @@ def declared_params(name: str) -> dict[str, Param] | None:
     if name not in OLDER:
         primitive = declared_primitive(name)
         return None if primitive is None else primitive.params
-    return _declared(name, PRIMITIVES.get(name))
+    return _declared(name, known_primitive(name))
 
 
 @functools.cache

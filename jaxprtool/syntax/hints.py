@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import BINDER, IDENT, LABELS, LOOSE_BINDER, NUMBER_WORDS
@@ -186,7 +186,7 @@ def _is_result(word: str) -> bool:
 def primitive_hint(name: str) -> str:
     """The help for a primitive that is written as a function call; "" for any other."""
     m = _CALLED.fullmatch(name)
-    if m is None or m[1] not in PRIMITIVES:
+    if m is None or known_primitive(m[1]) is None:
         return ""
     operands = " ".join(m[2].replace(",", " ").split())
     return f"operands follow the name without parentheses: {m[1]} {operands or 'a'}"

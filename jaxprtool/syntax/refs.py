@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Container, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.core.primitive import PRIMITIVES, find_primitive
+from jaxprtool.core.primitive import find_primitive, vocabulary
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
 from jaxprtool.ir.params import Opaque, spelled
@@ -96,7 +96,7 @@ class Reference(NamedTuple):
 @functools.cache
 def _noted() -> dict[str, Primitive]:
     """The primitives that have a notation, by that."""
-    return {p.notation: p for p in PRIMITIVES.values() if p.notation}
+    return {p.notation: p for p in vocabulary().values() if p.notation}
 
 
 def read_reference(text: str, bound: Container[str]) -> Reference | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.hints import LOOSE_START
 from jaxprtool.syntax.lines import Lines
 from jaxprtool.syntax.patterns import pattern
@@ -71,7 +71,8 @@ class ParamScanner:
         odd, free = reading.odd_name, free_params(frame.primitive)
         value_end = reading.values.value_end
         plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
-        pos, comments, known = reading.pos, reading.comments.present, frame.primitive in PRIMITIVES
+        pos, comments = reading.pos, reading.comments.present
+        known = known_primitive(frame.primitive) is not None
         while True:
             if comments:
                 pos = self._after_comments(pos)
@@ -124,9 +125,10 @@ class ParamScanner:
     def _is_equation(self, frame: Frame, pos: int) -> bool:
         """Whether an equation follows, and not a param: the closing bracket is missing."""
         m = LOOSE_START.match(self.reading.text, pos)
-        if m is None or m[2] not in PRIMITIVES:
+        of = known_primitive(frame.primitive)
+        if m is None or of is None or known_primitive(m[2]) is None:
             return False
-        return m[1] not in PRIMITIVES[frame.primitive].params
+        return m[1] not in of.params
 
     def _closed(self, end: int) -> State:
         """After `]`."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.dialects import RELEASES
 from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.lines import start_of
@@ -161,7 +161,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 
 def _until(eqn: SpelledEquation) -> Iterator[Release]:
     """The last release that spells an equation so, where the table of earlier releases says it."""
-    older, known = OLDER.get(eqn.name), PRIMITIVES.get(eqn.name)
+    older, known = OLDER.get(eqn.name), known_primitive(eqn.name)
     if older is None or not older.until:
         return
     last = tuple(map(int, older.until.split(".")))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any, NamedTuple
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
@@ -62,7 +62,7 @@ def _others(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
     for group in LIKE:
         if name in group:
             for other in group:
-                p = PRIMITIVES.get(other)
+                p = vocabulary().get(other)
                 if (
                     p is not None
                     and other != name

@@ -18,7 +18,7 @@ import jaxprtool as jt
 from jaxprtool.analyses.asking.items import param_text
 from jaxprtool.analyses.asking.subject import Program
 from jaxprtool.cli.asking_page import PAGE
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.places import with_places
 from jaxprtool.syntax.assertions import read_claim, read_pattern
 from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
@@ -349,7 +349,7 @@ def test_growth_of_a_function_and_of_files(tmp_path, monkeypatch):
 # -- names that nothing has ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", sorted(PRIMITIVES))
+@pytest.mark.parametrize("name", sorted(vocabulary()))
 def test_every_primitive_is_known(name):
     program = jt.parse("{ lambda ; . let in () }")
     found = jt.holds(program, f"no {name}" if name.isidentifier() else f"no '{name}'")

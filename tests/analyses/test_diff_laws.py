@@ -9,7 +9,7 @@ import random
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.diff import Difference, diff
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
@@ -164,7 +164,7 @@ def test_a_new_equation_and_one_that_is_missing_are_named(programs) -> None:
             )
             if x is None:
                 continue
-            new = JaxprEqn(PRIMITIVES["tan"], [x], {"accuracy": None}, [Var(x.aval)])
+            new = JaxprEqn(vocabulary()["tan"], [x], {"accuracy": None}, [Var(x.aval)])
             other = with_eqns(closed, [*closed.eqns[:i], new, *closed.eqns[i:]])
             found = agrees_with_its_mirror(program, read_again(_with(program, closed, other)))
             told = [(c.kind, c.b and c.b.primitive.name) for c in found.changes]

@@ -9,7 +9,7 @@ import fnmatch
 import re
 from typing import Any, NamedTuple
 
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
@@ -58,7 +58,7 @@ def matching(program: ClosedJaxpr, pattern: Any, top: bool = False) -> list[Any]
     """The equations (`At`) or values (pairs of an atom and the `At` that makes it, or None) that match."""
     here = [at for at in written_out(program) if not top or not at.around]
     if pattern.value is None:
-        names = {at.eqn.primitive.name for at in here} | PRIMITIVES.keys()
+        names = {at.eqn.primitive.name for at in here} | vocabulary().keys()
         return [at for at in here if named(pattern, at, names) and rest(pattern, at)]
     values: list[Any] = [(v, None) for v in program.jaxpr.all_binders]
     for at in here:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.upgrade import Report, report, target
 from jaxprtool.syntax.dialects import RELEASES
@@ -20,7 +20,7 @@ from tests.invoke import invoke
 FOLDER = Path(__file__).parent.parent / "syntax" / "dialects"
 TEXTS = sorted(FOLDER.glob("jax-*/*.jaxpr"))
 TARGETS = ("jax-0.8.3", "jax-0.10.2", "jax-0.12")
-GONE = {k: v for k, v in OLDER.items() if v.name and v.until and k not in PRIMITIVES}
+GONE = {k: v for k, v in OLDER.items() if v.name and v.until and k not in vocabulary()}
 
 
 def reported(text: str, dialect: str = "jax-0.12") -> Report:

@@ -6,7 +6,8 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.check import set_verify, verified, verifying
+from jaxprtool.core.verification import set_verify, verifying
+from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import InternalError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import jaxprtool as jt
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from tests.laws.oracle import (
     EXAMPLES,
@@ -19,7 +19,7 @@ from tests.laws.oracle import (
 )
 
 _OF_TESTS = ("_for_lowering", "_without_rule")  # primitives that tests of lowering declare
-DECLARED = frozenset(PRIMITIVES)  # before a test loads a plugin
+DECLARED = frozenset(vocabulary())  # before a test loads a plugin
 # The linear map of a custom_vjp_call has no value, only a transpose: the examples of that one reach it.
 NO_VALUE = {"custom_lin"}
 # What is outside of a program has types alone: tests/rules/test_outside. What only kernels hold: tests/control_flow/test_kernels.
@@ -32,7 +32,7 @@ NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}
 def test_every_primitive_has_an_example():
     """But for those that need named axes or a mesh, which tests/parallel has programs for."""
     shown = {e.primitive.name for e in EXAMPLES} | NO_VALUE
-    with_axes = {p.name for p in PRIMITIVES.values() if p.acts_along} | {
+    with_axes = {p.name for p in vocabulary().values() if p.acts_along} | {
         "shard_map",
         "xla_pmap",
         "xmap",

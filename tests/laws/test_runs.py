@@ -11,7 +11,7 @@ from hypothesis import given, settings
 import jaxprtool as jt
 from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.tally import in_order, sites
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest
 from jaxprtool.interpreters.runs import runs_of, runs_rules
@@ -38,8 +38,8 @@ WITHOUT = {
 
 
 def test_all_others_that_hold_jaxprs_say_what_they_run():
-    holding = {name for name, p in PRIMITIVES.items() if p.holds_jaxprs and _is_ours(p)}
-    assert {n for n in holding if runs_rules.find(PRIMITIVES[n]) is None} == WITHOUT
+    holding = {name for name, p in vocabulary().items() if p.holds_jaxprs and _is_ours(p)}
+    assert {n for n in holding if runs_rules.find(vocabulary()[n]) is None} == WITHOUT
 
 
 def _is_ours(primitive) -> bool:

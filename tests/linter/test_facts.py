@@ -9,7 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.core.kinds.objects import Function
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.lint import lint
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear, zero_derivative
@@ -40,7 +40,7 @@ def own() -> Iterator[Any]:
 
     yield declare
     for primitive in made:
-        PRIMITIVES.pop(primitive.name)
+        vocabulary().pop(primitive.name)
         for table in (COLUMNS | FEW).values():
             table.rules.pop(primitive, None)
         for facts in FACTS.values():
@@ -171,7 +171,7 @@ def test_what_moves_to_another_memory_is_an_offload(own, memory):
       in (c,) }"""
     program = jt.parse(text)
     rule = next(r for r in all_rules() if r.code == "offload-in-loop")
-    assert rule.is_of(PRIMITIVES["own_step"]) is (memory == "rule")
+    assert rule.is_of(vocabulary()["own_step"]) is (memory == "rule")
     found = lint({"": program}, select=("offload-in-loop",)).findings
     assert [f.found.message for f in found] == [
         "f32[8] is moved to the host in each turn of a loop"
@@ -188,7 +188,7 @@ def test_a_function_of_python_is_a_callback(own):
         text = "{ lambda ; a:f32[3]. let b:f32[3] = own_call[function=<f>] a in (b,) }"
         assert codes(text) == {"callback"}
     finally:
-        PRIMITIVES.pop("own_call")
+        vocabulary().pop("own_call")
         COLUMNS["abstract_eval"].rules.pop(op.primitive)
 
 

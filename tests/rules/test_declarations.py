@@ -10,7 +10,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.objects import FUNCTION
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.source import NAMES, python_source
 from jaxprtool.syntax.print import format_standalone
@@ -38,7 +38,7 @@ def test_like_another_one_with_parameters_of_its_own():
 
     with pytest.raises(TypeError, match="stub is like cumsum: its stub has no parameters"):
         jt.primitive(stub, like=lax.cumsum)
-    assert "stub" not in PRIMITIVES
+    assert "stub" not in vocabulary()
 
 
 def test_a_name_is_declared_once():
@@ -51,7 +51,9 @@ def _of_jaxprtool(primitive):
 
 
 def test_each_param_has_a_kind_that_says_something():
-    declared = [(p, q) for p in PRIMITIVES.values() if _of_jaxprtool(p) for q in p.params.values()]
+    declared = [
+        (p, q) for p in vocabulary().values() if _of_jaxprtool(p) for q in p.params.values()
+    ]
     silent = [
         f"{p}.{q.name}: {q.kind}"
         for p, q in declared

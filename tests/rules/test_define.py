@@ -11,7 +11,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.ir.frozen import set_field
 from jaxprtool.rules import load_rows
 from jaxprtool.rules.define import COLUMNS, PLACES, REQUIRED, define, is_ours
@@ -25,7 +25,7 @@ def op() -> Iterator[object]:
         """x."""
 
     yield jt.primitive(with_no_row)
-    declared = PRIMITIVES.pop("with_no_row")
+    declared = vocabulary().pop("with_no_row")
     for table in COLUMNS.values():
         table.rules.pop(declared, None)
 
@@ -71,7 +71,7 @@ def test_a_primitive_of_ours_without_a_row(ours):
 
 
 def test_all_of_ours_have_rows():
-    for p in filter(is_ours, PRIMITIVES.values()):
+    for p in filter(is_ours, vocabulary().values()):
         assert p in COLUMNS["impl"] and p in PLACES
 
 

@@ -7,12 +7,12 @@ import re
 import pytest
 
 from jaxprtool.cli.main import VERBS
-from jaxprtool.core.primitive import PRIMITIVES
+from jaxprtool.core.primitive import vocabulary
 from jaxprtool.ir import synonyms
 from jaxprtool.ir.dtypes import find_dtype
 from tests.invoke import invoke
 
-NAMES = {*PRIMITIVES}
+NAMES = {*vocabulary()}
 
 
 def parts(found: str | tuple[str, ...]) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from jaxprtool.analyses.kept import Kept
 from jaxprtool.analyses.liveness import memory
 from jaxprtool.analyses.stats import grouped
 from jaxprtool.analyses.tally import ALL, Count, in_order
-from jaxprtool.core.primitive import PRIMITIVES, declared_primitive
+from jaxprtool.core.primitive import declared_primitive, vocabulary
 from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import argument_labels
@@ -281,7 +281,7 @@ class Program(Subject):
         return f"no value is called {name}, so that nothing ever matches it", help
 
     def known(self) -> Iterable[str]:
-        return PRIMITIVES
+        return vocabulary()
 
     def is_known(self, name: str) -> bool:
         return declared_primitive(name) is not None
@@ -289,12 +289,12 @@ class Program(Subject):
     def by_word(self, name: str) -> list[str]:
         test = _CLASSES.get(name)
         if test is not None:
-            return [n for n, primitive in PRIMITIVES.items() if test(primitive)]
+            return [n for n, primitive in vocabulary().items() if test(primitive)]
         return super().by_word(name)
 
     def misnamed(self, name: str) -> tuple[str, str]:
         said = meant(name, SYNONYMS)
-        near = [said] if said else close_names(name, [*PRIMITIVES, *_CLASSES])
+        near = [said] if said else close_names(name, [*vocabulary(), *_CLASSES])
         help = (
             f"did you mean {' or '.join(near)}?" if near else "names are those of JAX's primitives"
         )

@@ -15,7 +15,7 @@ from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
-from jaxprtool.core.primitive import PRIMITIVES, declared_primitive
+from jaxprtool.core.primitive import declared_primitive, known_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Primitive
@@ -46,7 +46,7 @@ def primitive_from_jax(theirs: Any) -> Primitive:
     made = ours_of(theirs)
     if made is not None:
         return made
-    found = PRIMITIVES.get(our_name(theirs.name))
+    found = known_primitive(our_name(theirs.name))
     if found is not None and not found.library and not _is_namesake(theirs):
         return found
     return _of_plug_in(theirs) or live_primitive(theirs)
@@ -111,7 +111,7 @@ def by_own_name(eqn: Any) -> Any:
         return eqn
     theirs = eqn.params["_prim"]
     name = type(theirs).__name__
-    ours = PRIMITIVES.get(name)
+    ours = known_primitive(name)
     if ours is None or ours.holds_jaxprs:
         shown = shown_params(theirs)
         if shown is None:
@@ -165,7 +165,7 @@ _MODULES = {"xla_metadata_call": "scheduling_groups", "xla_metadata_value": "xla
 
 def _load_module_of(name: str) -> None:
     """Import the part of JAX that declares a primitive of ours, where `import jax` alone does not."""
-    declared = PRIMITIVES.get(name)
+    declared = known_primitive(name)
     if declared is not None:  # no name that a file may make up
         with contextlib.suppress(ImportError):  # most are in no module of their own
             importlib.import_module(f"jax.experimental.{_MODULES.get(name, name)}")

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import jaxprtool as jt
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.backends.arrays import generate
+from jaxprtool.core.verification import set_verify
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.linearize import linearize
@@ -24,7 +25,6 @@ from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
-from jaxprtool.interpreters.check import set_verify
 from jaxprtool.ir.avals import ShapedArray
 from tests.fuzz.target import Failure, Target
 
