@@ -29,10 +29,12 @@ DEPTH = 1000
 
 
 @pytest.fixture(autouse=True)
-def no_verification():
-    """What is timed is the work itself."""
+def nothing_else():
+    """What is timed is the work itself: no verification, and no search of what other tests left behind."""
     before = set_verify(False)
+    gc.freeze()
     yield
+    gc.unfreeze()
     set_verify(before)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
@@ -77,7 +77,7 @@ class Nested:
             jaxpr = todo.popleft().jaxpr
             calls = self.calls[jaxpr] = []
             for eqn in jaxpr.eqns:
-                if not eqn.primitive.holds_jaxprs and not _strays(eqn):
+                if not eqn.primitive.holds_jaxprs and not (eqn.params and _strays(eqn)):
                     continue
                 if not (inner := jaxprs_in(eqn, lossless)):
                     continue
@@ -216,18 +216,12 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
         bound = [*jaxpr.all_binders]
         for eqn in jaxpr.eqns:
             bound += eqn.out_binders
-        drops = 0
-        seen: set[str] = set()
-        for v in bound:
-            name = v.name
-            if name == "_":
-                drops += 1
-            elif name is None:
-                return None
-            seen.add(name)
-            names[v] = name
-        if len(seen) + drops - (drops > 0) != len(bound):
+        given = [v.name for v in bound]
+        seen = {*given}
+        drops = given.count("_") if "_" in seen else 0
+        if None in seen or len(seen) + drops - (drops > 0) != len(bound):
             return None
+        names.update(zip(bound, cast("list[str]", given), strict=True))
     return names
 
 

@@ -316,7 +316,9 @@ class Printer:
         out = self.out
         out.append("{ lambda ")
         consts, inputs, results = self._ends(jaxpr)
-        column = self._fill(consts, "", column + 9, indent + 4)
+        column += 9
+        if consts:
+            column = self._fill(consts, "", column, indent + 4)
         out.append("; ")
         self._fill(inputs, "", column + 2, indent + 4)
         out.append(". let")
@@ -350,13 +352,16 @@ class Printer:
 
     def _flat_equation(self, eqn: JaxprEqn) -> str:
         """An equation without jaxprs, on one line."""
-        if "index" in eqn.params:
-            text = format_reference(eqn, self._atom, self._binder)
-            if text is not None:
-                return text
+        params = ""
+        if eqn.params:
+            if "index" in eqn.params:
+                text = format_reference(eqn, self._atom, self._binder)
+                if text is not None:
+                    return text
+            params = self._plain_params(eqn)[0]
         atom, names = self._atom, self.names
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
-        rest = f"{eqn.primitive.name}{self._plain_params(eqn)[0]} {inputs}"
+        rest = f"{eqn.primitive.name}{params} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:
             return f"{self._binder(outs[0])} = {rest}"
@@ -464,6 +469,8 @@ class Printer:
         head = f"{{ lambda {' '.join(consts)}; {' '.join(inputs)}. let "
         tail = f" in ({', '.join(results)}{',' * (len(results) == 1)}){_end(jaxpr)}"
         room -= size_of(head) + size_of(tail)
+        if room < _SHORTEST_EQUATION * len(jaxpr.eqns) - 2:
+            return None
         parts: list[str] = []
         for eqn in jaxpr.eqns:
             if room < 0 or eqn.comments:
