@@ -48,7 +48,19 @@ class _Verb(click.Command):
             args = _gather_words(args)
         # `-#name`, a jaxpr of standard input, would read as an option
         args = [f"{STDIN}{a[1:]}" if a.startswith("-#") else a for a in args]
+        self._warn_of_repeated(ctx, args)
         return super().parse_args(ctx, args)
+
+    def _warn_of_repeated(self, ctx: click.Context, args: Sequence[str]) -> None:
+        """Warn of an option that is given several times and takes one value, the last."""
+        if sum(word.startswith("-") for word in args) < 2:
+            return
+        order = self.make_parser(ctx).parse_args([*args])[2]
+        for p in dict.fromkeys(order):
+            takes_one = isinstance(p, click.Option) and not (p.multiple or p.is_flag or p.count)
+            if takes_one and order.count(p) > 1:
+                message = f"{max(p.opts, key=len)} is given {order.count(p)} times; the last counts"
+                ctx.obj.warn(message, "repeated-option")
 
     def invoke(self, ctx: click.Context) -> Any:
         check_function_options(ctx)

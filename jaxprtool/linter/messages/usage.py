@@ -16,6 +16,7 @@ argument-index | There is no argument, or result, of this name or position | wri
 argument-name | An argument is given by a name that the program does not have, or twice | write a name that `check` shows, once
 argument-tree | An argument is no tree of the structure that the program's is | give a container of the structure that the message shows
 ambiguous-name | A name is that of an argument of the function and that of another variable of the program | give the position of the argument that is meant
+repeated-option | An option that takes one value is given several times, and the last counts | give it once, with commas between several names
 output-count | Results are to be written to a file that holds another number of arrays | write them to an .npz file
 output-kind | Results are to be written to a file of an unknown kind | end its name in .npz or .npy
 left-out | Values that were asked for are not saved or printed | raise the limit that the message names
