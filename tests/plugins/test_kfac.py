@@ -10,6 +10,7 @@ import jaxprtool as jt
 TEXT = """{ lambda ; a:f32[3] w:f32[3] t:f32[3]. let
     b:f32[3] = mul a w
     c:f32[3] = layer_tag[
+      has_scale=True
       meta=LayerMetaData(variant='scale', outputs_index=(0,), inputs_index=(1,), params_index=(2,), name='x')
     ] b a w
     d:f32[3] = loss_tag[
