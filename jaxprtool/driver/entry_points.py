@@ -69,6 +69,17 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
         "unvmap_max",
     ),
     "jaxprtool.plugins.kfac": ("layer_tag", "loss_tag"),
+    "jaxprtool.plugins.kfac_earlier": (
+        "CategoricalLogitsNegativeLogProbLoss_tag",
+        "MultiBernoulliNegativeLogProbLoss_tag",
+        "NormalMeanNegativeLogProbLoss_tag",
+        "NormalMeanVarianceNegativeLogProbLoss_tag",
+        "OneHotCategoricalLogitsNegativeLogProbLoss_tag",
+        "conv2d_tag",
+        "dense_tag",
+        "generic_tag",
+        "scale_and_shift_tag",
+    ),
     "jaxprtool.plugins.lineax": ("linear_solve",),
 }
 

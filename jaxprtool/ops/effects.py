@@ -10,8 +10,10 @@ __all__ = [
     "after_all",
     "check",
     "create_token",
+    "dce_sink",
     "debug_callback",
     "debug_print",
+    "inspect_sharding",
     "io_callback",
     "pure_callback",
 ]
@@ -54,6 +56,22 @@ def debug_callback(
     callback: the function, known while the process lives that traced it.
     effect: `Debug`, or `OrderedDebug` where the order of calls is kept.
     partitioned: whether each device calls it with its own shard.
+    """
+
+
+@primitive(multiple_results=True)
+def inspect_sharding(value, *, callback: Function):
+    """Tells a Python function, when the program is compiled, how a value is spread over devices; no results.
+
+    callback: the function, known while the process lives that traced it.
+    """
+
+
+@primitive(multiple_results=True)
+def dce_sink(operand, *, prevent_mlir_dce: bool = shown(False)):
+    """Reads its operand, so that what computes it is not eliminated; no results.
+
+    prevent_mlir_dce: whether the compiler has to keep it, too.
     """
 
 

@@ -9,10 +9,11 @@ import jaxprtool as jt
 
 
 @jt.primitive(library="kfac_jax")
-def layer_tag(*operands, meta: Any):
+def layer_tag(*operands, meta: Any, **options: Any):
     """The output of a layer, which is one of the operands; its inputs and parameters are others.
 
     meta: a record of kfac_jax; its `outputs_index` has the number of the operand that is the output.
+    options: what the layer tells the estimator of its curvature (`has_scale`, strides of a convolution, ...).
     """
 
 
@@ -63,7 +64,7 @@ def _loss(operands: Sequence[Any], meta: Any) -> list[Any]:
     return [operands[i] for i in _dependants(operands, meta)]
 
 
-def _layer_transpose(ct: Any, *operands: Any, meta: Any) -> list[Any]:
+def _layer_transpose(ct: Any, *operands: Any, meta: Any, **_: Any) -> list[Any]:
     found: list[Any] = [None] * len(operands)
     found[_output(operands, meta)] = ct
     return found
@@ -79,17 +80,20 @@ def _loss_transpose(cts: Any, *operands: Any, meta: Any) -> list[Any]:
 def _tag(op: Any, chosen: Any, transpose: Any) -> None:
     """The row of a tag: it is there before and after a transformation, and tangents pass beside it."""
 
-    def batch(axis_size: int, values: Any, dims: Any, *, meta: Any) -> Any:
-        return op(*values, meta=meta), chosen(dims, meta)
+    def batch(axis_size: int, values: Any, dims: Any, *, meta: Any, **options: Any) -> Any:
+        return op(*values, meta=meta, **options), chosen(dims, meta)
+
+    def jvp(primals: Any, tangents: Any, *, meta: Any, **options: Any) -> Any:
+        return op(*primals, meta=meta, **options), chosen(tangents, meta)
 
     jt.define(
         op,
-        abstract_eval=lambda *avals, meta: chosen(avals, meta),
-        impl=lambda xp, *values, meta: chosen(values, meta),
-        jvp=lambda primals, tangents, *, meta: (op(*primals, meta=meta), chosen(tangents, meta)),
+        abstract_eval=lambda *avals, meta, **options: chosen(avals, meta),
+        impl=lambda xp, *values, meta, **options: chosen(values, meta),
+        jvp=jvp,
         transpose=transpose,
         batch=batch,
-        lower=lambda ctx, *operands, meta: chosen(operands, meta),
+        lower=lambda ctx, *operands, meta, **options: chosen(operands, meta),
         cost=lambda in_avals, out_avals, **_: 0,
     )
 

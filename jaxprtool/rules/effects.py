@@ -130,11 +130,15 @@ def calls_absent(eqn: JaxprEqn) -> bool:
 
 def _call_output(xp: Namespace, *values: Value, callback: Any, **_: ParamValue) -> list[Value]:
     if _is_absent(callback):
-        message = f"debug_callback: the function {callback} is not in the text and is not called"
-        warnings.warn(message, CallbackWarning, stacklevel=2)
+        _warn_absent("debug_callback", callback)
     else:
         _called("debug_callback", callback.value, values)
     return []
+
+
+def _warn_absent(name: str, callback: ParamValue) -> None:
+    message = f"{name}: the function {callback} is not in the text and is not called"
+    warnings.warn(message, CallbackWarning, stacklevel=3)
 
 
 def _called(name: str, function: Callable[..., Value], values: Sequence[Value]) -> Value:
@@ -181,6 +185,33 @@ for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)
     )
 
 
+def _nothing(xp: Namespace, operand: Value, **_: ParamValue) -> list[Value]:
+    return []
+
+
+def _inspect_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
+    return lax.inspect_sharding(*vals, **params), []
+
+
+def _sink_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
+    """JAX eliminates it, too."""
+    return [], []
+
+
+# What looks at a value when a program is compiled, or keeps it: nothing happens when the program runs.
+for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink_batch)):
+    define(
+        _op,
+        abstract_eval=lambda aval, **params: [],
+        impl=_nothing,
+        jvp=_output_jvp(_op),
+        transpose=_output_transpose,
+        batch=_batch,
+        lower=lambda ctx, operand, **params: [],
+        cost=FREE,
+    )
+
+
 # -- callbacks with results --------------------------------------------------------------------
 
 
@@ -216,7 +247,8 @@ def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
     def call(*values: Value) -> Sequence[Value]:
         if eqn.out_binders:
             _fail_absent(name, callback)
-        return _call_output(numpy_namespace(), *values, callback=callback)
+        _warn_absent(name, callback)
+        return []
 
     return call
 

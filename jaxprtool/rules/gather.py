@@ -52,6 +52,8 @@ def _gather_type(
     mode_of("gather", mode)
     if not (fill_value is None or isinstance(fill_value, (bool, int, float, complex))):
         ill_typed(f"gather fill_value {fill_value} is not a number", "fill-value")
+    if isinstance(fill_value, int) and x.dtype.kind in "fc" and abs(fill_value) >= 1 << 1024:
+        ill_typed("gather fill_value is larger than all floats", "fill-value")
     if isinstance(fill_value, complex) and x.dtype.kind not in "bc":
         ill_typed(f"gather fill_value {fill_value} is complex, and {x} is not", "fill-value")
     w = windows_of("gather", dimension_numbers)

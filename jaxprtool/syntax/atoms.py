@@ -29,6 +29,7 @@ _NO_NUMBER = pattern(
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
+_DIGITS = 308  # an integer of no more of them is smaller than the largest float
 
 
 class Run(NamedTuple):
@@ -217,9 +218,14 @@ class Atoms:
             return self._literal(word, value, kind, start, end)
         if (untyped := untyped_literal(word)) is not None:
             self.missing.literals = True
+            if len(word) > _DIGITS and not untyped.types((), wide=True):
+                at = self._find(word, start, end)
+                message = f"{word} does not fit in any element type"
+                self.errors.add(message, "bad-literal", at, at + len(word))
+                return Lit(None, OpaqueType(word))
             return untyped
         at = self._find(word, start, end)
-        if self.lone and _NAME.fullmatch(word):
+        if self.lone and scope is self.scopes[0] and _NAME.fullmatch(word):
             scope.inputs.append(Var(UNTYPED, word, Span(self.source, at, at + len(word))))
             scope.vars[word] = scope.inputs[-1]
             return scope.inputs[-1]

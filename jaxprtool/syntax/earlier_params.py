@@ -45,6 +45,7 @@ __all__ = [
     "solver",
     "top_k",
     "window",
+    "with_unused_results",
     "without_groups",
 ]
 
@@ -341,6 +342,14 @@ def residuals(params: Params, inputs: Inputs) -> Params:
     if isinstance(params["call_jaxpr"], ClosedJaxpr):
         replaced_params.keep(params["call_jaxpr"], dict(params))
     return {"callee": params["call_jaxpr"], "num_callee_consts": 0, "num_res": count}
+
+
+def with_unused_results(params: Params, inputs: Inputs) -> Params:
+    """`custom_dce_call` (0.4.36 to 0.9.2), whose rule for results that nobody reads no text holds: all are computed."""
+    del inputs
+    if isinstance(params["fun_jaxpr"], ClosedJaxpr):
+        replaced_params.keep(params["fun_jaxpr"], dict(params))
+    return {"call_jaxpr": params["fun_jaxpr"]}
 
 
 def results_of_callback(params: Params, inputs: Inputs) -> Params:

@@ -116,6 +116,7 @@ OLDER: dict[str, Older] = {
         dropped=("fwd_jaxpr_thunk", "out_trees"),
         convert=changed.custom_vjp,
     ),
+    "custom_dce_call": _older_name("closed_call", "0.9.2", convert=changed.with_unused_results),
     "custom_lin": _older_params("0.2.22", renamed={"avals_out": "out_avals"}),
     "custom_transpose_call": _older_name("linear_call", "0.9.2", convert=changed.residuals),
     "linear_call": Older(until="0.5.3", convert=changed.linear_call),
@@ -208,6 +209,7 @@ OLDER: dict[str, Older] = {
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
     "random_split": Older(until="0.4.13", convert=changed.random_split),
+    "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),

@@ -12,7 +12,9 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, ScopeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.spans import Source, Span
 
-__all__ = ["Errors"]
+__all__ = ["UNBALANCED", "Errors"]
+
+UNBALANCED = "has brackets that do not balance"  # what is said of the value of a param
 
 _MOST = 200
 _START = attrgetter("start")
@@ -57,13 +59,22 @@ class Errors:
     def __len__(self) -> int:
         return len(self.syntax) + len(self.types)
 
+    def _causes(self) -> list[Diagnostic]:
+        """The errors without those that only follow from another.
+
+        Where a bracket swallows what stands behind it, the names that it hides are missing, and the text has no end.
+        """
+        if not any(d.code == "truncated" for d in self.syntax):
+            return [*self.syntax, *self.types]
+        return [d for d in self.syntax if UNBALANCED in d.message] or self.syntax
+
     def raise_all(self, programs: dict[str, ClosedJaxpr]) -> None:
         """Raise the errors, in the order of the text, if there are any.
 
         Args:
           programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
         """
-        errors = sorted([*self.syntax, *self.types], key=lambda d: d.span.start if d.span else 0)
+        errors = sorted(self._causes(), key=lambda d: d.span.start if d.span else 0)
         if not errors:
             return
         if len(errors) > _MOST:

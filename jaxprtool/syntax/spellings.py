@@ -121,7 +121,11 @@ def _born(*release: int) -> tuple[Spelling, ...]:
 SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- calls and control flow
     "CustomRoot": _born(0, 12),
-    "closed_call": (Spelling((0, 11, 1), name="eval_jaxpr"),),
+    "closed_call": (
+        Spelling((0, 10), replaces="custom_dce_call"),
+        Spelling((0, 11, 1), name="eval_jaxpr"),
+    ),
+    "custom_dce_call": (Spelling((0, 10), gone=True),),
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
     "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
@@ -176,6 +180,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "SearchSorted": _born(0, 12),
     "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
     # ---- effects, references and kernels
+    "dce_sink": (Spelling((0, 10), added={"prevent_mlir_dce": False}),),
     "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
     "empty2": _born(0, 10, 2),
     "empty_ref": (

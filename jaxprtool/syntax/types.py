@@ -186,7 +186,10 @@ def as_scalar(value: Scalar | None, dtype: DType) -> Scalar | None:
     cast = _CASTS.get((kind, type(value)))
     if cast is None:
         return None
-    found = cast(value)
+    try:
+        found = cast(value)
+    except OverflowError:  # an integer larger than all floats
+        return None
     return None if kind in "iu" and type(found) is int and not dtype.holds(found) else found
 
 

@@ -14,6 +14,7 @@ import re
 from functools import lru_cache
 
 from jaxprtool.syntax.earlier_releases import declared_params
+from jaxprtool.syntax.errors import UNBALANCED
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES, WHERE
 
@@ -255,10 +256,10 @@ def fault(text: str) -> str:
                 return "holds a jaxpr that cannot be read"
             depth.append(c)
         elif not depth or depth.pop() != _CLOSES[c]:
-            return "has brackets that do not balance"
+            return UNBALANCED
         at = max(m.end(), skip)
     if depth:
-        return "has brackets that do not balance"
+        return UNBALANCED
     pieces.append(text[at:])
     for piece in pieces:
         if m := _STRAY.search(piece):

@@ -31,7 +31,14 @@ from tests.laws.oracle import (
 
 STRUCTURES = [e for e in by_structure(EXAMPLES) if is_in_jax(e)]
 # What a text does not hold: functions of Python, and which blocks of an array a kernel gets.
-FUNCTIONS = ("pure_callback", "io_callback", "debug_callback", "check", "custom_vmap_call")
+FUNCTIONS = (
+    "pure_callback",
+    "io_callback",
+    "debug_callback",
+    "inspect_sharding",
+    "check",
+    "custom_vmap_call",
+)
 WITH_TEXT = [e for e in STRUCTURES if e.primitive.name not in (*FUNCTIONS, "pallas_call")]
 PLACES = {id(e): i for i, e in enumerate(STRUCTURES)}
 HARNESSES = sample_of_harnesses()

@@ -68,6 +68,27 @@ def _ignored() -> Example:
     return Example(lax.debug_callback, (arg("f32[2]"),), params, label="ignored", jax=in_jax)
 
 
+def _inspected() -> Example:
+    def in_jax(x: Any, **_: Any) -> list[Any]:
+        import jax
+
+        jax.debug.inspect_array_sharding(x, callback=_nothing)
+        return []
+
+    params = {"callback": LiveOpaque("ignore", _nothing)}
+    return Example(lax.inspect_sharding, (arg("f32[2]"),), params, jax=in_jax)
+
+
+def _sunk() -> Example:
+    def in_jax(x: Any, **_: Any) -> list[Any]:
+        from jax._src.lax import lax as lax_of_jax
+
+        lax_of_jax.dce_sink(x)
+        return []
+
+    return Example(lax.dce_sink, (arg("f32[2]"),), {}, jax=in_jax)
+
+
 def _with_token(make: Any) -> Any:
     """A token is no array: what is given comes out, beside a token that was made."""
 
@@ -119,6 +140,8 @@ EXAMPLES = [
     ],
     *[
         _ignored(),
+        _inspected(),
+        _sunk(),
         _printed("x = {} and {}", "f32[2]", "i32[]"),
         _printed("x =", "f32[2]", has_placeholders=False),
         _printed("x = {}", "f64[2]", np_printoptions=(("precision", 1),)),

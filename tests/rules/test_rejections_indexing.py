@@ -47,6 +47,7 @@ GATHERS = [
         "gather: mode is WRAP, and has to be CLIP",
     ),
     (X, INDICES, ROWS, (1, 3), {"fill_value": "no"}, "fill-value", "fill_value no"),
+    (X, INDICES, ROWS, (1, 3), {"fill_value": 10**400}, "fill-value", "larger than all floats"),
 ]
 
 

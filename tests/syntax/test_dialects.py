@@ -270,7 +270,7 @@ def test_the_newest_dialect_says_all_that_is_declared():
     for name in lacking:
         assert name in {"psum_invariant", "pvary", "pallas_call"}, name
     gone = [name for name, f in forms.items() if not f.has]
-    assert gone == ["custom_transpose_call", "shard_alike"]
+    assert gone == ["custom_dce_call", "custom_transpose_call", "shard_alike"]
 
 
 CUSTOM_TRANSPOSE = """{ lambda ; a:f32[3]. let
@@ -294,6 +294,30 @@ def test_a_call_that_later_releases_replaced_keeps_its_dialect():
     assert np.array_equal(jt.eval_jaxpr(program.jaxpr, [np.float32([2, 4, 6])])[1], [1, 2, 3])
     batched, _ = jt.vmap_jaxpr(program, 2, [0])  # which calls something else
     assert "linear_call[" in jt.format_jaxpr(batched, dialect="jax-0.9.2")
+
+
+CUSTOM_DCE = """{ lambda ; a:f32[3] b:f32[3]. let
+    c:f32[3] _:f32[3] = custom_dce_call[
+      dce_jaxpr_thunk=<function _memoize.<locals>.memoized at 0x7f966ab51620>
+      fun_jaxpr={ lambda ; d:f32[3] e:f32[3]. let
+          f:f32[3] = sub d e
+          g:f32[3] = mul d e
+        in (f, g) }
+      num_consts=0
+    ] a b
+  in (c,) }"""
+
+
+def test_a_call_with_a_rule_for_results_that_nobody_reads():
+    program = jt.parse(CUSTOM_DCE)
+    for dialect in ("", "jax-0.8.3", "jax-0.9.2"):
+        assert jt.format_jaxpr(program, dialect=dialect) == CUSTOM_DCE
+    assert " closed_call[" in jt.format_jaxpr(program, dialect="jax-0.10")
+    jt.typecheck_jaxpr(program.jaxpr)
+    args = np.float32([[2, 4, 6], [1, 1, 2]])
+    assert np.array_equal(jt.eval_jaxpr(program.jaxpr, [*args])[0], [1, 3, 4])
+    primals, vjp = jt.vjp(jt.jaxpr_as_fun(program), *args)
+    assert np.array_equal(vjp(primals[0])[1], -primals[0])
 
 
 @pytest.mark.parametrize("name", [n for n, row in SPELLINGS.items() if row[0].born])

@@ -521,3 +521,24 @@ def test_params_of_products_that_were_printed_for_a_while(params, precision):
     jt.check(program)
     found = program.jaxpr.eqns[0].params["precision"]
     assert found is None if precision is None else precision in str(found)
+
+
+def test_a_key_that_may_be_used_again():
+    """`reuse_key` of 0.4.24 and 0.4.25 is `random_clone`."""
+    program = jt.parse("{ lambda ; a:key<fry>[2]. let b:key<fry>[2] = reuse_key a in (b,) }")
+    assert [e.primitive.name for e in program.eqns] == ["random_clone"]
+    jt.check(program)
+
+
+def test_what_looks_at_a_value_and_what_keeps_it():
+    text = (
+        "{ lambda ; a:f32[3]. let\n    inspect_sharding[callback=<built-in function print>] a\n"
+        "    b:f32[3] = sin a\n    dce_sink b\n    c:f32[3] = neg a\n  in (c,) }"
+    )
+    program = jt.parse(text)
+    jt.check(program)
+    assert np.array_equal(jt.eval_jaxpr(program.jaxpr, [np.ones(3, np.float32)])[0], [-1, -1, -1])
+    assert len(jt.optimize(program).eqns) == 4
+    assert jt.format_jaxpr(program, dialect="jax-0.9.2") == text
+    in_0_10 = text.replace("dce_sink b", "dce_sink[prevent_mlir_dce=False] b")
+    assert jt.format_jaxpr(program, dialect="jax-0.10.2") == in_0_10

@@ -51,6 +51,7 @@ def their_name(name: str) -> str:
 # Params that came with a release, and the value that says nothing.
 ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
     ("compute_on", "compiler_options_json"): ((0, 10, 1), None),
+    ("dce_sink", "prevent_mlir_dce"): ((0, 10), False),
     ("debug_print", "logging_record"): ((0, 8, 1), None),
     ("eig", "enable_eigvec_derivs"): ((0, 10), False),
     ("eigh", "algorithm"): ((0, 8, 1), None),
