@@ -16,7 +16,7 @@ FAMILIES = {
     "custom_functions": "custom_jvp_call custom_lin custom_vjp_call",
     "custom_vmap": "custom_vmap_call",
     "dot_general": "dot_general",
-    "effects": "after_all check create_token debug_callback debug_print io_callback pure_callback",
+    "effects": "after_all check create_token dce_sink debug_callback debug_print inspect_sharding io_callback pure_callback",
     "exponential": "erf erfc erf_inv exp exp2 expm1 log log1p log2 logistic",
     "exponents": "frexp ldexp Frexp Ldexp",
     "fft": "fft",
