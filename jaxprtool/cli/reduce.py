@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from jaxprtool.cli import options
@@ -54,7 +55,8 @@ def reduce(
       "before", "after": {"eqns", "elements", "args", "outs"},
       "ladder": [{"by", "eqns", "elements", "args", "outs"}],
       "tests", "seconds", "ended": "done" or "time", "flaky",
-      "kept": [names], "file", "args"}
+      "kept": [names], "file", "args"}; where there is nothing to reduce
+      (status 1) {"schema", "failure": null, "reason"}
 
     \b
     Example:
@@ -77,7 +79,13 @@ def reduce(
     session.rescue = rescue = driver.Rescue(output, interest)
     out = None if output == "-" else output
     settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
-    found = driver.reduce(program, values, interest, settings)
+    try:
+        found = driver.reduce(program, values, interest, settings)
+    except driver.NotInteresting as e:
+        if as_json:
+            reason = e.diagnostics[0].message
+            session.echo_lines([json.dumps({"schema": 1, "failure": None, "reason": reason})])
+        raise
     if out is not None or as_json:
         session.answer(found, as_json=as_json)
         return

@@ -35,6 +35,7 @@ RUNS = [
     "equiv @g @h",
     "equiv @f @f",
     "reduce @f --inf -o {out}",
+    "reduce @g --nan",
     "profile @g",
     "bench @g",
 ]
