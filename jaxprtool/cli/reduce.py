@@ -55,8 +55,7 @@ def reduce(
       "before", "after": {"eqns", "elements", "args", "outs"},
       "ladder": [{"by", "eqns", "elements", "args", "outs"}],
       "tests", "seconds", "ended": "done" or "time", "flaky",
-      "kept": [names], "file", "args"}; where there is nothing to reduce
-      (status 1) {"schema", "failure": null, "reason"}
+      "kept": [names], "file", "args"}; of status 1 {"schema", "failure": null, "reason"}
 
     \b
     Example:
@@ -79,14 +78,19 @@ def reduce(
     session.rescue = rescue = driver.Rescue(output, interest)
     out = None if output == "-" else output
     settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
+    found = _reduced(session, as_json, program, values, interest, settings)
+    if out is not None or as_json:
+        session.answer(found, as_json=as_json)
+        return
+    session.write_text(small_text(found.program, found.args), output)
+
+
+def _reduced(session: Session, as_json: bool, *given: Any) -> driver.Reduction:
+    """What `driver.reduce` gives; in JSON there is a document where there is nothing to reduce, too."""
     try:
-        found = driver.reduce(program, values, interest, settings)
+        return driver.reduce(*given)
     except driver.NotInteresting as e:
         if as_json:
             reason = e.diagnostics[0].message
             session.echo_lines([json.dumps({"schema": 1, "failure": None, "reason": reason})])
         raise
-    if out is not None or as_json:
-        session.answer(found, as_json=as_json)
-        return
-    session.write_text(small_text(found.program, found.args), output)
