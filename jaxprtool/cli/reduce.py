@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.cli import options
-from jaxprtool.cli.reduce_options import reduce_options, verb_words
+from jaxprtool.cli.reduce_options import reduce_options, reduced, verb_words
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung
@@ -54,7 +54,7 @@ def reduce(
       "before", "after": {"eqns", "elements", "args", "outs"},
       "ladder": [{"by", "eqns", "elements", "args", "outs"}],
       "tests", "seconds", "ended": "done" or "time", "flaky",
-      "kept": [names], "file", "args"}
+      "kept": [names], "file", "args"}; of status 1 {"schema", "failure": null, "reason"}
 
     \b
     Example:
@@ -77,7 +77,7 @@ def reduce(
     session.rescue = rescue = driver.Rescue(output, interest)
     out = None if output == "-" else output
     settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
-    found = driver.reduce(program, values, interest, settings)
+    found = reduced(session, as_json, program, values, interest, settings)
     if out is not None or as_json:
         session.answer(found, as_json=as_json)
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -9,10 +10,12 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool.cli.main import cli
+from jaxprtool.cli.session import Session
+from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.small import ARGS_MARK
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["reduce_options", "verb_words"]
+__all__ = ["reduce_options", "reduced", "verb_words"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -121,3 +124,14 @@ def verb_words(crash: str | None, has_args: bool) -> tuple[list[str] | None, boo
         words += ["--args", ARGS_MARK]
     needs = any(ARGS_MARK in w for w in words)
     return words, needs or has_args
+
+
+def reduced(session: Session, as_json: bool, *given: Any) -> driver.Reduction:
+    """What `driver.reduce` gives; in JSON there is a document where there is nothing to reduce, too."""
+    try:
+        return driver.reduce(*given)
+    except driver.NotInteresting as e:
+        if as_json:
+            reason = e.diagnostics[0].message
+            session.echo_lines([json.dumps({"schema": 1, "failure": None, "reason": reason})])
+        raise

@@ -20,7 +20,7 @@ from jaxprtool.analyses.memory import check_memory
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.run import checked_arguments, printing_aside, run
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -78,7 +78,7 @@ def gradcheck(
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
     if max_bytes is not None:
         check_memory(program, max_bytes)
-    with limited_bytes(max_bytes), limited_steps(step_limit):
+    with printing_aside(), limited_bytes(max_bytes), limited_steps(step_limit):
         return GradCheck(_derivatives(program, args, how, order))
 
 

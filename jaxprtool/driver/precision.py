@@ -138,7 +138,7 @@ class _Wider(NamedTuple):
 
 def _f64(program: ClosedJaxpr, high: Raised) -> _Wider:
     if not _is_raised(high):
-        message = "the program computes with nothing narrower than f64, so that f64 shows no error"
+        message = "no equation of the program computes with a type narrower than f64 that f64 could replace"
         help = "--shadow f128 runs it in long double"
         fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span, help=help)
 

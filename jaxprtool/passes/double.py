@@ -11,10 +11,11 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import AbstractType, FutureType, RefType, ShapedArray
-from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.dtypes import COMPLEX128, FLOAT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.params import Record
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.passes.scoped import Scoped
 
 __all__ = [
@@ -57,6 +58,9 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
 
     Returns:
       A well-typed program. Literals and constants have the values that they have in their own types.
+
+    Raises:
+      UnsupportedError: an equation that cannot be raised reads or writes a reference of the program itself.
     """
     return raised(program).program
 
@@ -65,7 +69,11 @@ def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
 def raised(program: ClosedJaxpr) -> Raised:
     """`in_double`, with the equation of the program that each equation stands for."""
     found = Raised()
-    found.program = Raising(found, wide_dtype).scoped.closed(program)
+    try:
+        found.program = Raising(found, wide_dtype).scoped.closed(program)
+    except _Unraised:
+        message = "an equation looks at the bits of what a reference of the program holds, and has no f64 in its place"
+        fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span)
     return found
 
 
@@ -108,6 +116,11 @@ def wide_dtype(dtype: DType | None) -> DType | None:
 def _complex_dtype(dtype: DType | None) -> DType | None:
     """c128 for a type of floats or complex numbers, None for any other."""
     return None if wide_dtype(dtype) is None else COMPLEX128
+
+
+def _staying(dtype: DType | None) -> DType | None:
+    """None: the type stays."""
+    return None
 
 
 _Wide = Callable[[DType | None], DType | None]
@@ -177,14 +190,25 @@ class Raising:
             return [self.kept(eqn, eqn.replace(inputs=inputs, out_binders=outs))]
         if _draws(eqn):
             return self.between_conversions(eqn, inputs, outs)
-        made = eqn.replace(inputs=inputs, params=self.params(eqn), out_binders=outs)
-        if not _is_typed(made):
+        try:
+            made = eqn.replace(inputs=inputs, params=self.params(eqn), out_binders=outs)
+        except _Unraised:
+            made = None
+        if made is None or not _is_typed(made):
             return self.between_conversions(eqn, inputs, outs)
         return [self.kept(eqn, made)]
 
     def params(self, eqn: JaxprEqn) -> dict[str, Any]:
         """The params of an equation with their element types and jaxprs raised."""
-        return self.scoped.params(eqn, lambda value: _raised(value, self.scoped.closed, self.to))
+        # types beside jaxprs are theirs (`out_avals` of a kernel), others are of what is called outside, and stay
+        types = self.to if eqn.primitive.holds_jaxprs else _staying
+
+        def change(value: Any) -> Any:
+            if isinstance(value, (tuple, list)) and any(isinstance(v, ShapedArray) for v in value):
+                return type(value)([_wide(v, types) for v in value])
+            return _raised(value, self.scoped.closed, self.to)
+
+        return self.scoped.params(eqn, change)
 
     def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
         """Remember what an equation was made from; returns it."""
@@ -195,8 +219,12 @@ class Raising:
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> list[JaxprEqn]:
         """The equation as it was, on raised operands that are converted before, with results that are converted after."""
-        if not self.convert:
-            raise _Unraised
+        atoms = (*eqn.inputs, *eqn.out_binders)
+        if not self.convert or any(isinstance(x.aval, RefType) for x in atoms):
+            raise _Unraised  # what a reference holds is not converted: the equation that makes it stays as it is
+        for closed in sub_jaxprs(eqn):
+            for inner in all_eqns(closed.jaxpr):
+                self.found.after.pop(inner, None)
         before, made, after = parts_between_conversions(eqn, inputs, outs)
         self.found.before[made] = eqn
         return [*before, made, *after]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
+from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.passes.double import Raised, Raising, parts_between_conversions, wide_dtype
@@ -52,9 +53,12 @@ class _RaisingSome(Raising):
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> Sequence[JaxprEqn]:
         made = self.all_raised.after.get(eqn)
-        if made is not None and eqn in self.chosen:
+        # memory is wide in all equations that name it
+        atoms = (*eqn.inputs, *eqn.out_binders)
+        is_memory = made is not None and any(isinstance(x.aval, RefType) for x in atoms)
+        if made is not None and (eqn in self.chosen or (is_memory and not sub_jaxprs(eqn))):
             return [made.replace(inputs=inputs, out_binders=outs)]
-        if made is not None and self.holds_chosen(eqn):
+        if made is not None and (is_memory or self.holds_chosen(eqn)):
             return [eqn.replace(inputs=inputs, params=self.params(eqn), out_binders=outs)]
         return self.between_conversions(eqn, inputs, outs)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.experimental import pallas as pl
 
 import jaxprtool as jt
 from jaxprtool.driver.run import run
@@ -16,6 +17,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.double import doubled, raised
 from jaxprtool.passes.raising import raise_some
 from tests.analyses.planting import REAL, real_program
+from tests.control_flow.kernels import KERNELS
 
 
 def run_with(program, args, chosen):
@@ -133,3 +135,72 @@ def test_no_equations_are_said_to_help_together_where_one_helps_alone_or_none_ca
     assert jt.precision(lambda x: jnp.log(1 + x), np.float32([1e-6])).together is None
     narrow = jt.precision(lambda x: jnp.tanh(x) * x, np.float16([0.3, 0.7]))
     assert narrow.together is None and narrow.outputs[0].ulps > 0
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_of_which_nothing_one_or_everything_is_raised(name):
+    function, args, *_ = KERNELS[name]
+    program = jt.trace(function, *args)
+    own = [np.asarray(x) for x in run(program, args)]
+    rng = random.Random(name)
+
+    def simple(found):
+        eqns = all_eqns(transformable(program).jaxpr)
+        return [e for e in eqns if e in found.after and not e.primitive.holds_jaxprs]
+
+    none, wide = run_with(program, args, lambda found: set())
+    for x, y, z in zip(none, own, wide, strict=True):
+        np.testing.assert_allclose(x.astype(y.dtype), y, rtol=1e-6, atol=1e-6)
+        assert z.dtype.kind != "f" or z.dtype.itemsize == 8
+    run_with(program, args, lambda found: {*rng.choices(simple(found) or [None], k=1)})
+    every, _ = run_with(program, args, lambda found: {*simple(found)})
+    for x, y in zip(every, wide, strict=True):
+        np.testing.assert_allclose(x, y, rtol=1e-5, atol=1e-6)
+
+
+def _called(kernel):
+    out = jax.ShapeDtypeStruct((8,), np.float32)
+    return lambda x: pl.pallas_call(kernel, out_shape=out, interpret=True)(x)
+
+
+@pytest.mark.parametrize("primitive", ["add", "sqrt"])
+def test_the_shadow_goes_into_kernels(primitive):
+    """A kernel whose types in params stayed narrow was run between conversions: all of its errors were 0."""
+
+    def kernel(x, out):
+        y = x[...] * 1e5
+        far = y + 0.1 if primitive == "add" else jnp.sqrt(y + 1)
+        out[...] = far - (y if primitive == "add" else jnp.sqrt(y))
+
+    x = 1 + np.random.default_rng(0).random(8, np.float32)
+    found = jt.precision(_called(kernel), x)
+    assert found.outputs[0].ulps > 1e4
+    path = [e.place for e in found.equations if e.place.eqn.primitive.name == primitive]
+    assert any("pallas_call" in str(place) for place in path)
+    assert jt.compare(_called(kernel), None, x, backends="numpy,f64", first=True).first
+
+
+BITS_OF_A_REFERENCE = """{ lambda ; a:f32[4]. let
+    b:f32[4] = mul a 3.0:f32[]
+    c:f32[4] = pallas_call[
+      grid_mapping=GridMapping(grid=(), block_mappings=(BlockMapping(block_shape=(4,)), BlockMapping(block_shape=(4,))))
+      interpret=True
+      out_avals=(ShapedArray(float32[4]),)
+      jaxpr={ lambda ; d:Ref{f32[4]} e:Ref{f32[4]}. let
+          f:i32[4] <- d{bitcast(int32[4])}[:]
+          g:f32[4] = convert_element_type[new_dtype=float32 weak_type=False] f
+          e[:] <- g
+        in () }
+    ] b
+    h:f32[4] = sin c
+  in (h,) }"""
+
+
+def test_a_kernel_that_looks_at_the_bits_of_a_reference_stays_as_it_is():
+    program = jt.parse(BITS_OF_A_REFERENCE)
+    args = [np.float32([1, 2, 3, 4])]
+    found = raised(program)
+    assert [e.primitive.name in ("mul", "sin") for e in found.after] == [True, True]
+    jt.typecheck_jaxpr(found.program.jaxpr)
+    assert jt.precision(program, *args).outputs
+    jt.gradcheck(program, *args, modes=["fwd"])
