@@ -166,11 +166,11 @@ def declared_primitive(name: str) -> Primitive | None:
 
 def declared_by(module: str) -> list[Primitive]:
     """The primitives that a module of `ops`, `jaxprtool.ops.binary`, declares."""
-    return [p for p in _DECLARED.values() if p.stub and p.stub.__module__ == module]
+    return [p for p in [*_DECLARED.values()] if p.stub and p.stub.__module__ == module]
 
 
 def vocabulary() -> dict[str, Primitive]:
-    """The primitives by name that `ops` and the user declare: those of `ops` first, in the order of its families."""
+    """All primitives by name that `ops` and the user declare, in no particular order."""
     gateways.load_families()
     return _DECLARED
 

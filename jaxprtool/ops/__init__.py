@@ -7,6 +7,7 @@ family has it. What is not in there is looked for in all families, so that a new
 
 import os
 import sys
+import threading
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -71,6 +72,7 @@ if TYPE_CHECKING:
 
 _family_of = {name: family for family, names in FAMILIES.items() for name in names.split()}
 _all_loaded = False
+_lock = threading.RLock()
 
 
 def load_family(name: str) -> None:
@@ -84,10 +86,11 @@ def load_family(name: str) -> None:
 def load_families() -> None:
     """Import all families: those of `families.py` in their order there, then new ones."""
     global _all_loaded
-    if not _all_loaded:
-        _all_loaded = True
-        for family in dict.fromkeys([*FAMILIES, *find_families()]):
-            _import(family)
+    with _lock:  # another thread waits until all are there
+        if not _all_loaded:
+            for family in dict.fromkeys([*FAMILIES, *find_families()]):
+                _import(family)
+            _all_loaded = True
 
 
 def find_families(package: str = "") -> list[str]:

@@ -81,3 +81,20 @@ def test_a_name_of_a_family_that_is_not_loaded_is_taken() -> None:
         "else:\n    raise SystemExit('declared twice')"
     )
     assert "linalg.qr" in loaded_after(code)
+
+
+def test_threads_find_the_whole_vocabulary() -> None:
+    """A thread that asks while another one imports the families waits for them."""
+    code = (
+        "import threading; from jaxprtool.core.primitive import known_primitive, vocabulary\n"
+        "found, start = [], threading.Barrier(8)\n"
+        "def ask(i):\n"
+        "    start.wait()\n"
+        "    if i % 2: known_primitive('none_such')\n"
+        "    found.append(len([*vocabulary()]))\n"
+        "threads = [threading.Thread(target=ask, args=(i,)) for i in range(8)]\n"
+        "for t in threads: t.start()\n"
+        "for t in threads: t.join()\n"
+        "assert found == [len(vocabulary())] * 8, found"
+    )
+    assert "unary" in loaded_after(code)

@@ -289,7 +289,7 @@ class Program(Subject):
     def by_word(self, name: str) -> list[str]:
         test = _CLASSES.get(name)
         if test is not None:
-            return [n for n, primitive in vocabulary().items() if test(primitive)]
+            return sorted(n for n, primitive in vocabulary().items() if test(primitive))
         return super().by_word(name)
 
     def misnamed(self, name: str) -> tuple[str, str]:
