@@ -53,8 +53,8 @@ def reduce(
     In JSON, {"schema", "failure": {"code", "message"}, "first": place or null,
       "before", "after": {"eqns", "elements", "args", "outs"},
       "ladder": [{"by", "eqns", "elements", "args", "outs"}],
-      "tests", "seconds", "ended": "done" or "time", "flaky",
-      "kept": [names], "file", "args"}; of status 1 {"schema", "failure": null, "reason"}
+      "tests", "seconds", "ended": "done" or "time", "flaky", "kept": [names],
+      "file", "args"}; with status 1 {"schema", "failure": null, "reason"}
 
     \b
     Example:

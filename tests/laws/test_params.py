@@ -16,7 +16,7 @@ HINTS = {
     *("in_tree", "tree", "out_trees", "err_tree", "logging_record", "computation", "effect"),
     *("which_linear", "transpose_thunk", "attributes", "jvp", "fwd", "bwd", "name", "ordered"),
     *("implementation", "algorithm", "recall_target", "_input_dtype", "ft_in", "ft_out", "pin"),
-    *("is_stable", "method", "unroll"),
+    *("is_stable", "method", "unroll", "prevent_mlir_dce"),
 }
 
 # One value is right for these primitives, with the reason.
