@@ -138,9 +138,7 @@ def types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
 
 def find_primitive(name: str) -> Primitive:
     """The declared primitive of this name, or one with `known=False` that stands for the name."""
-    found = _DECLARED.get(name) or _FOUND.get(name) or _UNKNOWN.get(name)
-    if found is None:
-        found = known_primitive(name) or _FOUND.get(name)
+    found = _DECLARED.get(name) or _UNKNOWN.get(name) or known_primitive(name) or _FOUND.get(name)
     if found is None:
         found = _UNKNOWN[name] = Primitive(name, known=False, multiple_results=True)
     return found
@@ -276,20 +274,22 @@ def _params(
 def _declare(
     stub: Callable[..., Any], name: str, *, library: str, **declarations: Any
 ) -> Primitive:
+    of_ops = stub.__module__.startswith("jaxprtool.ops.")
+    home = _DECLARED if of_ops else _home  # a plug-in may be what needs the family
     found = Primitive(
         name,
         functools.partial(_signature, stub),
-        library=library or (stub.__module__.partition(".")[0] if _home is _FOUND else ""),
+        library=library or (stub.__module__.partition(".")[0] if home is _FOUND else ""),
         stub=stub,
-        pending=stub.__module__ if stub.__module__.startswith("jaxprtool.ops.") else "",
+        pending=stub.__module__ if of_ops else "",
         **declarations,
     )
-    if not found.pending and _home is _DECLARED:  # of a user, who may not declare what a family has
+    if not of_ops and home is _DECLARED:  # of a user, who may not declare what a family has
         gateways.load_family(name)
-    if name in _home:
+    if name in home:
         raise ValueError(f"a primitive named {name} is declared already")
     _UNKNOWN.pop(name, None)
-    _home[name] = found
+    home[name] = found
     return found
 
 

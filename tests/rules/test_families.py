@@ -1,5 +1,6 @@
 """The families of `ops` are imported when one of their names is asked for, and only then."""
 
+import re
 import subprocess
 import sys
 
@@ -98,3 +99,32 @@ def test_threads_find_the_whole_vocabulary() -> None:
         "assert found == [len(vocabulary())] * 8, found"
     )
     assert "unary" in loaded_after(code)
+
+
+@pytest.mark.parametrize("find", ["find_primitive", "declared_primitive", "known_primitive"])
+def test_a_plug_in_that_nobody_named_does_not_hide_a_family(find: str) -> None:
+    """Also where the family is not loaded yet."""
+    code = (
+        f"from jaxprtool.core.primitive import {find}, loading_plugin\n"
+        "from jaxprtool.core.primitive import primitive\n"
+        "with loading_plugin(): primitive(lambda x: None, name='qr')\n"
+        f"assert {find}('qr').stub.__module__ == 'jaxprtool.ops.linalg.qr'"
+    )
+    assert "linalg.qr" in loaded_after(code)
+
+
+def test_type_checkers_see_every_family() -> None:
+    """They read imports that do not run."""
+    text = (FAMILIES_PATH.parent / "__init__.py").read_text(encoding="utf-8")
+    seen = re.findall(r"^    from jaxprtool\.ops\.([\w.]+) import \*$", text, re.MULTILINE)
+    assert seen == [*FAMILIES]
+
+
+def test_a_family_that_a_plug_in_needs_is_no_part_of_it() -> None:
+    code = (
+        "from jaxprtool.core.primitive import known_primitive, loading_plugin\n"
+        "with loading_plugin(): ops.qr\n"
+        "qr = known_primitive('qr')\n"
+        "assert qr is ops.qr.primitive and qr.library == ''"
+    )
+    assert "linalg.qr" in loaded_after(code)
