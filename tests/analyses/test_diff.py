@@ -148,9 +148,9 @@ def test_ten_thousand_equations_take_time_in_proportion(other: str) -> None:
             "renamed": lambda: long_program(n, prefix="w"),
         }[other]()
         programs = parse_file(b)
-        start = time.perf_counter()
+        start = time.process_time()
         diff(a, programs)
-        return time.perf_counter() - start
+        return time.process_time() - start
 
     # a quadratic algorithm would take a hundred times as long, or more
     small = max(seconds(1_000), 0.05)

@@ -332,10 +332,10 @@ def test_equations_without_results_begin_with_an_equals_sign():
 def test_dimensions_that_no_array_has(dims):
     """The equation stays as it is, in no time, and the checker says so."""
     text = JAX_0_4.replace("in_names=({0: ('i',)},)", f"in_names=({dims},)")
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(jt.JaxprTypeError):
         jt.typecheck_jaxpr(jt.parse(text))
-    assert time.perf_counter() - start < 5
+    assert time.process_time() - start < 5
 
 
 @pytest.mark.parametrize("dims", ["frozenset({})", "frozenset({0})", "frozenset({0, 1})"])

@@ -138,10 +138,10 @@ def test_tuples_do_not_grow_without_bound():
     """Sixty lines stand for more values than a machine has room for."""
     lines = ["v0 = pack a a", *(f"v{i} = pack v{i - 1} v{i - 1}" for i in range(1, 60))]
     text = "{ lambda  ;  ; a.\n  let " + "\n      ".join(lines) + "\n  in v59 }\n"
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(jt.JaxprToolError, match="its tuples hold more than"):
         jt.parse(text)
-    assert time.perf_counter() - start < 20
+    assert time.process_time() - start < 20
 
 
 def test_tuples_nest_deeply():
