@@ -55,7 +55,7 @@ def _add_by_product(table: Any, places: Any, rows: Any) -> bool:
         return False
     make = _ones_and_ends if m <= _KEPT else _ones_and_ends.__wrapped__
     ones, ends = make(m, table.dtype)
-    places = places.astype(np.int32)
+    places = places.astype(np.int32, copy=False)
     csc_matvecs(n, m, columns, ends, places, ones, rows.reshape(-1), table.reshape(-1))
     return True
 

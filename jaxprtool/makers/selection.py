@@ -38,11 +38,11 @@ class Selection:
         self,
         xp: Namespace,
         shape: Sequence[int],
-        index_shape: Sequence[int],
+        indices: Value,
         w: Windows,
         sizes: Sequence[int],
     ):
-        self.xp, self.batch = xp, tuple(index_shape[:-1])
+        self.xp, self.batch = xp, tuple(indices.shape[:-1])
         absent, own = {*w.collapsed, *w.operand_batch}, iter(w.window)
         window_axis = [None if i in absent else next(own) for i in range(len(shape))]
         moving = [
@@ -63,7 +63,9 @@ class Selection:
         self.n = 1
         for size in self.moving_sizes:
             self.n *= size
-        self.limits = xp.array([shape[i] - sizes[i] for i in w.start_map], xp.int64)
+        narrow = indices.dtype == xp.int32 and max(self.n, *shape) < 1 << 31
+        self.integer, self.unsigned = (xp.int32, xp.uint32) if narrow else (xp.int64, xp.uint64)
+        self.limits = xp.array([shape[i] - sizes[i] for i in w.start_map], self.integer)
         own_windows = [i for i in moving if window_axis[i] is not None]
         self.window = tuple(sizes[i] for i in own_windows)
         self.layout = [
@@ -84,27 +86,28 @@ class Selection:
         for i, size in zip(reversed(moving), reversed(self.moving_sizes), strict=True):
             steps[i], step = step, step * size
         self.few = math.prod(self.batch) < 100  # a product of integers is one call, and a slow one
-        self.steps = xp.array([steps.get(i, 0) for i in w.start_map], xp.int64)
+        self.steps = xp.array([steps.get(i, 0) for i in w.start_map], self.integer)
         self.shape = (*self.batch, *self.window)
         self.first = (*self.batch, *[1] * len(self.window))
-        offsets = xp.zeros((1,) * rank, xp.int64)
+        offsets = xp.zeros((1,) * rank, self.integer)
         axes = {i: len(self.batch) + k for k, i in enumerate(own_windows)}
         axes.update(zip(w.operand_batch, w.index_batch, strict=True))
         for i, axis in axes.items():
             size = (*self.batch, *self.window)[axis]
-            line = xp.arange(size).reshape([size if a == axis else 1 for a in range(rank)])
+            line = xp.arange(size, dtype=self.integer)
+            line = line.reshape([size if a == axis else 1 for a in range(rank)])
             offsets = offsets + line * steps[i]
         self.offsets = offsets
 
     def starts(self, indices: Value) -> Value:
-        """The indices as i64. Unsigned ones beyond its range are clipped, which keeps them outside of any operand."""
+        """The indices as i64, or as i32 where that is enough; unsigned ones are clipped, and stay outside of any operand."""
         if indices.dtype == self.xp.uint64:
             indices = self.xp.minimum(indices, 1 << 62)
-        return indices.astype(self.xp.int64)
+        return indices.astype(self.integer, copy=False)
 
     def inside(self, starts: Value) -> Value:
         """For each index vector whether its window lies within the operand."""
-        unsigned = self.xp.uint64  # in which what is negative is beyond every limit
+        unsigned = self.unsigned  # in which what is negative is beyond every limit
         within = starts.view(unsigned) <= self.limits.view(unsigned)
         return self.xp.logical_and.reduce(within, axis=-1)
 
@@ -121,7 +124,7 @@ class Selection:
         else:
             pairs = [(starts[..., k], step) for k, step in enumerate(self.steps) if step]
             columns = [start if step == 1 else start * step for start, step in pairs]
-            zeros = [] if columns else [self.xp.zeros(self.batch, self.xp.int64)]
+            zeros = [] if columns else [self.xp.zeros(self.batch, self.integer)]
             first = functools.reduce(operator.add, [*columns, *zeros])
         places = self.xp.reshape(first, self.first)
         if self.offsets.size > 1:  # else it is 0

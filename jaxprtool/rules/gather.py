@@ -120,7 +120,7 @@ def _gather_impl(
     dtype = xp.dtype_of_aval(x.dtype)
     if 0 in shape:
         return lambda v, i: xp.zeros(shape, dtype)
-    selection = Selection(xp, x.shape, indices.shape, w, slice_sizes)
+    selection = Selection(xp, x.shape, indices, w, slice_sizes)
     if mode_of("gather", mode) != FILL_OR_DROP:
 
         def run(v: Value, i: Value) -> Value:

@@ -169,7 +169,7 @@ def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
             return lambda v, i, u: v
         w = windows_of("scatter", dimension_numbers)
         sizes = window_sizes(w, x.ndim, updates.shape)
-        selection = Selection(xp, x.shape, indices.shape, w, sizes)
+        selection = Selection(xp, x.shape, indices, w, sizes)
         combine: Any = _replace
         if ufunc and (update_jaxpr is None or _is_that_of(update_jaxpr, op)):
             combine = _combine(ufunc, unique_indices)
