@@ -38,8 +38,9 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.declaration import REQUIRED, Hidden, Param, Recover
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
-from jaxprtool.ir.jaxpr import Lit, Primitive, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Primitive, Value
 from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.params import Opaque, Record, Word
 from jaxprtool.ir.primitive import Signature
 
 __all__ = [
@@ -333,6 +334,10 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
             given, known = params.keys(), names.keys()
             if given != known and not (declared.open and given > known):
                 fail_params(declared, params)
+            for value in params.values():
+                if type(value) not in _USUAL and not _is_usual(value):
+                    params = _of_kinds(declared, params)
+                    break
         out = state.trace.process_primitive(declared, operands, params)
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
@@ -341,6 +346,29 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     functools.update_wrapper(bound, stub)
     bound.primitive = declared  # type: ignore[attr-defined]
     return bound
+
+
+# Types of params that are what their kind has them.
+_USUAL = frozenset(
+    {bool, int, float, complex, type(None), DType, ClosedJaxpr, Word, Opaque, Record}
+)
+
+
+def _is_usual(value: Value) -> bool:
+    """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types."""
+    if type(value) is not tuple:
+        return False
+    for x in value:  # noqa: SIM110 (all(...) takes twice as long)
+        if type(x) not in _USUAL and not _is_usual(x):
+            return False
+    return True
+
+
+def _of_kinds(primitive: Primitive, params: dict[str, Any]) -> dict[str, Any]:
+    """The params with values of their kinds for what Python code gave: tuples for lists, element types for NumPy's."""
+    known = primitive.params
+    found = {k: known[k].kind.given(v) if k in known else v for k, v in params.items()}
+    return found if any(found[k] is not v for k, v in params.items()) else params
 
 
 _RANK: dict[type[object], int] = {bool: 0, int: 1, float: 2, complex: 3}

@@ -75,6 +75,13 @@ class Kind(ABC):
         """
         return value
 
+    def given(self, value: Any) -> Any:
+        """Convert what Python code gives for the param (a list, a type or a number of NumPy's) to a value of this kind.
+
+        A value that cannot be converted is returned unchanged; the type rules report it.
+        """
+        return value
+
     def printed(self, value: ParamValue, style: Style) -> Any:
         """The value that the printer writes for a value: the value itself, unless JAX has its own spelling for it."""
         del style

@@ -206,7 +206,7 @@ def _by_matrix(a: Any, b: Any) -> Any:
 
 def _product(q: Any, b: Any, axis: int) -> Any:
     """The contraction of an axis of a matrix with a vector."""
-    return lax.dot_general(q, b, dimension_numbers=(([axis], [0]), ([], [])))
+    return lax.dot_general(q, b, dimension_numbers=(((axis,), (0,)), ((), ())))
 
 
 def _by_triangle(a: Any, b: Any, about: str) -> Any:

@@ -73,16 +73,22 @@ class TupleOf(Kind):
     def read(self, value: ParamValue) -> Any:
         return _mapped(self.item.read, value)
 
+    def given(self, value: Any) -> Any:
+        return _mapped(self.item.given, value)
+
     def printed(self, value: ParamValue, style: Style) -> Any:
+        if isinstance(value, list):  # of JAX's, which prints it as one
+            return [self.item.printed(x, style) for x in value]
         return _mapped(lambda x: self.item.printed(x, style), value)
 
 
 def _mapped(f: Callable[[ParamValue], ParamValue], value: ParamValue) -> ParamValue:
-    """A tuple with `f` applied to its items; the same object when nothing changed, as what is no tuple."""
-    if type(value) is not tuple:
+    """A tuple, or a list as one, with `f` applied to its items; the same object when nothing changed, as what is neither."""
+    if type(value) is not tuple and not isinstance(value, list):
         return value
     items = tuple(map(f, value))
-    return value if all(map(operator.is_, items, value)) else items
+    same = type(value) is tuple and all(map(operator.is_, items, value))
+    return value if same else items
 
 
 class Either(Kind):
@@ -116,11 +122,18 @@ class Either(Kind):
         return UNREAD
 
     def read(self, value: ParamValue) -> Any:
-        if self.fits(value):
-            return value
+        for kind in self._parts:
+            if kind.fits(value):
+                return kind.read(value)
         for kind in self._parts:
             found = kind.read(value)
             if found is not value:
+                return found
+        return value
+
+    def given(self, value: Any) -> Any:
+        for kind in self._parts:
+            if kind.fits(found := kind.given(value)):
                 return found
         return value
 

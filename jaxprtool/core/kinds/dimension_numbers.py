@@ -57,6 +57,9 @@ class DimensionNumbers(Kind):
             return value
         return Record(value.name, value.args, **fields)
 
+    def given(self, value: Any) -> Any:
+        return self.read(value)
+
 
 def _lists(pair: ParamValue) -> ParamValue:
     """A tuple of tuples with the inner ones as lists; what is none as it is."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
@@ -102,6 +103,9 @@ class EnumKind(Kind):
 
     def fits(self, value: ParamValue) -> bool:
         return self.member(value) is not None
+
+    def given(self, value: Any) -> Any:
+        return INTEGER.given(value) if self.numbered else value
 
 
 class RecordKind(Kind):

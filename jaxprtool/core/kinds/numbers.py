@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import operator
 import re
 from functools import cache
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
-from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
 from jaxprtool.ir.params import ElementClass, Opaque, ParamValue, Record, Word
 
@@ -89,6 +90,13 @@ class Integer(Kind):
             hasattr(value, "__index__") or isinstance(value, SymbolicDim)
         )
 
+    def given(self, value: Any) -> Any:
+        odd = type(value) is not int and not isinstance(value, bool)
+        try:
+            return operator.index(value) if odd else value
+        except TypeError:
+            return value
+
 
 class SizeKind(Integer):
     """Integers, and in a text the dimensions of shape-polymorphic programs: `2*a + 1`, `floordiv(a, 2)`."""
@@ -128,6 +136,9 @@ class Boolean(Kind):
     def fits(self, value: ParamValue) -> bool:
         return type(value) is bool or type(value).__name__ in ("bool", "bool_")
 
+    def given(self, value: Any) -> Any:
+        return bool(value) if self.fits(value) else value
+
 
 class Number(Kind):
     """Real numbers."""
@@ -150,6 +161,9 @@ class ElementType(Kind):
             return value.dtype
         found = find_dtype(value) if isinstance(value, Word) else None
         return value if found is None else found
+
+    def given(self, value: Any) -> Any:
+        return dtype_of(value) or value
 
 
 class ElementOrClass(ElementType):
@@ -176,6 +190,9 @@ class ScalarKind(Kind):
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (bool, int, float, complex))
+
+    def given(self, value: Any) -> Any:
+        return value.item() if getattr(value, "shape", None) == () else value
 
 
 INTEGER = Integer("int", "an integer", "integers")

@@ -45,6 +45,9 @@ class AxisName(Kind):
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (str, Opaque)) or INTEGER.fits(value)
 
+    def given(self, value: Any) -> Any:
+        return INTEGER.given(value)
+
 
 class NameOrNames(Kind):
     """The name of an axis, or several."""
