@@ -243,11 +243,12 @@ def precision(params: Params, inputs: Inputs) -> Params:
     """Precisions by `repr`, `(<Precision.HIGHEST: 2>, <Precision.HIGHEST: 2>)`, to 0.4.25."""
     del inputs
     found = params.get("precision")
-    levels = found if isinstance(found, tuple) else (found,)
+    if isinstance(found, EnumMember):
+        return {**params, "precision": _named_level(found)}
+    levels = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else ()
     if not any(isinstance(x, EnumMember) for x in levels):
         return params
-    named = tuple(map(_named_level, levels))
-    return {**params, "precision": named if isinstance(found, tuple) else named[0]}
+    return {**params, "precision": tuple(map(_named_level, levels))}
 
 
 def _named_level(value: Any) -> Any:

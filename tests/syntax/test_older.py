@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import warnings
 
 import jax
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.syntax.drops import AmbiguousResultWarning
 
 CURRENT = """\
 { lambda ; a:f32[8]. let
@@ -577,3 +579,44 @@ def test_what_looks_at_a_value_and_what_keeps_it():
     assert jt.format_jaxpr(program, dialect="jax-0.9.2") == text
     in_0_10 = text.replace("dce_sink b", "dce_sink[prevent_mlir_dce=False] b")
     assert jt.format_jaxpr(program, dialect="jax-0.10.2") == in_0_10
+
+
+# As 0.5.3 to 0.10.0 print a call whose results are not read, where its body reads them.
+READS = """\
+{{ lambda ; a:f32[3] i:i32[]. let
+    _:f32[3] _:i32[] _:f32[3] b:f32[] = jit[
+      name=f
+      jaxpr={{ lambda ; a:f32[3] i:i32[]. let
+          _:f32[3] = sin a
+          _:i32[] = add i 1:i32[]
+          _:f32[3] = cos a
+          {equations}
+        in (_, _, _, b) }}
+    ] a i
+  in (b,) }}"""
+AT = np.array([0.5, 1.0, 2.0], np.float32)
+SIN, COS = np.sin(AT), np.cos(AT)
+
+
+@pytest.mark.parametrize(
+    ("equations", "warned", "expected"),
+    [
+        ("c:i32[] = neg _ | b:f32[] = convert_element_type[new_dtype=float32] c", False, -8),
+        ("c:f32[3] = jit[name=g jaxpr={ lambda ; x:f32[3] k:i32[]. let d:f32[3] = integer_pow[y=2] x "
+         "in (d,) }] _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN**2).sum()),
+        ("c:f32[3] = neg _ | d:f32[3] = exp _ | e:f32[3] = add c d | b:f32[] = reduce_sum[axes=(0,)] e", True,
+         (np.exp(COS) - SIN).sum()),
+        ("c:f32[3] = sub _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN - COS).sum()),
+    ],
+)  # fmt: skip
+def test_results_without_a_name_that_the_body_reads(equations, warned, expected):
+    """Types decide which it is; else it is the first that nothing has read, which a warning says."""
+    text = READS.format(equations="\n          ".join(equations.split(" | ")))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        program = jt.parse(text)
+    assert bool(found) is warned
+    assert all(x.category is AmbiguousResultWarning for x in found)
+    jt.check(program)
+    (b,) = jt.eval_jaxpr(program.jaxpr, [AT, np.int32(7)])
+    assert np.allclose(b, expected, rtol=1e-5)
