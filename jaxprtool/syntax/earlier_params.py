@@ -6,6 +6,7 @@ like for what it cannot read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
@@ -64,13 +65,22 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
     for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
         if names in new:
             new[specs] = partition_specs(map(_spec, new.pop(names)))
-    if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
-        new["check_vma"] = False
+    if (
+        "check_rep" in new
+    ):  # types say what varies where it is checked, as they do now, in 0.6.0 alone
+        new["check_vma"] = new["check_rep"] is True and _says_what_varies(new["jaxpr"])
         mesh = known_mesh(new["mesh"])
         auto = mesh_axes(new.pop("auto", frozenset()), mesh)
         new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
     return new
+
+
+def _says_what_varies(closed: ClosedJaxpr) -> bool:
+    """Whether a type of a jaxpr has axes over which it varies."""
+    jaxpr = closed.jaxpr
+    binders = itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns])
+    return any(isinstance(v.aval, ShapedArray) and bool(v.aval.vary.varying) for v in binders)
 
 
 def _spec(names: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:

@@ -39,6 +39,22 @@ JAX_0_7 = (
     .replace("P('i',)", "PartitionSpec('i',)")
     .replace("axes=('i',)]", "axes=('i',) axis_index_groups=None]")
 )
+JAX_0_6_0 = """\
+{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      auto=frozenset()
+      check_rep=True
+      in_names=({0: ('i',)},)
+      jaxpr={ lambda ; c:f32[4]{i}. let
+          d:f32[4] = psum_invariant[axes=('i',) axis_index_groups=None] c
+          e:f32[4]{i} = pvary[axes=('i',) axis_index_groups=None] d
+          f:f32[4]{i} = mul c e
+        in (f,) }
+      mesh=Mesh('i': 2, axis_types=(Auto,))
+      out_names=({0: ('i',)},)
+      rewrite=True
+    ] a
+  in (b,) }"""
 JAX_0_4 = """\
 { lambda ; a:f32[8]. let
     b:f32[8] = pjit[
@@ -71,13 +87,14 @@ X = np.arange(8, dtype=np.float32)
 TWICE = np.concatenate([X[:4] + X[4:]] * 2)
 
 
-def test_shard_map_of_0_7_reads_as_the_current_one():
-    program = jt.parse(JAX_0_7)
+@pytest.mark.parametrize("text", [JAX_0_7, JAX_0_6_0])
+def test_shard_map_whose_types_say_what_varies_reads_as_the_current_one(text):
+    program = jt.parse(text)
     jt.typecheck_jaxpr(program)
     assert jt.format_jaxpr(program, dialect="jax-0.10.2") == CURRENT
 
 
-@pytest.mark.parametrize("text", [CURRENT, JAX_0_7, JAX_0_4])
+@pytest.mark.parametrize("text", [CURRENT, JAX_0_7, JAX_0_6_0, JAX_0_4])
 def test_values_and_gradients(text):
     program = jt.parse(text)
     jt.typecheck_jaxpr(program)
