@@ -16,6 +16,7 @@ from jax.experimental import sparse
 import jaxprtool as jt
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.driver.fmt import fmt
 from jaxprtool.ir.walk import map_programs
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of
 from tests.releases import SERIES
@@ -45,8 +46,10 @@ def type_or_none(x):
 
 
 def comes_back(closed):
-    back = jt.to_jax(with_zeros(jt.parse(str(closed))))
-    assert str(back) == str(closed)
+    text = str(closed)
+    back = jt.to_jax(with_zeros(jt.parse(text)))
+    assert str(back) == text
+    assert fmt(text).text.rstrip("\n") == text  # nor has `fmt` anything to change
 
 
 @pytest.mark.parametrize("name", NAMES)
