@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from jaxprtool.driver.check import check
 from jaxprtool.driver.files import read_programs
 from jaxprtool.driver.lint import lint
-from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.linter.answer import diagnostic_of
 from jaxprtool.linter.explanation import Explained, Listed
 from jaxprtool.linter.pages import all_pages, find_page
@@ -32,6 +33,17 @@ def explain(codes: Sequence[str] = ()) -> Listed:
 
 def says(page: Page) -> list[str]:
     """The messages of a page's code that `check`, or `lint`, gives for its example; the help is the page's."""
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        diagnostics = _diagnostics(page)
+    said = [str(w.message) for w in warned if getattr(w.category, "code", "") == page.code]
+    return [
+        *(f"warning: {message} [{page.code}]" for message in said),
+        *(str(d).partition("\n")[0] for d in diagnostics if d.code == page.code),
+    ]
+
+
+def _diagnostics(page: Page) -> Sequence[Diagnostic]:
     example = page.example.bad
     verb, *options = example.command.split() or [""]
     if not example.text or verb not in ("lint", "check"):
@@ -43,7 +55,6 @@ def says(page: Page) -> list[str]:
             return []
         carry = options[1:2] if options[:1] == ["--carry"] else ()
         found = lint(programs, _NAME, select=(page.code,), carry=carry).findings
-        diagnostics = [diagnostic_of(f) for f in found]
+        return [diagnostic_of(f) for f in found]
     except JaxprToolError as e:
-        diagnostics = e.diagnostics
-    return [str(d).partition("\n")[0] for d in diagnostics if d.code == page.code]
+        return e.diagnostics

@@ -1,6 +1,6 @@
 """Functions with derivatives of their own."""
 
-from jaxprtool.core.kinds.numbers import Types
+from jaxprtool.core.kinds.numbers import Flags, Types
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.primitive import param, primitive, shown, types_of_results
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -63,7 +63,7 @@ def custom_lin(
     num_res: int,
     bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
     bwd: str = shown("bwd"),
-    in_zeros: tuple[bool, ...] = shown(()),
+    in_zeros: Flags = shown(()),
     out_avals: Types | None = param(None, hidden="always", recover=types_of_results),
     symbolic_zeros: bool = shown(False),
 ):

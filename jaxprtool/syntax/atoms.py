@@ -19,7 +19,7 @@ from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, TYPE, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
 from jaxprtool.syntax.units import UNIT
 
-__all__ = ["Atoms", "Missing", "Scope", "undrop"]
+__all__ = ["Atoms", "Missing", "Scope", "next_drop", "undrop"]
 
 _BINDER = pattern(f"({LOOSE_BINDER})")
 _RESULT = pattern(rf"(?<!\S)({IDENT})(?::{TYPE})?+(?=\s++=\s|\s++{IDENT}:)")
@@ -60,16 +60,17 @@ def _places(source: Source, start: int, end: int) -> tuple[list[tuple[int, int]]
 class Scope:
     """A jaxpr under construction: what is bound, and its binders.
 
-    `drops` are the `_` binders so far.
+    `drops` are the `_` binders so far; `reads` says how often operands `_` read each of them.
     """
 
-    __slots__ = ("autodidax", "consts", "drops", "inputs", "start", "vars")
+    __slots__ = ("autodidax", "consts", "drops", "inputs", "reads", "start", "vars")
 
     def __init__(self, start: int, autodidax: bool = False):
         self.vars: dict[str, Var] = {}
         self.consts: list[Var] = []
         self.inputs: list[Var] = []
         self.drops: list[Var] = []
+        self.reads: dict[Var, int] = {}
         self.start, self.autodidax = start, autodidax
 
 
@@ -111,7 +112,7 @@ class Atoms:
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
-        self.drop_reads = (-1, 0)  # the operands that read `_` last, and how many times
+        self.doubtful = False  # whether an operand since the last equation is one of several `_`
         self.missing = Missing()
 
     def type_stored(self, primitive: Primitive, inputs: list[Any]) -> None:
@@ -212,7 +213,8 @@ class Atoms:
             self.missing.units = True
             return UNIT
         if word == "_" and scope.drops:
-            return self._read_drop(scope, start)
+            self.doubtful |= len(scope.drops) > 1
+            return next_drop(scope)
         value, _, kind = word.rpartition(":")
         if value and kind:
             return self._literal(word, value, kind, start, end)
@@ -241,17 +243,9 @@ class Atoms:
         found: list[Any] = []
         for word in words:
             if word.rfind("[") > word.rfind("]"):  # types have blanks, `[...]:f32[2, 4]`
-                self.drop_reads = -1, 0
                 return [self.atom(m, scope, start, end) for m in _SPACED.findall(text)]
             found.append(self.atom(word, scope, start, end))
         return found
-
-    def _read_drop(self, scope: Scope, start: int) -> Var:
-        """An operand `_`: the text does not say which; successive ones are taken in the order of binding."""
-        last, count = self.drop_reads
-        count = count + 1 if last == start else 0
-        self.drop_reads = start, count
-        return undrop(scope.drops[min(count, len(scope.drops) - 1)])
 
     def _not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
@@ -297,6 +291,16 @@ class Atoms:
             aval = aval.update(weak_type=True)
         self.literals[word] = scalar, aval
         return Lit(scalar, aval)
+
+
+def next_drop(scope: Any) -> Var:
+    """The result that an operand `_` reads: the first of those that operands have read least often so far.
+
+    The text does not say which; `drops.decide_reads` looks at types when the equation is read.
+    """
+    binder = min(scope.drops, key=lambda v: scope.reads.get(v, 0))
+    scope.reads[binder] = scope.reads.get(binder, 0) + 1
+    return undrop(binder)
 
 
 def undrop(binder: Var) -> Var:

@@ -24,7 +24,7 @@ from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.blocks import Block
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
 from jaxprtool.syntax.comments import CommentScanner
-from jaxprtool.syntax.drops import Drops
+from jaxprtool.syntax.drops import Drops, decide_reads
 from jaxprtool.syntax.earlier_equations import with_jaxpr
 from jaxprtool.syntax.earlier_releases import OLDER, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
@@ -187,6 +187,9 @@ class EquationCallbacks:
         eqn = new_eqn(primitive, inputs, given, binders, span, comments)
         if self.annotated:
             self.places.append((match.start(3), eqn))
+        if self.atoms.doubtful:
+            self.atoms.doubtful = False
+            decide_reads(eqn, self.scopes[-1], self.atoms.wide)
         if self.drops.found:
             self.drops.resolve(eqn)
         return eqn

@@ -6,14 +6,16 @@ like for what it cannot read.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
+from jaxprtool.core.kinds.enums import PRECISION_LEVEL
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import FrozenDict
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.params import ElementClass, Record, Word
+from jaxprtool.ir.params import ElementClass, EnumMember, Record, Word
 from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.scan_trees import parts_of_trees
@@ -28,6 +30,7 @@ __all__ = [
     "custom_vjp",
     "device_put",
     "dot",
+    "dot_general",
     "forward",
     "from_last",
     "linear_call",
@@ -35,6 +38,7 @@ __all__ = [
     "no_axes",
     "padding",
     "platform_index",
+    "precision",
     "pure_callback",
     "ragged_dot",
     "random_split",
@@ -61,13 +65,22 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
     for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
         if names in new:
             new[specs] = partition_specs(map(_spec, new.pop(names)))
-    if "check_rep" in new:  # types do not say what varies, as they do now when this is checked
-        new["check_vma"] = False
+    if (
+        "check_rep" in new
+    ):  # types say what varies where it is checked, as they do now, in 0.6.0 alone
+        new["check_vma"] = new["check_rep"] is True and _says_what_varies(new["jaxpr"])
         mesh = known_mesh(new["mesh"])
         auto = mesh_axes(new.pop("auto", frozenset()), mesh)
         new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
     return new
+
+
+def _says_what_varies(closed: ClosedJaxpr) -> bool:
+    """Whether a type of a jaxpr has axes over which it varies."""
+    jaxpr = closed.jaxpr
+    binders = itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns])
+    return any(isinstance(v.aval, ShapedArray) and bool(v.aval.vary.varying) for v in binders)
 
 
 def _spec(names: dict[int, tuple[str, ...]]) -> tuple[tuple[str, ...], ...]:
@@ -136,6 +149,8 @@ def device_put(params: Params, inputs: Inputs) -> Params:
     new = {k: _as_tuple(v) for k, v in new.items()}
     if "copy_semantics" in new:
         new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
+    else:  # to 0.4.33: what was there already was used again
+        new["copy_semantics"] = (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(inputs)
     return new
 
 
@@ -234,11 +249,30 @@ def broadcast(params: Params, inputs: Inputs) -> Params:
     return {"shape": (*sizes, *shape), "broadcast_dimensions": dimensions}
 
 
-def dot_algorithm(params: Params, inputs: Inputs) -> Params:
-    """`dot_general[algorithm=]`, of 0.4.32 to 0.4.34; it is a `precision` now."""
+def precision(params: Params, inputs: Inputs) -> Params:
+    """Precisions by `repr`, `(<Precision.HIGHEST: 2>, <Precision.HIGHEST: 2>)`, to 0.4.25."""
     del inputs
-    new = {k: v for k, v in params.items() if k != "algorithm"}
-    algorithm = params.get("algorithm")
+    found = params.get("precision")
+    if isinstance(found, EnumMember):
+        return {**params, "precision": _named_level(found)}
+    levels = cast("tuple[Any, ...]", found) if isinstance(found, tuple) else ()
+    if not any(isinstance(x, EnumMember) for x in levels):
+        return params
+    return {**params, "precision": tuple(map(_named_level, levels))}
+
+
+def _named_level(value: Any) -> Any:
+    member = PRECISION_LEVEL.member(value) if isinstance(value, EnumMember) else None
+    return value if member is None else PRECISION_LEVEL.word(member)
+
+
+def dot_general(params: Params, inputs: Inputs) -> Params:
+    """`dot_general[algorithm=]`, of 0.4.32 to 0.4.34; it is a `precision` now."""
+    new = precision(params, inputs)
+    if "algorithm" not in new:
+        return new
+    new = {k: v for k, v in new.items() if k != "algorithm"}
+    algorithm = params["algorithm"]
     return new if algorithm is None else {**new, "precision": algorithm}
 
 
@@ -246,7 +280,7 @@ def dot(params: Params, inputs: Inputs) -> Params:
     """`dot`, to 0.1.43: the last dimension of the first operand, the last but one (or only one) of the second."""
     left, right = (len(_shape(x)) for x in inputs)
     contracted = ((left - 1,), (max(right - 2, 0),))
-    return {**params, "dimension_numbers": (contracted, ((), ()))}
+    return {**precision(params, inputs), "dimension_numbers": (contracted, ((), ()))}
 
 
 def _shape(x: Any) -> tuple[Any, ...]:

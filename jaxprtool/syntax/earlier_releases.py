@@ -168,14 +168,20 @@ OLDER: dict[str, Older] = {
     # ---- shapes, slices and reductions
     "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
     "concatenate": _older_params("0.1.59", "operand_shapes"),
-    "conv_general_dilated": _older_params("0.4.1", "lhs_shape", "rhs_shape"),
+    "conv_general_dilated": Older(
+        until="0.4.25",
+        dropped=("lhs_shape", "rhs_shape"),
+        convert=changed.precision,
+        told_by=("lhs_shape", "precision", "rhs_shape"),
+    ),
     "convert_element_type": _older_params("0.2.5", "old_dtype"),
     "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
-    "dot_general": _older_params(
-        "0.4.38",
-        "transpose_algorithm",
+    "dot_general": Older(
+        until="0.4.38",
         renamed={"out_type": "out_sharding"},
-        convert=changed.dot_algorithm,
+        dropped=("transpose_algorithm",),
+        convert=changed.dot_general,
+        told_by=("algorithm", "out_type", "precision", "transpose_algorithm"),
     ),
     "dynamic_slice": _older_params("0.1.55", "operand_shape"),
     "dynamic_update_slice": _older_params("0.1.55", "update_shape"),

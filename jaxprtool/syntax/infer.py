@@ -36,6 +36,7 @@ __all__ = [
     "ResultTypes",
     "UntypedLit",
     "UntypedWarning",
+    "fits",
     "infer_literals",
     "inner_jaxprs",
     "is_untyped",
@@ -203,7 +204,7 @@ def _typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any,
     first: tuple[Any, ...] = ()
     for operands in operand_choices(eqn, wide):
         first = first or operands
-        if not _rule or _fits(eqn, rules.of(eqn, operands)):
+        if not _rule or fits(eqn, rules.of(eqn, operands)):
             return operands
     return first
 
@@ -300,7 +301,7 @@ def _without_rules(eqn: JaxprEqn) -> dict[str, Any]:
     }
 
 
-def _fits(eqn: JaxprEqn, found: Sequence[Any] | None) -> bool:
+def fits(eqn: JaxprEqn, found: Sequence[Any] | None) -> bool:
     """Whether the results that an equation has by its type rule are of the types of its binders."""
     return found is not None and all(
         v.aval is UNTYPED or a is v.aval or _key(a) == _key(v.aval)

@@ -23,7 +23,7 @@ from jaxprtool.syntax.naming import Nested, has_definitions, name_variables, sha
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment, size_of
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
-from jaxprtool.syntax.sharing import named_inside, printed_jaxprs, unique_name
+from jaxprtool.syntax.sharing import named_inside, names_around, printed_jaxprs, unique_name
 from jaxprtool.syntax.tokens import WEAK
 from jaxprtool.syntax.types import UNTYPED, scalar_text
 from jaxprtool.syntax.where import where_lines
@@ -108,9 +108,10 @@ class Printer:
         written = None if relaid else program.jaxpr.written
         definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
-        taken = {*outer.values(), *given.values()}
-        if len(taken) < len(outer) + len(given):
-            given, taken = {}, {*outer.values()}
+        around = names_around(program.jaxpr, outer)
+        taken = {*around, *given.values()}
+        if len(taken) < len(around) + len(given):
+            given, taken = {}, around
         named: dict[Jaxpr, tuple[ClosedJaxpr, str]] = {}
         if self.lossless and self.outer is None:
             named = named_inside([program.jaxpr, *given])

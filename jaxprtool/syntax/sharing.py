@@ -7,6 +7,7 @@ times, and be several when it is read: it becomes a definition of the whole text
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from jaxprtool.ir.dtypes import DType
@@ -15,7 +16,7 @@ from jaxprtool.ir.params import ParamValue, Record, Word
 from jaxprtool.ir.walk import jaxprs_in
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["inside_values", "named_inside", "printed_jaxprs", "unique_name"]
+__all__ = ["inside_values", "named_inside", "names_around", "printed_jaxprs", "unique_name"]
 
 _DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
 _WORD = pattern(r"[^\W\d]\w*")
@@ -131,6 +132,31 @@ def named_inside(roots: list[Jaxpr]) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
             place.setdefault(below, below)
             depth[below] = depth[here] + 1
     return {jaxpr: (uses.closed[jaxpr], uses.names.get(jaxpr, "")) for jaxpr in named}
+
+
+def names_around(root: Jaxpr, outer: Mapping[Jaxpr, str]) -> set[str]:
+    """The names of definitions that a text inside a value refers to, itself or in a text inside of its own values.
+
+    A definition of its own may have any other name: it stands before one of that name around the text.
+
+    Args:
+      root: the jaxpr whose text it is.
+      outer: the definitions around it, with their names.
+    """
+    found: set[str] = set()
+    seen, todo = {root}, [root] if outer else []
+    while todo:
+        for eqn in todo.pop().eqns:
+            if not eqn.primitive.holds_jaxprs:
+                continue
+            printed = (closed for value in _values(eqn) for closed in printed_jaxprs(value))
+            for closed in (*printed, *inside_values(eqn)):
+                if closed.jaxpr in outer:
+                    found.add(outer[closed.jaxpr])
+                elif closed.jaxpr not in seen:
+                    seen.add(closed.jaxpr)
+                    todo.append(closed.jaxpr)
+    return found
 
 
 def unique_name(name: Any, taken: set[str]) -> str:

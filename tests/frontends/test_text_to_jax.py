@@ -16,6 +16,7 @@ from jax.experimental import sparse
 import jaxprtool as jt
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.driver.fmt import fmt
 from jaxprtool.ir.walk import map_programs
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of
 from tests.releases import SERIES
@@ -45,8 +46,10 @@ def type_or_none(x):
 
 
 def comes_back(closed):
-    back = jt.to_jax(with_zeros(jt.parse(str(closed))))
-    assert str(back) == str(closed)
+    text = str(closed)
+    back = jt.to_jax(with_zeros(jt.parse(text)))
+    assert str(back) == text
+    assert fmt(text).text.rstrip("\n") == text  # nor has `fmt` anything to change
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -166,3 +169,32 @@ def test_axes_that_nothing_binds():
     ours = jt.to_jax_function(jt.parse(str(closed)))
     got = jax.vmap(ours, axis_name="i")(batch)
     np.testing.assert_allclose(got[0], jax.vmap(f, axis_name="i")(batch), rtol=1e-6)
+
+
+EARLIER = {
+    "copies without a word on buffers, to 0.4.29": """\
+{ lambda ; a:f32[4]. let b:f32[4] = device_put[device=None src=None] a in (b,) }""",
+    "copies in lists, to 0.4.33": """\
+{ lambda ; a:f32[4]. let b:f32[4] = device_put[devices=[None] srcs=[None]] a in (b,) }""",
+    "a sharding that names no mesh, to 0.4.25": """\
+{ lambda ; a:f32[4]. let
+    b:f32[4] = sharding_constraint[
+      resource_env=ResourceEnv(Mesh(device_ids=[], axis_names=()), ())
+      sharding=GSPMDSharding({devices=[1]<=[1]})
+      unconstrained_dims=set()
+    ] a
+  in (b,) }""",
+}
+
+
+@pytest.mark.parametrize("name", EARLIER)
+def test_equations_of_earlier_releases_that_say_less_than_todays(name):
+    """Texts that are the identity: JAX evaluates, compiles and transforms what comes back."""
+    f = jt.to_jax_function(jt.parse(EARLIER[name]))
+
+    def g(x):
+        return f(x)[0]
+
+    assert (g(X) == X).all() and (jax.jit(g)(X) == X).all()
+    assert (jax.vmap(g)(X[None]) == X).all()
+    assert (jax.jvp(g, (X,), (X,))[1] == X).all() and (jax.vjp(g, X)[1](X)[0] == X).all()

@@ -33,8 +33,9 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var, 
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.references import Fragments, Operand
-from jaxprtool.syntax.atoms import undrop
+from jaxprtool.syntax.atoms import next_drop, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
+from jaxprtool.syntax.drops import decide_reads
 from jaxprtool.syntax.earlier_equations import with_jaxpr
 from jaxprtool.syntax.earlier_releases import OLDER, declared_params, expanded, from_older, is_older
 from jaxprtool.syntax.elided_params import recover_params
@@ -61,6 +62,7 @@ class _Scope:
     def __init__(self, autodidax: bool = False):
         self.vars: dict[str, Var] = {}
         self.drops: list[Var] = []
+        self.reads: dict[Var, int] = {}
         self.autodidax, self.lone, self.inputs = autodidax, False, []
 
 
@@ -345,6 +347,8 @@ class _File:
             primitive, inputs, params = from_older(primitive, inputs, params)
         params = recover_params(primitive, params, binders)
         eqn = JaxprEqn(primitive, inputs, params, binders)
+        if len(scope.drops) > 1:
+            decide_reads(eqn, scope, self.wide)
         self.tuples = self.tuples or (primitive.name in OF_TUPLES and has_tuples(eqn))
         for value in params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped:
@@ -363,12 +367,11 @@ class _File:
             amend(closed.jaxpr, comments=joined)
 
     def operands(self, atoms: list[Tree], scope: _Scope) -> list[Any]:
-        """Operands; one `_` after another reads the dropped results in the order of binding."""
-        found, count = [], 0
+        """Operands; types decide which of several dropped results a `_` is."""
+        found: list[Any] = []
         for atom in atoms:
             if str(atom.children[0]) == "_" and "_" not in scope.vars and scope.drops:
-                found.append(undrop(scope.drops[min(count, len(scope.drops) - 1)]))
-                count += 1
+                found.append(next_drop(scope))
             else:
                 found.append(self.atom(atom, scope))
         return found

@@ -5,13 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+import warnings
 
+import jax
 import numpy as np
 import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.syntax.drops import AmbiguousResultWarning
 
 CURRENT = """\
 { lambda ; a:f32[8]. let
@@ -36,6 +39,22 @@ JAX_0_7 = (
     .replace("P('i',)", "PartitionSpec('i',)")
     .replace("axes=('i',)]", "axes=('i',) axis_index_groups=None]")
 )
+JAX_0_6_0 = """\
+{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      auto=frozenset()
+      check_rep=True
+      in_names=({0: ('i',)},)
+      jaxpr={ lambda ; c:f32[4]{i}. let
+          d:f32[4] = psum_invariant[axes=('i',) axis_index_groups=None] c
+          e:f32[4]{i} = pvary[axes=('i',) axis_index_groups=None] d
+          f:f32[4]{i} = mul c e
+        in (f,) }
+      mesh=Mesh('i': 2, axis_types=(Auto,))
+      out_names=({0: ('i',)},)
+      rewrite=True
+    ] a
+  in (b,) }"""
 JAX_0_4 = """\
 { lambda ; a:f32[8]. let
     b:f32[8] = pjit[
@@ -68,13 +87,14 @@ X = np.arange(8, dtype=np.float32)
 TWICE = np.concatenate([X[:4] + X[4:]] * 2)
 
 
-def test_shard_map_of_0_7_reads_as_the_current_one():
-    program = jt.parse(JAX_0_7)
+@pytest.mark.parametrize("text", [JAX_0_7, JAX_0_6_0])
+def test_shard_map_whose_types_say_what_varies_reads_as_the_current_one(text):
+    program = jt.parse(text)
     jt.typecheck_jaxpr(program)
     assert jt.format_jaxpr(program, dialect="jax-0.10.2") == CURRENT
 
 
-@pytest.mark.parametrize("text", [CURRENT, JAX_0_7, JAX_0_4])
+@pytest.mark.parametrize("text", [CURRENT, JAX_0_7, JAX_0_6_0, JAX_0_4])
 def test_values_and_gradients(text):
     program = jt.parse(text)
     jt.typecheck_jaxpr(program)
@@ -192,11 +212,12 @@ SPELLINGS = {
     ),
     "device_put": (
         "c:f32[3] = device_put[device=None src=None] a",
-        "c:f32[3] = device_put[copy_semantics=() devices=(None,) srcs=(None,)] a",
+        "c:f32[3] = device_put[copy_semantics=(ArrayCopySemantics.REUSE_INPUT,) devices=(None,) srcs=(None,)] a",
     ),
     "device_put with lists": (
         "c:f32[3] d:f32[3] = device_put[devices=[None, None] srcs=[None, None]] a b",
-        "c:f32[3] d:f32[3] = device_put[copy_semantics=() devices=(None, None) srcs=(None, None)] a b",
+        "c:f32[3] d:f32[3] = device_put[copy_semantics=(ArrayCopySemantics.REUSE_INPUT, ArrayCopySemantics.REUSE_INPUT) "
+        "devices=(None, None) srcs=(None, None)] a b",
     ),
     "platform_index": (
         "c:i32[] = platform_index[has_default=True platforms=(('cpu',), ('tpu',))] ",
@@ -523,6 +544,39 @@ def test_params_of_products_that_were_printed_for_a_while(params, precision):
     assert found is None if precision is None else precision in str(found)
 
 
+@pytest.mark.parametrize("enum", ["Precision", "PrecisionConfig_Precision"])
+def test_precisions_that_containers_print_by_repr(enum):
+    """To 0.4.25. What reads such a text has the words of today: JAX gets its own objects, a new text holds no old form."""
+    pair = f"(<{enum}.HIGH: 1>, <{enum}.HIGHEST: 2>)"
+    text = HEAD.replace(
+        "<equation>",
+        f"""c:f32[] = dot_general[
+      dimension_numbers=(((0,), (0,)), ((), ())) precision={pair} preferred_element_type=None
+    ] a b
+    d:f32[1,1,3] = conv_general_dilated[
+      batch_group_count=1
+      dimension_numbers=ConvDimensionNumbers(lhs_spec=(0, 1, 2), rhs_spec=(0, 1, 2), out_spec=(0, 1, 2))
+      feature_group_count=1
+      lhs_dilation=(1,)
+      lhs_shape=(1, 1, 3)
+      padding=((0, 0),)
+      precision={pair}
+      preferred_element_type=None
+      rhs_dilation=(1,)
+      rhs_shape=(1, 1, 1)
+      window_strides=(1,)
+    ] i w""",
+    ).replace("in ()", "in (c, d)")
+    program = jt.parse(text)
+    jt.check(program)
+    for eqn in program.eqns:
+        assert str(eqn.params["precision"]) == "(Precision.HIGH, Precision.HIGHEST)"
+    assert "<" not in jt.format_jaxpr(program).replace("key<fry>", "")
+    jaxpr = jt.to_jax(program).jaxpr
+    level = jax.lax.Precision
+    assert [eqn.params["precision"] for eqn in jaxpr.eqns] == [(level.HIGH, level.HIGHEST)] * 2
+
+
 def test_a_key_that_may_be_used_again():
     """`reuse_key` of 0.4.24 and 0.4.25 is `random_clone`."""
     program = jt.parse("{ lambda ; a:key<fry>[2]. let b:key<fry>[2] = reuse_key a in (b,) }")
@@ -542,3 +596,44 @@ def test_what_looks_at_a_value_and_what_keeps_it():
     assert jt.format_jaxpr(program, dialect="jax-0.9.2") == text
     in_0_10 = text.replace("dce_sink b", "dce_sink[prevent_mlir_dce=False] b")
     assert jt.format_jaxpr(program, dialect="jax-0.10.2") == in_0_10
+
+
+# As 0.5.3 to 0.10.0 print a call whose results are not read, where its body reads them.
+READS = """\
+{{ lambda ; a:f32[3] i:i32[]. let
+    _:f32[3] _:i32[] _:f32[3] b:f32[] = jit[
+      name=f
+      jaxpr={{ lambda ; a:f32[3] i:i32[]. let
+          _:f32[3] = sin a
+          _:i32[] = add i 1:i32[]
+          _:f32[3] = cos a
+          {equations}
+        in (_, _, _, b) }}
+    ] a i
+  in (b,) }}"""
+AT = np.array([0.5, 1.0, 2.0], np.float32)
+SIN, COS = np.sin(AT), np.cos(AT)
+
+
+@pytest.mark.parametrize(
+    ("equations", "warned", "expected"),
+    [
+        ("c:i32[] = neg _ | b:f32[] = convert_element_type[new_dtype=float32] c", False, -8),
+        ("c:f32[3] = jit[name=g jaxpr={ lambda ; x:f32[3] k:i32[]. let d:f32[3] = integer_pow[y=2] x "
+         "in (d,) }] _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN**2).sum()),
+        ("c:f32[3] = neg _ | d:f32[3] = exp _ | e:f32[3] = add c d | b:f32[] = reduce_sum[axes=(0,)] e", True,
+         (np.exp(COS) - SIN).sum()),
+        ("c:f32[3] = sub _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN - COS).sum()),
+    ],
+)  # fmt: skip
+def test_results_without_a_name_that_the_body_reads(equations, warned, expected):
+    """Types decide which it is; else it is the first that nothing has read, which a warning says."""
+    text = READS.format(equations="\n          ".join(equations.split(" | ")))
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        program = jt.parse(text)
+    assert bool(found) is warned
+    assert all(x.category is AmbiguousResultWarning for x in found)
+    jt.check(program)
+    (b,) = jt.eval_jaxpr(program.jaxpr, [AT, np.int32(7)])
+    assert np.allclose(b, expected, rtol=1e-5)

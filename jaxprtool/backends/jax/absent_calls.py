@@ -1,4 +1,4 @@
-"""Calls that the installed JAX has not, or has no more, as calls that it has."""
+"""Equations that the installed JAX has not, or has no more, as equations that it has."""
 
 from __future__ import annotations
 
@@ -41,13 +41,17 @@ _FORMS = {
 
 
 def in_current_form(eqn: JaxprEqn, has_primitive: Callable[[str], bool]) -> JaxprEqn:
-    """An equation of a call that JAX does not have (`xla_pmap`, `xmap`) as one that does the same; others as they are.
+    """An equation that JAX does not have (`xla_pmap`, `xmap`) as one that does the same; others as they are.
+
+    One is the constraint of a sharding that no text of its release names: the value stays where it is.
 
     Args:
       eqn: the equation.
       has_primitive: whether the installed JAX has a primitive of a name.
     """
     form = _FORMS.get(eqn.primitive)
+    if eqn.primitive is lax.sharding_constraint.primitive and eqn.params["sharding"] is None:
+        form = _Form(lax.copy.primitive, lambda _: {})
     if eqn.primitive in _WHERE_ABSENT and not has_primitive(eqn.primitive.name):
         form = _WHERE_ABSENT[eqn.primitive]
     if form is None:

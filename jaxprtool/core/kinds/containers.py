@@ -15,6 +15,7 @@ __all__ = [
     "Anything",
     "Either",
     "Nothing",
+    "PrintedList",
     "TupleOf",
     "either",
     "tuple_of",
@@ -80,6 +81,15 @@ class TupleOf(Kind):
         if isinstance(value, list):  # of JAX's, which prints it as one
             return [self.item.printed(x, style) for x in value]
         return _mapped(lambda x: self.item.printed(x, style), value)
+
+
+class PrintedList(TupleOf):
+    """Tuples that JAX holds, and prints, as lists."""
+
+    prints_itself = False
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        return list(value) if isinstance(value, tuple) else value
 
 
 def _mapped(f: Callable[[ParamValue], ParamValue], value: ParamValue) -> ParamValue:

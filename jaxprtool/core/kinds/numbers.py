@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import TupleOf
+from jaxprtool.core.kinds.containers import PrintedList, TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
@@ -20,6 +20,7 @@ __all__ = [
     "BOOLEAN",
     "BRACKETS",
     "ELEMENT_TYPE",
+    "FLAGS",
     "INTEGER",
     "NUMBER",
     "PADDING",
@@ -34,6 +35,7 @@ __all__ = [
     "Dimension",
     "ElementType",
     "ElementTypeOrClass",
+    "Flags",
     "Indices",
     "Padding",
     "PaddingConfig",
@@ -223,6 +225,7 @@ PADDING_CONFIG = Sizes(
     name="PaddingConfig",
     note="for each axis the numbers of elements put before it, after it, and between its elements",
 )
+FLAGS = PrintedList(BOOLEAN, name="Flags", note="JAX prints a list")
 TYPES = TupleOf(TYPE, name="Types", one="a tuple of types")
 
 Axis = Annotated[int, AXIS]
@@ -237,4 +240,5 @@ Strides = Annotated[tuple[int, ...], STRIDES]
 Permutation = Annotated[tuple[int, ...], PERMUTATION]
 Padding = Annotated[tuple[tuple[int, int], ...], PADDING]
 PaddingConfig = Annotated[tuple[tuple[int, int, int], ...], PADDING_CONFIG]
+Flags = Annotated[tuple[bool, ...], FLAGS]
 Types = Annotated[tuple[AbstractType, ...], TYPES]

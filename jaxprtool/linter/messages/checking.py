@@ -17,6 +17,7 @@ bad-literal | A literal is no number of its type | write a number that the type 
 bad-constant | The value of a constant does not have the type of its variable | write as many numbers as the type has elements, in its shape
 not-a-constant | A value is given for a name that is no constant of the jaxpr | name a variable that stands before the semicolon after `lambda`
 not-a-reference | What is read or written as a reference is a number | name a variable whose type is that of a reference, Ref{f32[3]}
+ambiguous-result | An operand `_`, as JAX 0.5.3 to 0.10.0 print one, may be one of several results of its type, and the first that nothing reads yet is taken | give the result a name where it is bound and where it is read
 bound-twice | Two equations, or arguments, bind one variable | give one of them another name, and change those that read it
 unbound-variable | A variable is read that nothing before has bound | name a variable that is bound above; a jaxpr in a param does not see those around it, and gets them as operands
 duplicate-name | Two programs of a file, or two constants, have one name | give one of them another name
