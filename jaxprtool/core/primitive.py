@@ -358,8 +358,8 @@ def _is_usual(value: Value) -> bool:
     """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types."""
     if type(value) is not tuple:
         return False
-    items: tuple[Any, ...] = value
-    for x in items:  # noqa: SIM110 (all(...) takes twice as long)
+    x: Any
+    for x in value:  # noqa: SIM110 (all(...) takes twice as long)
         if type(x) not in _USUAL and not _is_usual(x):
             return False
     return True
