@@ -354,13 +354,12 @@ _USUAL = frozenset(
 )
 
 
-def _is_usual(value: Value) -> bool:
+def _is_usual(value: Any) -> bool:
     """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types."""
     if type(value) is not tuple:
         return False
-    x: Any
-    for x in value:  # noqa: SIM110 (all(...) takes twice as long)
-        if type(x) not in _USUAL and not _is_usual(x):
+    for x in value:  # noqa: SIM110 (all(...) takes twice as long)  # pyright: ignore[reportUnknownVariableType]
+        if type(x) not in _USUAL and not _is_usual(x):  # pyright: ignore[reportUnknownArgumentType]
             return False
     return True
 
