@@ -13,7 +13,7 @@ from jaxprtool.backends.arrays import generate
 from jaxprtool.backends.keys import is_key
 from jaxprtool.backends.numpy_eval import np_dtype
 
-__all__ = ["ORDINARY", "Domain", "contains", "draw", "neighbour", "simpler"]
+__all__ = ["ORDINARY", "Domain", "contains", "draw", "member", "neighbour", "simpler"]
 
 
 class Domain(NamedTuple):
@@ -32,27 +32,95 @@ class Domain(NamedTuple):
     members: tuple[float, ...] = ()
 
 
-_KINDS = ("normal", "small", "ties", "wide", "ramp")
-ORDINARY = len(
-    _KINDS
-)  # samples of these numbers hold ordinary values, the following ones special values too
-_SPECIAL = ("mixed", "extreme", "signs")  # after those whose elements are all one special value
-_FILLS = 12  # there are at most so many special values
+_KINDS = ("normal", "small", "ties", "wide", "ramp", "halves", "written", "powers", "equal")
+# Samples of these numbers hold ordinary values, the following ones special values too.
+ORDINARY = len(_KINDS)
+_SPECIAL = ("mixed", "extreme", "signs")  # between those whose elements are all one special value
 
 
 def contains(domain: Domain | None, x: np.ndarray) -> bool:
     """Whether all elements are in a domain."""
-    if domain is None or x.dtype.kind not in "fciubV":
-        return True
+    return domain is None or x.dtype.kind not in "fciubV" or bool(_within(domain, x).all())
+
+
+def _within(domain: Domain, x: np.ndarray) -> np.ndarray:
+    """Which elements are in a domain, whose numbers are rounded to the type as those of arguments are."""
+    d = _rounded(domain, x.dtype)
     x = np.asarray(x).astype(np.float64)
-    if domain.members:
-        return bool(np.isin(x, domain.members).all())
-    low = x > domain.low if domain.open_low else x >= domain.low
-    high = x < domain.high if domain.open_high else x <= domain.high
-    return bool((low & high).all())
+    if d.members:
+        return np.isin(x, d.members)
+    low = x > d.low if d.open_low else x >= d.low
+    high = x < d.high if d.open_high else x <= d.high
+    return low & high
 
 
-def draw(aval: Any, domain: Domain | None, seed: int, position: int, kind: int) -> Any:
+def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
+    """A domain whose finite numbers are ones of a type; of integers the numbers stay as they are."""
+    if dtype.kind in "biu" or _is_integer(dtype):
+        return domain
+    most = float(ml_dtypes.finfo(dtype).max)
+
+    def one(x: float) -> float:
+        if not math.isfinite(x):
+            return x
+        return float(np.asarray(min(max(x, -most), most)).astype(dtype))
+
+    low, high, open_low, open_high, members = domain
+    return Domain(one(low), one(high), open_low, open_high, tuple(map(one, members)))
+
+
+def _is_integer(dtype: np.dtype) -> bool:
+    try:
+        ml_dtypes.iinfo(dtype)
+    except ValueError:
+        return False
+    return True
+
+
+def _ends(domain: Domain, dtype: np.dtype) -> tuple[float, float]:
+    """The least and the largest number of a type that samples of an interval have: of an open side up to 1000 from the other."""
+    whole = _is_integer(dtype)
+    info = ml_dtypes.iinfo(dtype) if whole else ml_dtypes.finfo(dtype)
+    least, most = (int(info.min), int(info.max)) if whole else (float(info.min), float(info.max))
+    low = domain.low if math.isfinite(domain.low) else min(-1e3, domain.high - 1e3)
+    high = domain.high if math.isfinite(domain.high) else max(1e3, domain.low + 1e3)
+    if whole:
+        low = math.floor(low) + 1 if domain.open_low and low == domain.low else math.ceil(low)
+        high = math.ceil(high) - 1 if domain.open_high and high == domain.high else math.floor(high)
+    return max(low, least), min(high, most)
+
+
+def member(domain: Domain, aval: Any) -> Any:
+    """A number of a type that is in a domain, or None where there is none."""
+    dtype = np_dtype(aval.dtype)
+    d = _rounded(domain, dtype)
+    low, high = _ends(d, dtype)
+    with np.errstate(all="ignore"):
+        tried = [np.asarray(x).astype(dtype) for x in d.members if _holds(dtype, x)]
+        if not tried and low <= high:
+            ends = [np.asarray(x).astype(dtype) for x in ((low + high) / 2, low, high)]
+            if not _is_integer(dtype):
+                ends += [np.nextafter(ends[1], ends[2]), np.nextafter(ends[2], ends[1])]
+            tried = ends
+        found = [x for x in tried if _within(domain, x)]
+    return found[0] if found else None
+
+
+def _holds(dtype: np.dtype, x: float) -> bool:
+    """Whether a type of integers has a number; one of floats has each, rounded."""
+    if not _is_integer(dtype):
+        return True
+    return x == int(x) and ml_dtypes.iinfo(dtype).min <= x <= ml_dtypes.iinfo(dtype).max
+
+
+def draw(
+    aval: Any,
+    domain: Domain | None,
+    seed: int,
+    position: int,
+    kind: int,
+    written: Sequence[float] = (),
+) -> Any:
     """A sample of a type.
 
     Args:
@@ -61,87 +129,130 @@ def draw(aval: Any, domain: Domain | None, seed: int, position: int, kind: int) 
       seed: of the random numbers.
       position: which argument it is.
       kind: what values it has; below ORDINARY ordinary ones.
+      written: numbers that stand in the programs, where comparisons with them part.
 
     Returns:
       An array, or keys.
     """
-    rng = np.random.default_rng([11, seed, position])
+    name, special = _kind(kind)
+    rng = np.random.default_rng([11, seed] if name == "equal" else [11, seed, position])
     if is_key(aval) or (np_dtype(aval.dtype).kind == "V" and aval.dtype.kind == "0"):
         return generate("random", seed, position, aval)
-    name, special = _kind(kind)
     dtype = np_dtype(aval.dtype)
     if aval.dtype.kind == "b":
         return rng.integers(0, 2, aval.shape).astype(dtype)
     if domain is not None:
-        return _inside(domain, rng, aval, dtype, name)
+        return _inside(domain, aval, seed, position, kind, written)
     if aval.dtype.kind == "c":
         real = aval.update(dtype=aval.dtype.real)
         found = np.zeros(aval.shape, dtype)
-        found.real = draw(real, None, seed, 2 * position, kind)
-        found.imag = draw(real, None, seed, 2 * position + 1, kind)
+        found.real = draw(real, None, seed, 2 * position, kind, written)
+        found.imag = draw(real, None, seed, 2 * position + 1, kind, written)
         return found
+    specials = _specials(dtype, aval.dtype.kind)
     if name == "one":
-        values = _specials(dtype, aval.dtype.kind)
-        return np.full(aval.shape, values[special % len(values)], dtype)
-    return _real(aval, rng, name, dtype)
+        return np.full(aval.shape, specials[special % len(specials)], dtype)
+    if name == "written":
+        with np.errstate(all="ignore"):
+            near = np.array(_beside(written, dtype, aval.dtype.kind)).astype(dtype)
+        if near.size:
+            return near[rng.integers(0, len(near), aval.shape)]
+    whole = aval.dtype.kind in "iu"
+    with np.errstate(all="ignore"):
+        found = (_integers if whole else _reals)(rng, aval.shape, name, seed, dtype)
+        return _with_special(rng, found, name, specials)
 
 
 def _kind(kind: int) -> tuple[str, int]:
     """What the values of a sample are like, and for `one` which of the special values all of them are."""
     if kind < ORDINARY:
         return _KINDS[kind], 0
-    kind -= ORDINARY
-    return ("one", kind) if kind < _FILLS else (_SPECIAL[kind % len(_SPECIAL)], 0)
+    turn, rest = divmod(kind - ORDINARY, 2)
+    return (_SPECIAL[turn % len(_SPECIAL)], 0) if rest else ("one", turn)
 
 
-def _real(aval: Any, rng: np.random.Generator, name: str, dtype: np.dtype) -> np.ndarray:
-    shape, special = aval.shape, _specials(dtype, aval.dtype.kind)
-    if aval.dtype.kind in "iu":
-        return _integers(rng, shape, name, special, dtype)
-    with np.errstate(all="ignore"):
-        if name == "wide":
-            largest = min(6.0, math.log10(float(ml_dtypes.finfo(dtype).max)) / 2)
-            size = 10.0 ** rng.uniform(-largest, largest, shape)
-            return np.asarray(size * rng.choice([-1, 1], shape)).astype(dtype)
-        found = np.asarray(_ordinary(rng, shape, name)).astype(dtype)
-        return _with_special(rng, found, name, special)
-
-
-def _ordinary(rng: np.random.Generator, shape: Sequence[int], name: str) -> Any:
+def _reals(
+    rng: np.random.Generator, shape: Sequence[int], name: str, seed: int, dtype: np.dtype
+) -> np.ndarray:
+    info = ml_dtypes.finfo(dtype)
     count = math.prod(shape)
-    if name == "small":
-        return rng.integers(-3, 4, shape)
-    if name == "ties":
-        return rng.choice(rng.standard_normal(3), shape)
-    if name == "ramp":
-        return np.arange(count).reshape(shape) - rng.integers(0, count + 1)
-    return rng.standard_normal(shape)
+    found: Any
+    if name == "wide":
+        largest = min(6.0, math.log10(float(info.max)) / 2)
+        found = 10.0 ** rng.uniform(-largest, largest, shape) * rng.choice([-1, 1], shape)
+    elif (
+        name == "powers"
+    ):  # from where a step is larger than 1 to where it is lost beside 1; and numbers next to them
+        most = min(int(info.nmant) + 2, int(math.log2(float(info.max))))
+        found = 2.0 ** rng.integers(-most, most + 1, shape) * rng.choice([-1, 1], shape)
+        found = found * (1 + float(info.eps) * rng.choice([-0.5, 0, 0, 1], shape))
+    elif name == "small":
+        found = rng.integers(-3, 4, shape)
+    elif name == "halves":  # odd ones more often than whole numbers
+        found = rng.choice([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5, 3.5, -1.0, 2.0], shape)
+    elif name == "ties":  # the same three numbers in all arguments
+        found = rng.choice(np.random.default_rng([12, seed]).standard_normal(3), shape)
+    elif name == "ramp":
+        found = np.arange(count).reshape(shape) - rng.integers(0, count + 1)
+    else:
+        found = rng.standard_normal(shape)
+    return np.asarray(found).astype(dtype)
+
+
+_TOPS = {"normal": 9, "small": 3, "ties": 1, "halves": 20, "written": 9, "equal": 9}
 
 
 def _integers(
-    rng: np.random.Generator, shape: Sequence[int], name: str, special: list[Any], dtype: np.dtype
+    rng: np.random.Generator, shape: Sequence[int], name: str, _seed: int, dtype: np.dtype
 ) -> np.ndarray:
     low, high = int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)
-    if name in ("normal", "small", "ramp", "ties"):
-        top = {"normal": 9, "small": 3, "ties": 1, "ramp": 99}[name]
-        found = np.arange(math.prod(shape)).reshape(shape) if name == "ramp" else None
-        if found is None:
-            found = rng.integers(
-                max(low, -top if name == "small" else 0), min(high, top) + 1, shape
-            )
-        return np.asarray(found % (min(high, 99) + 1) if name == "ramp" else found).astype(dtype)
-    found = rng.integers(low, high, shape, np.int64 if low < 0 else np.uint64, endpoint=True)
-    return _with_special(rng, found.astype(dtype), name, special)
+    if name == "ramp":
+        return np.asarray(np.arange(math.prod(shape)).reshape(shape) % (min(high, 99) + 1), dtype)
+    if name in _TOPS:
+        least = -_TOPS[name] if name in ("small", "halves", "equal") else 0
+        found = rng.integers(max(low, least), min(high, _TOPS[name]) + 1, shape)
+        return np.asarray(found).astype(dtype)
+    wide = _wide(low)
+    if name == "powers":
+        near = {
+            s * 2**k + d for k in range(high.bit_length() + 1) for s in (1, -1) for d in (-1, 0, 1)
+        }
+        some = np.array(sorted(x for x in near if low <= x <= high), wide)
+        return some[rng.integers(0, len(some), shape)].astype(dtype)
+    return rng.integers(low, high, shape, wide, endpoint=True).astype(dtype)
+
+
+def _wide(low: float) -> Any:
+    """A type that has the integers of each type whose least number this is."""
+    return np.int64 if low < 0 else np.uint64
 
 
 def _specials(dtype: np.dtype, kind: str) -> list[Any]:
     """The values of a type at which programs tend to differ."""
     if kind in "iu":
         info = ml_dtypes.iinfo(dtype)
-        return [0, 1, int(info.max), int(info.min), *([-1] if int(info.min) < 0 else [])]
+        low, high = int(info.min), int(info.max)
+        more = [-1, 2, 3, -2, low + 1, high - 1, high // 2 + 1, high.bit_length()]
+        return [0, 1, high, low, *(x for x in more if low <= x <= high)]
     info = ml_dtypes.finfo(dtype)
     found = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
-    return [*found, info.smallest_subnormal, info.tiny, info.max, info.min, info.eps]
+    found += [info.smallest_subnormal, info.tiny, info.max, info.min, info.eps, 0.5, -0.5, 1.5, 2.5]
+    # The number before 0.5, which rounds to 1 with 0.5 added; from where all numbers are whole; the least that is no i32.
+    before, whole = 0.5 - float(info.eps) / 4, 2.0 ** int(info.nmant)
+    found += [before, -before, whole + 1, -float(info.tiny)]
+    return [*found, *(x for x in (2.0**31, -(2.0**31)) if abs(x) <= float(info.max))]
+
+
+def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
+    """Numbers that a type has of those which stand in programs, often; with those next to them and of the other sign, at times."""
+    if kind in "iu":
+        info = ml_dtypes.iinfo(dtype)
+        some = [int(x) for x in written if x == int(x)]
+        low, high = int(info.min), int(info.max)
+        return [y for x in some for y in (x, x, x, x - 1, x + 1, -x) if low <= y <= high]
+    most, step = float(ml_dtypes.finfo(dtype).max), float(ml_dtypes.finfo(dtype).eps)
+    some = [float(x) for x in written if abs(x) <= most]
+    return [y for x in some for y in (x, x, x, x * (1 + step), x * (1 - step), -x)]
 
 
 def _with_special(
@@ -161,26 +272,41 @@ def _with_special(
 
 
 def _inside(
-    domain: Domain, rng: np.random.Generator, aval: Any, dtype: np.dtype, name: str
+    domain: Domain, aval: Any, seed: int, position: int, kind: int, written: Sequence[float]
 ) -> np.ndarray:
-    """A sample in a domain: its special values are the ends, and 0 and 1 where they are in it."""
+    """A sample in a domain: a sample of the type, with numbers of the domain for those which are outside.
+
+    The special values are the ends too.
+    """
+    dtype, shape = np_dtype(aval.dtype), aval.shape
+    name, _ = _kind(kind)
+    rng = np.random.default_rng([14, seed] if name == "equal" else [14, seed, position])
     if domain.members:
-        return np.array(domain.members, dtype)[rng.integers(0, len(domain.members), aval.shape)]
-    low = domain.low if math.isfinite(domain.low) else min(-1e3, domain.high - 1e3)
-    high = domain.high if math.isfinite(domain.high) else max(1e3, domain.low + 1e3)
-    found = np.asarray(rng.uniform(low, high, aval.shape))
-    if aval.dtype.kind in "iu":
-        found = np.asarray(rng.integers(math.ceil(low), math.floor(high) + 1, aval.shape))
+        some = np.array([x for x in _rounded(domain, dtype).members if _holds(dtype, x)])
+        return some[rng.integers(0, len(some), shape)].astype(dtype)
+    low, high = _ends(_rounded(domain, dtype), dtype)
+    if _is_integer(dtype):
+        found = np.asarray(rng.integers(int(low), int(high), shape, _wide(low), endpoint=True))
+    else:
+        share = rng.random(shape)
+        found = np.asarray(low * (1 - share) + high * share)
     if name in ("small", "ties"):
-        found = np.asarray(rng.choice(found.reshape(-1)[:3], aval.shape) if found.size else found)
+        found = np.asarray(rng.choice(found.reshape(-1)[:3], shape) if found.size else found)
     if name not in _KINDS:
-        ends = [low, high, *(x for x in (0.0, -0.0, 1.0) if low <= x <= high)]
-        chosen = np.array(ends)[rng.integers(0, len(ends), aval.shape)]
-        found = np.where(rng.random(aval.shape) < 0.5, chosen, found)
-    found = np.asarray(np.clip(found.astype(dtype), dtype.type(low), dtype.type(high)))
-    middle = np.asarray((low + high) / 2).astype(dtype)
-    outside = np.array([not contains(domain, x) for x in found.reshape(-1)], bool)
-    return np.where(outside.reshape(found.shape), middle, found)
+        chosen = np.array([low, high])[rng.integers(0, 2, shape)]
+        found = np.where(rng.random(shape) < 0.5, chosen, found)
+    found = np.asarray(found.astype(dtype))
+    found = np.where(_within(domain, found), found, member(domain, aval))
+    free = draw(aval, None, seed, position, kind, (*written, low, high))
+    inside = _within(domain, free)
+    if name in (
+        "normal",
+        "small",
+        "ties",
+        "wide",
+    ):  # those that are spread over the domain are more telling
+        inside = inside & (rng.random(shape) < 0.5)
+    return np.where(inside, free, found).astype(dtype)
 
 
 def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
@@ -209,8 +335,8 @@ def _powers(x: Any) -> list[Any]:
     if not value or not math.isfinite(value):
         return []
     sign = -1 if x.dtype.kind != "c" and x < 0 else 1
-    most = int(math.log10(value))
-    step = 1 if most > 0 else -1
+    step = 1 if value >= 10 else -1
+    most = step * math.ceil(abs(math.log10(value)))
     return [sign * 10.0**k for k in range(step, most + step, step)][:_MOST_POWERS]
 
 

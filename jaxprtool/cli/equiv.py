@@ -47,7 +47,9 @@ def equiv(
 
     Proved: they have one normal form, up to names, order and repetition of equations, dead code, calls, operations on
     constants, and commutativity and associativity where these are exact. Probable: they agree on all samples, which hold
-    ordinary values (and --args, when given), then 0, -0, infinities, NaN, the smallest and the largest numbers, and ties.
+    ordinary values (--args first, when given), halves, powers of two, equal arguments and the numbers written in A and B,
+    then also 0, -0, infinities, NaN, the smallest and the largest numbers. What the rounding of operations may explain is no
+    difference.
     Refuted: they differ on a sample, which is made as simple as it gets and printed as values for `run --args`. Status 1
     when refuted; with --prove for anything but proved.
 

@@ -25,9 +25,22 @@ __all__ = [
     "holds_integers",
     "no_type",
     "shown",
+    "refuse_misfits",
     "refuse_param",
     "signature",
+    "FAULTS",
 ]
+
+# Exceptions of Python in a rule that is given values of other types than it expects.
+FAULTS = (
+    TypeError,
+    ValueError,
+    AttributeError,
+    LookupError,
+    ArithmeticError,
+    NameError,
+    StopIteration,
+)
 
 _PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
 
@@ -41,11 +54,24 @@ def check_declared(eqn: JaxprEqn) -> None:
     if params is not primitive.defaults or len(params) < len(primitive.params):
         if primitive.known and params.keys() != primitive.params.keys():
             found += _wrong_names(primitive, params)
-        for name, fits, default in primitive.checked:
-            value = params.get(name, default)
-            if value is not default and not fits(value):
-                found.append(_misfit(primitive, primitive.params[name], value))
+        found += _misfits(primitive, params)
     if found:
+        raise JaxprTypeError(found)
+
+
+def _misfits(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
+    """What is wrong with the values of params."""
+    found: list[Diagnostic] = []
+    for name, fits, default in primitive.checked:
+        value = params.get(name, default)
+        if value is not default and not fits(value):
+            found.append(_misfit(primitive, primitive.params[name], value))
+    return found
+
+
+def refuse_misfits(primitive: Primitive, params: dict[str, Any]) -> None:
+    """Raise JaxprTypeError where a param has a value that is not of its kind."""
+    if found := _misfits(primitive, params):
         raise JaxprTypeError(found)
 
 

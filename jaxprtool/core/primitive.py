@@ -28,15 +28,15 @@ import inspect
 from collections.abc import Callable, Generator, Sequence
 from typing import Annotated, Any
 
-from jaxprtool.core.bind import state
-from jaxprtool.core.declared import fail_params
+from jaxprtool.core.bind import NO_EQN, state
+from jaxprtool.core.declared import FAULTS, fail_params, refuse_misfits
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.kinds.annotations import kind_of
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.declaration import REQUIRED, Hidden, Param, Recover
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, COMPLEX128, FLOAT64, INT32, INT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Primitive, Value
 from jaxprtool.ir.kinds import Kind
@@ -338,7 +338,17 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
                 if type(value) not in _USUAL and not _is_usual(value):
                     params = _of_kinds(declared, params)
                     break
-        out = state.trace.process_primitive(declared, operands, params)
+            if (
+                state.eqn.primitive is NO_EQN.primitive
+            ):  # no rule binds it, but a user's Python code
+                refuse_misfits(declared, params)
+        try:
+            out = state.trace.process_primitive(declared, operands, params)
+        except JaxprToolError:
+            raise
+        except FAULTS:  # of a rule, which relies on params of their kinds
+            refuse_misfits(declared, params)
+            raise
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
             out = [state.trace.literal(x) if type(x) is Lit else x for x in out]
         return out

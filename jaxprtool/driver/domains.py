@@ -36,8 +36,11 @@ def parse_domains(
       interface: their names and trees; a name may mean all arrays of a tree.
 
     Raises:
-      UsageError: a text is no domain; there is no such argument, or it has another type; a domain is empty.
+      UsageError: a text is no domain; there is no such argument, or it has another type; a domain is empty, or holds no number
+        of its type.
     """
+    from jaxprtool.backends.samples import member  # noqa: PLC0415 (gateway: NumPy)
+
     found: dict[int, Domain] = {}
     for text in texts:
         m = _DOMAIN.fullmatch(text.strip())
@@ -51,6 +54,8 @@ def parse_domains(
                     _refuse(text, f"gives {name.strip()} the type {m['type']}, and it is {aval}")
                 if aval.dtype.kind not in "fiu":
                     _refuse(text, f"is of {name.strip()}:{aval}, whose values have no order")
+                if member(domain, aval) is None:
+                    _refuse(text, f"holds no number of the type of {name.strip()}:{aval}")
                 found[i] = domain
     return found
 

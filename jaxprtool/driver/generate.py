@@ -105,7 +105,7 @@ def generated(seed: int, recipe: Recipe = Recipe()) -> Generated:
 
 
 _ORDINARY = 0.85
-_SPECIAL = 15  # kinds of samples with special values that are drawn
+_SPECIAL = 44  # kinds of samples with special values that are drawn
 
 
 def write_pair(

@@ -18,7 +18,7 @@ from typing import Any, NoReturn, TypeVar
 
 from jaxprtool.core.axes import current_axes
 from jaxprtool.core.bind import state
-from jaxprtool.core.declared import check_declared, failed_rule, holds_integers, no_type
+from jaxprtool.core.declared import FAULTS, check_declared, failed_rule, holds_integers, no_type
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
@@ -107,24 +107,12 @@ def abstract_eval(
         sizes = [f" {k}={v}" for k, v in params.items() if v and holds_integers(v)]
         message = f"{primitive}{''.join(sizes)}: {d.message}"
         raise JaxprTypeError(replace(d, message=message)) from e
-    except _FAULTS as e:
+    except FAULTS as e:
         raise JaxprTypeError(failed_rule(primitive, in_avals, e)) from e
     wrong = no_type(primitive, out)
     if wrong is not None:
         raise JaxprTypeError(wrong)
     return list(out) if primitive.multiple_results else [out]
-
-
-# Exceptions of Python in a rule that is given values of other types than it expects.
-_FAULTS = (
-    TypeError,
-    ValueError,
-    AttributeError,
-    LookupError,
-    ArithmeticError,
-    NameError,
-    StopIteration,
-)
 
 
 def _memory_of(primitive: Primitive, in_avals: Sequence[Aval]) -> str:

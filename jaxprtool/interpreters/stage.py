@@ -20,11 +20,17 @@ from typing import Any
 
 from jaxprtool.core.bind import NO_EQN, interpreting, set_current_trace, state
 from jaxprtool.core.caller import CALLER, caller_origin
+from jaxprtool.core.declared import FAULTS
 from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unflatten
-from jaxprtool.interpreters.check import abstract_eval_rules, annotated_rule, verified
+from jaxprtool.interpreters.check import (
+    abstract_eval,
+    abstract_eval_rules,
+    annotated_rule,
+    verified,
+)
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.avals import AbstractType
@@ -99,7 +105,11 @@ def _out_types(
     annotated = True in map(_annotated_of, avals)
     if annotated:
         rule = annotated_rule(primitive, rule)
-    out = rule(*avals, **params)
+    try:
+        out = rule(*avals, **params)
+    except FAULTS:  # which `abstract_eval` tells as an error of the operation
+        out = abstract_eval(primitive, avals, params)
+        out = out if primitive.multiple_results else out[0]
     if key is not None and not annotated:
         _OUT_TYPES[key] = out
     return out

@@ -162,7 +162,6 @@ NOT_LOWERED = {
     "debug_callback": "one example has an effect that JAX does not know",
     "empty2": "it has to be inside of a loop",
     "layout_constraint": "one example has no layout, which only our lowering takes",
-    "sharding_constraint": "one example has no sharding, which only our lowering takes",
 }
 
 GROUPS = by_primitive(EXAMPLES)

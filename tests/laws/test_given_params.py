@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import warnings
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -11,7 +14,8 @@ from jaxprtool import lax
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import FrozenList
 from tests.invoke import invoke
-from tests.laws.oracle import EXAMPLES
+from tests.laws.oracle import EXAMPLES, by_primitive, law
+from tests.rules.example import make_inputs
 
 _PARAMS = {
     (e.primitive.name, name, repr(value)): (e.primitive.params[name].kind, value)
@@ -114,8 +118,25 @@ def test_what_is_no_value_is_refused_as_before():
     for how in ({"new_dtype": "flot32"}, {"new_dtype": [np.int32]}, {"new_dtype": 3}):
         with pytest.raises(jt.JaxprTypeError, match="element type"):
             jt.make_jaxpr(lambda x, how=how: lax.convert_element_type(x, **how))(X)
-    with pytest.raises(jt.JaxprTypeError, match="do not fit together"):
+    with pytest.raises(jt.JaxprTypeError, match="has to be a tuple of integers"):
         lax.reduce_sum(X, axes=[0.5])
+
+
+ODD = (None, "x", -1, 3.5, 10**30, (0, 0), [[1]], {}, True, np.int32, np.zeros(3), object(), b"q")
+
+
+@law([examples[0] for examples in by_primitive(EXAMPLES).values()])
+def test_what_is_of_no_kind_is_refused_or_taken(example):
+    """In Python too, for functions that are traced and for those that are evaluated, no other error comes out of a rule."""
+    values = make_inputs(example)
+    for name in example.params:
+        for odd in ODD:
+            params = {**example.params, name: odd}
+            for f in (example.op, jt.make_jaxpr(lambda *xs, p=params: example.op(*xs, **p))):
+                how = params if f is example.op else {}
+                with contextlib.suppress(jt.JaxprToolError), warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    f(*values, **how)
 
 
 TEXT = """{ lambda ; a:f32[3,4]. let

@@ -88,12 +88,12 @@ class Integer(Kind):
     def fits(self, value: ParamValue) -> bool:
         if type(value) is int:
             return -1 << 63 <= value < 1 << 63
-        return not isinstance(value, bool) and (
+        return not isinstance(value, (bool, type)) and (
             hasattr(value, "__index__") or isinstance(value, SymbolicDim)
         )
 
     def given(self, value: Any) -> Any:
-        odd = type(value) is not int and not isinstance(value, bool)
+        odd = type(value) is not int and not isinstance(value, (bool, SymbolicDim))
         try:
             return operator.index(value) if odd else value
         except TypeError:
@@ -142,11 +142,21 @@ class Boolean(Kind):
         return bool(value) if self.fits(value) else value
 
 
+def _unboxed(value: Any) -> Any:
+    """A number of NumPy's as one of Python's; others as they are."""
+    return value.item() if getattr(value, "shape", None) == () else value
+
+
 class Number(Kind):
     """Real numbers."""
 
     def fits(self, value: ParamValue) -> bool:
-        return not isinstance(value, (bool, complex)) and hasattr(value, "__float__")
+        if isinstance(value, (bool, complex, type)) or not hasattr(value, "__float__"):
+            return False
+        return getattr(value, "shape", ()) == ()
+
+    def given(self, value: Any) -> Any:
+        return _unboxed(value)
 
 
 class ElementType(Kind):
@@ -194,7 +204,7 @@ class ScalarKind(Kind):
         return isinstance(value, (bool, int, float, complex))
 
     def given(self, value: Any) -> Any:
-        return value.item() if getattr(value, "shape", None) == () else value
+        return _unboxed(value)
 
 
 INTEGER = Integer("int", "an integer", "integers")
