@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from jaxprtool.interpreters.keys import key_uses
+from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
@@ -43,7 +45,7 @@ class Change(NamedTuple):
     Attributes:
       span: where, in the old text.
       kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`, `literal-typed`, `binder-typed`,
-        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`.
+        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which a key draws).
       primitive: of the equation, as the old text calls it; "" outside of equations.
       old, new: the spellings; "" for none.
       message: the same in words.
@@ -59,7 +61,7 @@ class Change(NamedTuple):
     @property
     def lost(self) -> bool:
         """Whether something is not in the text, and so not in the program."""
-        return self.kind in ("function", "constant", "opaque", "type")
+        return self.kind in ("function", "constant", "opaque", "type", "numbers")
 
 
 @dataclass(frozen=True)
@@ -142,8 +144,11 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
             changes += _of_equation(old, new, before, after)
         changes += _types(program)
         changes += _lost(program)
+    releases = releases_of(reading, before.values())
+    for program in programs.values():
+        changes += _draws(program, releases)
     changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
-    return Report(name, dialect, releases_of(reading, before.values()), changes)
+    return Report(name, dialect, releases, changes)
 
 
 def _pairs(old: Jaxpr, new: Jaxpr) -> Iterator[tuple[list[JaxprEqn], list[JaxprEqn]]]:
@@ -258,6 +263,26 @@ def _types(program: ClosedJaxpr) -> Iterator[Change]:
 
 def _text(span: Span) -> str:
     return span.source.text[span.start : span.end]
+
+
+# From this release on `jax_threefry_partitionable` is true where nobody sets it.
+_OTHER_NUMBERS = (0, 5, 0)
+
+
+def _draws(program: ClosedJaxpr, releases: Releases) -> Iterator[Change]:
+    """The equations of an old text that draw other numbers now than in a release that may have printed it."""
+    is_old = releases.before is not None or releases.until is not None
+    if not is_old or (releases.since is not None and releases.since >= _OTHER_NUMBERS):
+        return
+    for eqn in all_eqns(program.jaxpr):
+        name = eqn.primitive.name
+        if key_uses[eqn.primitive] == "uses" and _is_threefry(eqn.inputs[0].aval):
+            message = f"{name} draws other numbers than releases before 0.5.0 did"
+            yield Change(eqn.span, "numbers", name, "", "", message)
+
+
+def _is_threefry(aval: AbstractType | None) -> bool:
+    return isinstance(aval, ShapedArray) and aval.dtype.name == "key<fry>"
 
 
 def _lost(program: ClosedJaxpr) -> Iterator[Change]:
