@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
+
 T = TypeVar("T")
 U = TypeVar("U")
 
-__all__ = ["merge_lists", "partition_list", "split_list", "spread", "unzip2"]
+__all__ = ["check_flags", "merge_lists", "partition_list", "split_list", "spread", "unzip2"]
+
+
+def check_flags(what: str, flags: Sequence[bool], arguments: Sequence[object]) -> None:
+    """Raise UsageError unless there is a flag for each argument; `what` is the transformation that is given them."""
+    if len(flags) != len(arguments):
+        message = f"{what}: {counted(len(flags), 'flag')} for {counted(len(arguments), 'argument')}"
+        fail(UsageError, message, "argument-count")
 
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
@@ -120,21 +122,34 @@ def vjp(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., 
     return tree_unflatten(out_tree[0], outs), f_vjp
 
 
+def _is_one(argnums: Any) -> bool:
+    """Whether argnums is one position, and no tuple of some."""
+    return not isinstance(argnums, (tuple, list, range))
+
+
+def _positions(argnums: Any, args: Sequence[Value]) -> list[int]:
+    """The positions of arguments, counted from the start. Raises UsageError where there are no such arguments."""
+    found: list[int] = []
+    for i in [argnums] if _is_one(argnums) else argnums:
+        try:
+            position = operator.index(i)
+        except TypeError:
+            message = f"argnums has {i!r}, and positions of arguments are needed"
+            fail(UsageError, message, "argnums")
+        if not -len(args) <= position < len(args):
+            message = f"argnums {i} is out of range for {counted(len(args), 'argument')}"
+            fail(UsageError, message, "argnums")
+        found.append(position % len(args))
+    return found
+
+
 def value_and_grad(
     f: Callable[..., Value], argnums: int | Sequence[int] = 0
 ) -> Callable[..., Value]:
     """Like `grad`, with the value of f in front of its gradient."""
-    nums = (argnums,) if isinstance(argnums, int) else tuple(argnums)
 
     def value_and_grad_f(*args: Value) -> tuple[Value, Value]:
-        for i in nums:
-            if not -len(args) <= i < len(args):
-                fail(
-                    UsageError,
-                    f"argnums {i} is out of range for {counted(len(args), 'argument')}",
-                    "argnums",
-                )
-        positions = [i % len(args) for i in nums]
+        positions = _positions(argnums, args)
         _check_differentiable(f, args, positions)
 
         def of_chosen(*chosen: Value) -> Value:
@@ -146,7 +161,7 @@ def value_and_grad(
         of_chosen.__name__ = getattr(f, "__name__", type(f).__name__)
         value, pullback = vjp(of_chosen, *[args[i] for i in positions])
         grads = pullback(_unit_cotangent(value))
-        return value, grads[0] if isinstance(argnums, int) else grads
+        return value, grads[0] if _is_one(argnums) else grads
 
     return value_and_grad_f
 
@@ -209,22 +224,35 @@ def _basis(aval: Aval) -> Value:
     return lax.reshape(eye, new_sizes=(n, *aval.shape))
 
 
-def jacfwd(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
-    """The Jacobian by forward mode: for each result and argument leaf an array (*out shape, *in shape)."""
+def _of_chosen(
+    f: Callable[..., Value], args: Sequence[Value], argnums: int | Sequence[int]
+) -> tuple[Callable[[Value], Value], Value]:
+    """`f` as a function of the argument that argnums is, or of the tuple of those that it has; and that argument."""
+    one, positions = _is_one(argnums), _positions(argnums, args)
+
+    def of_chosen(x: Value) -> Value:
+        new = dict(zip(positions, [x] if one else x, strict=True))
+        return f(*[new.get(i, a) for i, a in enumerate(args)])
+
+    return of_chosen, args[positions[0]] if one else tuple([args[i] for i in positions])
+
+
+def jacfwd(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
+    """The Jacobian by forward mode: for each result and argument leaf an array (*out shape, *in shape).
+
+    Of several arguments it is, for each result, the tuple of those by each of them.
+    """
 
     def jacobian(*args: Value) -> Value:
-        leaves, tree = tree_flatten(args[argnums])
+        of_arg, chosen = _of_chosen(f, args, argnums)
+        leaves, tree = tree_flatten(chosen)
         columns = []
         for i, leaf in enumerate(leaves):
             aval = get_aval(leaf)
 
             def push(tangent: Value, i: int = i) -> Value:
                 ts = [tangent if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
-
-                def of_arg(x: Value) -> Value:
-                    return f(*args[:argnums], x, *args[argnums + 1 :])
-
-                return jvp(of_arg, (args[argnums],), (tree_unflatten(tree, ts),))[1]
+                return jvp(of_arg, (chosen,), (tree_unflatten(tree, ts),))[1]
 
             out = vmap(push, out_axes=-1)(_basis(aval))
             out_leaves, out_tree = tree_flatten(out)
@@ -238,14 +266,11 @@ def jacfwd(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
     return jacobian
 
 
-def jacrev(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
-    """The Jacobian by reverse mode: for each result and argument leaf an array (*out shape, *in shape)."""
+def jacrev(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
+    """The Jacobian by reverse mode, in the form of `jacfwd`'s."""
 
     def jacobian(*args: Value) -> Value:
-        def of_arg(x: Value) -> Value:
-            return f(*args[:argnums], x, *args[argnums + 1 :])
-
-        value, pullback = vjp(of_arg, args[argnums])
+        value, pullback = vjp(*_of_chosen(f, args, argnums))
         leaves, tree = tree_flatten(value)
         rows = []
         for i, leaf in enumerate(leaves):
@@ -265,6 +290,6 @@ def jacrev(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
     return jacobian
 
 
-def hessian(f: Callable[..., Value], argnums: int = 0) -> Callable[..., Value]:
+def hessian(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
     """The matrix of second derivatives: forward over reverse."""
     return jacfwd(jacrev(f, argnums), argnums)

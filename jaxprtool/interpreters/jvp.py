@@ -19,7 +19,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import unzip2
+from jaxprtool.core.partition import check_flags, unzip2
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
@@ -264,6 +264,7 @@ def jvp_jaxpr(
 
     Raises:
       MissingRuleError: a primitive that a tangent reaches has no `jvp` rule.
+      UsageError: there are more or fewer `nonzeros` than arguments.
     """
     closed = transformable(closed)
     flags = tuple(inexact(closed.in_avals) if nonzeros is None else nonzeros)
@@ -273,6 +274,7 @@ def jvp_jaxpr(
     key = (flags, tuple(wanted))
     found = _JVP.find(closed, key)
     if found is None:
+        check_flags("jvp_jaxpr", flags, closed.in_avals)
         made, flags_out = _jvp_jaxpr(closed, flags, wanted)
         if closed.interface is not None:
             made = with_interface(made, of_jvp(closed.interface, flags, flags_out))

@@ -19,7 +19,7 @@ from itertools import compress
 
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import merge_lists, partition_list
+from jaxprtool.core.partition import check_flags, merge_lists, partition_list
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace
@@ -139,6 +139,9 @@ def partial_eval_jaxpr(
     Returns:
       known: a1 -> (b1, res), the constants of `closed` its constants; unknown: (res, a2) -> b2; for each
       result whether it is unknown; the number of residuals.
+
+    Raises:
+      UsageError: there are more or fewer `unks_in` than arguments.
     """
     closed = transformable(closed)
     wanted = instantiate
@@ -147,6 +150,7 @@ def partial_eval_jaxpr(
     key = (keep, tuple(unks_in), tuple(wanted))
     found = _PARTS.find(closed, key)
     if found is None:
+        check_flags("partial_eval_jaxpr", unks_in, closed.in_avals)
         found = _partial_eval_jaxpr(closed, unks_in, wanted)
         if not keep and computes_again(closed, found[3]):
             found = _partial_eval_jaxpr(rematerialised(closed), unks_in, wanted)

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.env import Env
+from jaxprtool.core.partition import check_flags
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, is_inexact
@@ -177,6 +178,7 @@ def transpose_jaxpr(
 
     Raises:
       NotLinearError: an equation is not linear in b; MissingRuleError: a primitive has no `transpose` rule.
+      UsageError: there are more or fewer `linear` than arguments.
     """
     closed = transformable(closed)
     nonzero = nonzero_cts if nonzero_cts is not None else [True] * len(closed.jaxpr.outs)
@@ -186,6 +188,7 @@ def transpose_jaxpr(
     key = (tuple(linear), tuple(nonzero), tuple(wanted))
     found = _TRANSPOSED.find(closed, key)
     if found is None:
+        check_flags("transpose_jaxpr", linear, closed.in_avals)
         made, flags = _transpose_jaxpr(closed, linear, nonzero, wanted)
         if closed.interface is not None:
             made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))

@@ -127,3 +127,49 @@ def test_functions_of_a_program_say_how_to_get_one(name: str) -> None:
     assert "jaxprtool.trace(f, *arguments)" in e.value.diagnostics[0].help
     with pytest.raises(UsageError, match="neither a program nor a function: int"):
         OF_PROGRAMS[name](3)
+
+
+# -- which arguments -----------------------------------------------------------------------------------
+
+ARGNUMS = [0, 1, -1, -2, (0,), (0, 1), [1, 0], (-1, 0)]
+
+
+@pytest.mark.parametrize("argnums", ARGNUMS, ids=str)
+@pytest.mark.parametrize("name", ["jacfwd", "jacrev", "hessian"])
+def test_derivatives_by_chosen_arguments_have_the_form_of_jax(name, argnums):
+    def f(x, y, xp, reduce_sum):
+        return {"a": xp.sin(x) * y["k"], "b": reduce_sum(x * x * x) * y["k"] * y["k"]}
+
+    x, y = np.array([1.0, 2.0, 3.0]), {"k": np.float64(2)}
+    with jax.enable_x64(True):
+        theirs = getattr(jax, name)(lambda x, y: f(x, y, jnp, jnp.sum), tuple(argnums) if isinstance(argnums, list) else argnums)  # fmt: skip
+        wanted = theirs(x, y)
+    ours = getattr(jt, name)(
+        lambda x, y: f(x, y, jt.lax, lambda z: jt.lax.reduce_sum(z, axes=(0,))), argnums
+    )
+    found = ours(x, y)
+    assert jax.tree.structure(found) == jax.tree.structure(wanted)
+    for a, b in zip(jax.tree.leaves(found), jax.tree.leaves(wanted), strict=True):
+        np.testing.assert_allclose(a, b, atol=1e-12)
+
+
+@pytest.mark.parametrize("argnums", [2, -3, (0, 2), "x", (0, None), 0.5])
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacfwd", "jacrev", "hessian"])
+def test_arguments_that_are_not_there_are_refused(name, argnums):
+    with pytest.raises(jt.UsageError, match="argnums"):
+        getattr(jt, name)(lambda x, y: jt.lax.mul(x, y), argnums)(1.0, 2.0)
+
+
+@pytest.mark.parametrize(
+    ("transform", "name"),
+    [
+        (jt.jvp_jaxpr, "jvp_jaxpr"),
+        (jt.partial_eval_jaxpr, "partial_eval_jaxpr"),
+        (jt.transpose_jaxpr, "transpose_jaxpr"),
+    ],
+)
+@pytest.mark.parametrize("flags", [[], [True], [True] * 3])
+def test_flags_are_as_many_as_arguments(transform, name, flags):
+    program = jt.parse("{ lambda ; a:f32[] b:f32[]. let c:f32[] = add a b in (c,) }")
+    with pytest.raises(jt.UsageError, match=f"{name}: {len(flags)} flags? for 2 arguments"):
+        transform(program, flags)
