@@ -1,6 +1,6 @@
 """Functions that are written with JAX, under our transformations.
 
-JAX's functions do not take our tracers. Where a function meets that, it is traced by JAX on the types of its arguments, and
+JAX's functions do not take our tracers, and do not find the axes that we name. Where a function meets that, it is traced by JAX on the types of its arguments, and
 its program is applied in its place. Python's `if` on a value is an error in it then, as it is under `jax.jit`.
 """
 
@@ -28,7 +28,11 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
     mark = trace.mark()
     try:
         return f(*args)
-    except (TypeError, AttributeError) as error:
+    except (
+        TypeError,
+        AttributeError,
+        NameError,
+    ) as error:  # NameError: of an axis's name, which we bind
         if not _refused_by_jax(error):
             raise
     trace.forget(mark)

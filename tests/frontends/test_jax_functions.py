@@ -173,3 +173,29 @@ def test_flags_are_as_many_as_arguments(transform, name, flags):
     program = jt.parse("{ lambda ; a:f32[] b:f32[]. let c:f32[] = add a b in (c,) }")
     with pytest.raises(jt.UsageError, match=f"{name}: {len(flags)} flags? for 2 arguments"):
         transform(program, flags)
+
+
+# -- named axes ----------------------------------------------------------------------------------------
+
+OF_AXES: dict[str, Callable[[Any], Any]] = {
+    "mean": lambda z: z - lax.pmean(z, "i"),
+    "index": lambda z: z * lax.axis_index("i"),
+    "size": lambda z: z / lax.psum(1, "i"),
+    "two axes": lambda z: jax.vmap(lambda y: lax.psum(y, ("i", "j")), axis_name="j")(z) + z,
+    "gathered": lambda z: lax.all_gather(z, "i").sum(0) * z,
+    "permuted": lambda z: lax.ppermute(z, "i", [(0, 1), (1, 0)]),
+}
+
+
+@pytest.mark.parametrize("name", OF_AXES)
+def test_functions_of_named_axes(name):
+    """JAX finds the axes that our vmap names."""
+    f, x = OF_AXES[name], np.stack([X, X**2])
+    same(jt.vmap(f, axis_name="i")(x), jax.vmap(f, axis_name="i")(x))
+    total = lambda lib: lambda x: (lib.vmap(f, axis_name="i")(x * x)[0, 1] * 1.0) ** 2
+    same(jt.grad(total(jt))(x), jax.grad(total(jax))(x))
+
+
+def test_an_axis_that_nobody_names_is_not_found():
+    with pytest.raises(NameError, match="unbound axis name"):
+        jt.vmap(OF_AXES["index"], axis_name="k")(np.stack([X, X]))

@@ -63,6 +63,7 @@ __all__ = [
     "array_type",
     "axis_groups",
     "future_type",
+    "bound_axes",
     "in_mesh",
     "key_impl",
     "partitions",
@@ -342,6 +343,11 @@ def in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
     """
     with jax.sharding.use_abstract_mesh(mesh), core.extend_axis_env_nd(list(sizes)):
         yield
+
+
+def bound_axes(sizes: Sequence[tuple[str, int]]) -> Any:
+    """A context in which JAX's functions find named axes of these sizes."""
+    return core.extend_axis_env_nd(list(sizes))
 
 
 def key_impl(name: str) -> Any:

@@ -10,9 +10,11 @@ from typing import Any
 
 import jax
 
+from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.containers import node_of
 from jaxprtool.backends.jax.expansion import expanded
 from jaxprtool.backends.jax.from_jax import as_struct, from_jax
+from jaxprtool.core.axes import current_axes
 from jaxprtool.core.trace import Tracer
 from jaxprtool.core.tree import check_depth
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
@@ -134,7 +136,8 @@ def apply_jax_function(f: Callable[..., Any], args: Sequence[Any]) -> Any:
         return outs
 
     avals = [leaf_aval(x) if isinstance(x, Tracer) or hasattr(x, "dtype") else x for x in leaves]
-    program = trace_with_jax(flat, jax.tree_util.tree_unflatten(in_tree, avals))
+    with private.bound_axes([*current_axes().sizes.items()]):
+        program = trace_with_jax(flat, jax.tree_util.tree_unflatten(in_tree, avals))
     taken = [x for x in leaves if _is_traced(x, (), set())]
     return jax.tree_util.tree_unflatten(trees[-1], jaxpr_as_fun(program)(*taken))
 
