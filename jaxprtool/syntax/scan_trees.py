@@ -11,7 +11,7 @@ from jaxprtool.syntax.patterns import pattern
 __all__ = ["flat_trees", "parts_of_trees"]
 
 _TREE = pattern(r"Pytree\(vals=\[.*?\], tree=PyTreeDef\(", re.DOTALL)
-_LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\([^()]*\)")
+_LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\(([^()]*)\)")
 _LEAF = pattern(r"\*|\bNone\b")
 
 
@@ -19,13 +19,13 @@ def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
     """The numbers of leaves of the first trees of a tuple of them: of an operand or result each.
 
     Args:
-      trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`; what is on the `Left` is none.
+      trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`; what is on the `Left` is none, `Right(Left(None))` too.
       count: how many trees to look at.
     """
     text = str(trees)
     while m := _TREE.search(text):
         text = text[: m.start()] + _without_end(text[m.end() :])
-    text = _RIGHT.sub("*", _LEFT.sub("", text))
+    text = _without_sides(text)
     parts: list[int] = []
     depth, start = 0, 1
     for i, c in enumerate(text):
@@ -36,6 +36,15 @@ def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
         if depth == 0:
             break
     return tuple(parts[:count])
+
+
+def _without_sides(text: str) -> str:
+    """The text with a leaf for what is on the right of each choice, of choices within it too, and nothing for what is on a left."""
+    before = ""
+    while text != before:
+        before = text
+        text = _RIGHT.sub(lambda m: "*" if m[1].strip() else "", _LEFT.sub("", text))
+    return text
 
 
 def _without_end(text: str) -> str:

@@ -69,6 +69,10 @@ def test_the_examples(name):
         comes_back(case.jaxpr)
 
 
+def outputs_of_a_scan(x):
+    return lax.scan(lambda c, t: (jnp.tanh(c * t), {"a": c, "b": [t * c]}), x[0], x)
+
+
 def sparse_product(x):
     matrix = sparse.BCOO((x, np.arange(8).reshape(4, 2) % 4), shape=(4, 4))
     return (matrix @ x).sum()
@@ -130,6 +134,11 @@ OBJECTS = {
     "a preset": lambda x: lax.dot(x, x, precision=lax.DotAlgorithmPreset.F32_F32_F32),
     "a pytree of lists": lambda x: jax.debug.print("{} {y}", [x, (x, [])], y={"a": [x]}),
     "trees of a scan": lambda x: lax.scan(lambda c, t: ([c[0] + t], {"a": t, "b": [c[0]]}), [x[0]], x),
+    "trees of a scan forwards": lambda x: jax.jvp(outputs_of_a_scan, (x,), (x,)),
+    "trees of a scan forwards twice": lambda x: jax.jvp(
+        lambda y: jax.jvp(outputs_of_a_scan, (y,), (x,)), (x,), (x,)
+    ),
+    "trees of a scan, forwards over reverse": jax.hessian(lambda x: outputs_of_a_scan(x)[0].sum()),
     "trees of a scan with a derivative": jax.grad(
         lambda x: lax.scan(lambda c, t: (jnp.tanh(c * t), [c, (t * x[0],)]), x[0], x)[0]
     ),

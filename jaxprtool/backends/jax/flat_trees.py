@@ -56,10 +56,10 @@ def _tree(node: Any, classes: Any) -> Any:
 
 
 def _leaf(node: Any, classes: Any) -> Any:
-    """None, or one side of JAX's choice of two."""
+    """None, or one side of JAX's choice of two, of another choice maybe."""
     if isinstance(node, Record) and node.name in ("Left", "Right"):
         made = classes.Either.right if node.name == "Right" else classes.Either.left
-        return made(*node.args)
+        return made(*[_leaf(x, classes) if isinstance(x, Record) else x for x in node.args])
     if node is not None:
         raise ValueError(f"no leaf of a tree: {node}")
     return None
