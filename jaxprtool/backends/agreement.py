@@ -13,7 +13,7 @@ from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.backends.tolerances import Tolerance, without_infinities
 from jaxprtool.ir.dtypes import dtype_of
 
-__all__ = ["Gap", "error_of", "gap", "larger", "not_finite", "unit_of"]
+__all__ = ["Gap", "error_of", "gap", "is_integer", "larger", "not_finite", "unit_of"]
 
 
 class Gap(NamedTuple):
@@ -60,7 +60,7 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
     x, y = (v.data if isinstance(v, KeyArray) else np.asarray(v) for v in (a, b))
     if x.dtype.kind == "V" and x.dtype.names is not None:
         return Gap(0, 0.0, 0.0, 0.0, None, True, False)
-    if x.dtype.kind in "biu" or _is_integer(x.dtype):
+    if x.dtype.kind in "biu" or is_integer(x.dtype):
         differs = x != y
         size = np.abs(x.astype(np.float64) - y.astype(np.float64))
         index = _first(size + differs, differs)
@@ -86,7 +86,8 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
     )
 
 
-def _is_integer(dtype: np.dtype) -> bool:
+def is_integer(dtype: np.dtype) -> bool:
+    """Whether values of a type are integers, those of ml_dtypes (int4) too."""
     try:
         ml_dtypes.iinfo(dtype)
     except ValueError:

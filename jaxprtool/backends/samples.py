@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.agreement import is_integer
 from jaxprtool.backends.arrays import generate
 from jaxprtool.backends.keys import is_key
 from jaxprtool.backends.numpy_eval import np_dtype
@@ -56,7 +57,7 @@ def _within(domain: Domain, x: np.ndarray) -> np.ndarray:
 
 def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
     """A domain whose finite numbers are ones of a type; of integers the numbers stay as they are."""
-    if dtype.kind in "biu" or _is_integer(dtype):
+    if dtype.kind in "biu" or is_integer(dtype):
         return domain
     most = float(ml_dtypes.finfo(dtype).max)
 
@@ -69,17 +70,9 @@ def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
     return Domain(one(low), one(high), open_low, open_high, tuple(map(one, members)))
 
 
-def _is_integer(dtype: np.dtype) -> bool:
-    try:
-        ml_dtypes.iinfo(dtype)
-    except ValueError:
-        return False
-    return True
-
-
 def _ends(domain: Domain, dtype: np.dtype) -> tuple[float, float]:
     """The least and the largest number of a type that samples of an interval have: of an open side up to 1000 from the other."""
-    whole = _is_integer(dtype)
+    whole = is_integer(dtype)
     info = ml_dtypes.iinfo(dtype) if whole else ml_dtypes.finfo(dtype)
     least, most = (int(info.min), int(info.max)) if whole else (float(info.min), float(info.max))
     low = domain.low if math.isfinite(domain.low) else min(-1e3, domain.high - 1e3)
@@ -99,7 +92,7 @@ def member(domain: Domain, aval: Any) -> Any:
         tried = [np.asarray(x).astype(dtype) for x in d.members if _holds(dtype, x)]
         if not tried and low <= high:
             ends = [np.asarray(x).astype(dtype) for x in ((low + high) / 2, low, high)]
-            if not _is_integer(dtype):
+            if not is_integer(dtype):
                 ends += [np.nextafter(ends[1], ends[2]), np.nextafter(ends[2], ends[1])]
             tried = ends
         found = [x for x in tried if _within(domain, x)]
@@ -108,7 +101,7 @@ def member(domain: Domain, aval: Any) -> Any:
 
 def _holds(dtype: np.dtype, x: float) -> bool:
     """Whether a type of integers has a number; one of floats has each, rounded."""
-    if not _is_integer(dtype):
+    if not is_integer(dtype):
         return True
     return x == int(x) and ml_dtypes.iinfo(dtype).min <= x <= ml_dtypes.iinfo(dtype).max
 
@@ -180,9 +173,8 @@ def _reals(
     if name == "wide":
         largest = min(6.0, math.log10(float(info.max)) / 2)
         found = 10.0 ** rng.uniform(-largest, largest, shape) * rng.choice([-1, 1], shape)
-    elif (
-        name == "powers"
-    ):  # from where a step is larger than 1 to where it is lost beside 1; and numbers next to them
+    elif name == "powers":
+        # From where a step is larger than 1 to where it is lost beside 1; and numbers next to them.
         most = min(int(info.nmant) + 2, int(math.log2(float(info.max))))
         found = 2.0 ** rng.integers(-most, most + 1, shape) * rng.choice([-1, 1], shape)
         found = found * (1 + float(info.eps) * rng.choice([-0.5, 0, 0, 1], shape))
@@ -285,7 +277,7 @@ def _inside(
         some = np.array([x for x in _rounded(domain, dtype).members if _holds(dtype, x)])
         return some[rng.integers(0, len(some), shape)].astype(dtype)
     low, high = _ends(_rounded(domain, dtype), dtype)
-    if _is_integer(dtype):
+    if is_integer(dtype):
         found = np.asarray(rng.integers(int(low), int(high), shape, _wide(low), endpoint=True))
     else:
         share = rng.random(shape)

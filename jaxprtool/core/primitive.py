@@ -338,9 +338,8 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
                 if type(value) not in _USUAL and not _is_usual(value):
                     params = _of_kinds(declared, params)
                     break
-            if (
-                state.eqn.primitive is NO_EQN.primitive
-            ):  # no rule binds it, but a user's Python code
+            # No rule binds it, but a user's Python code.
+            if state.eqn.primitive is NO_EQN.primitive:
                 refuse_misfits(declared, params)
         try:
             out = state.trace.process_primitive(declared, operands, params)

@@ -65,9 +65,8 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
     for names, specs in (("in_names", "in_specs"), ("out_names", "out_specs")):
         if names in new:
             new[specs] = partition_specs(map(_spec, new.pop(names)))
-    if (
-        "check_rep" in new
-    ):  # types say what varies where it is checked, as they do now, in 0.6.0 alone
+    if "check_rep" in new:
+        # In 0.6.0 alone types say what varies where it is checked, as they do now.
         new["check_vma"] = new["check_rep"] is True and _says_what_varies(new["jaxpr"])
         mesh = known_mesh(new["mesh"])
         auto = mesh_axes(new.pop("auto", frozenset()), mesh)

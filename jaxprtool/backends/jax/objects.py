@@ -153,9 +153,8 @@ def _restored(key: str, v: Any) -> Any:
         return _placement(v)
     if isinstance(v, (EnumMember, ElementClass)):
         found = _singleton(key, str(v))
-        if found is UNREADABLE and isinstance(
-            v, EnumMember
-        ):  # its number or the form is of another Python
+        # The number of a member, or the form, may be of another Python.
+        if found is UNREADABLE and isinstance(v, EnumMember):
             return _member(key, f"{v.enum}.{v.name}")
         return _type(key, str(v)) if found is UNREADABLE else found
     if isinstance(v, (Word, Opaque)):
