@@ -75,9 +75,6 @@ class _DotNumbers(TupleOf):
 
     prints_itself = False
 
-    def read(self, value: ParamValue) -> Any:
-        return _tuples(value)
-
     def printed(self, value: ParamValue, style: Style) -> Any:
         """With the inner tuples as lists, which is how JAX prints them."""
         if not isinstance(value, tuple):
