@@ -76,12 +76,12 @@ from jaxprtool.interpreters.batch import materialize as materialize
 from jaxprtool.interpreters.batch import vmap as vmap
 from jaxprtool.interpreters.check import ill_typed as ill_typed
 from jaxprtool.interpreters.gradients import grad as grad
-from jaxprtool.interpreters.gradients import hessian as hessian
-from jaxprtool.interpreters.gradients import jacfwd as jacfwd
-from jaxprtool.interpreters.gradients import jacrev as jacrev
 from jaxprtool.interpreters.gradients import linearize as linearize
 from jaxprtool.interpreters.gradients import value_and_grad as value_and_grad
 from jaxprtool.interpreters.gradients import vjp as vjp
+from jaxprtool.interpreters.jacobians import hessian as hessian
+from jaxprtool.interpreters.jacobians import jacfwd as jacfwd
+from jaxprtool.interpreters.jacobians import jacrev as jacrev
 from jaxprtool.interpreters.jvp import Zero as Zero
 from jaxprtool.interpreters.jvp import instantiate as instantiate
 from jaxprtool.interpreters.jvp import jvp as jvp

@@ -23,6 +23,7 @@ from jaxprtool.interpreters import evaluate as evaluating
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import partial_eval as partial_evals
 from jaxprtool.interpreters import transpose as transposing
+from jaxprtool.interpreters.parameters import by_position
 from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting
@@ -140,9 +141,10 @@ def with_types(program: Any, *types: Any) -> ClosedJaxpr:
     return typing.with_types(as_program(program), types)
 
 
-def trace(f: Any, *args: Any) -> ClosedJaxpr:
-    """The program of a function on arguments; see `as_program`."""
-    return as_program(f, *args)
+def trace(f: Any, *args: Any, **keywords: Any) -> ClosedJaxpr:
+    """The program of a function on arguments, those by keyword last, in the order of their names; see `as_program`."""
+    of_args, given = by_position(f, args, keywords)
+    return as_program(of_args, *given)
 
 
 def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:

@@ -14,6 +14,7 @@ Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -28,6 +29,7 @@ from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
+from jaxprtool.interpreters.parameters import by_position, named_like
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -160,7 +162,8 @@ def vmap(
     Args:
       f: a function of pytrees.
       in_axes: for the arguments (a tuple, one entry each, or one for all), the axis to map over, None for
-        arguments that are passed whole, or a pytree prefix of such; negative axes count from the end.
+        arguments that are passed whole, or a pytree prefix of such; negative axes count from the end. Of arguments that
+        are given by keyword it is the first axis.
       out_axes: likewise for the results, where the batch axis goes in each.
       axis_name: what collectives in f (`lax.psum`, `lax.axis_index`, ...) call the axis.
       axis_size: its size; needed only when no argument is mapped.
@@ -173,16 +176,18 @@ def vmap(
         result that is mapped.
     """
 
-    def mapped(*args: Value) -> Value:
-        leaves, in_tree = tree_flatten(args)
+    def mapped(*args: Value, **keywords: Value) -> Value:
+        axes_in = _axes_of(in_axes, args, "in_axes")
+        of_args, given = by_position(f, args, keywords)
+        leaves, in_tree = tree_flatten(given)
         dims = [
-            _canonical_axis(d, get_aval(x), lambda i=i: argument_names(f, args)[i], 0)
-            for i, (d, x) in enumerate(zip(_axes_of(in_axes, args, "in_axes"), leaves, strict=True))
+            _canonical_axis(d, get_aval(x), lambda i=i: argument_names(of_args, given)[i], 0)
+            for i, (d, x) in enumerate(zip_longest(axes_in, leaves, fillvalue=0))
         ]
         size = _axis_size(leaves, dims, axis_size)
         axes = {} if axis_name is None else {axis_name: size}
         size = NamedAxis(axes) if axes else size
-        flat, out_tree = flatten_fun(f, in_tree)
+        flat, out_tree = flatten_fun(of_args, in_tree)
         trace = BatchTrace(state.trace, size)
         with set_current_trace(trace), bound_axes(axes):
             outs = flat(*[trace.box(x, d) for x, d in zip(leaves, dims, strict=True)])
@@ -191,7 +196,7 @@ def vmap(
         placed = [_place(trace.unbox(x), w, size) for x, w in zip(outs, wanted, strict=True)]
         return tree_unflatten(out_tree[0], placed)
 
-    return mapped
+    return named_like(f, mapped)
 
 
 def _axes_of(axes: Sequence[int], tree: Any, what: str) -> list[Value]:

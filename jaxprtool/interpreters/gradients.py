@@ -1,68 +1,95 @@
-"""linearize, vjp, grad and Jacobians of Python functions of pytrees."""
+"""linearize, vjp and grad of Python functions of pytrees.
+
+A function with `has_aux` returns a pair. What is differentiated is its first part; the second comes as it is, beside the derivative.
+"""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxprtool import ops as lax
 from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.trace import get_aval, is_inexact, scalar_lit
-from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_unflatten
-from jaxprtool.interpreters.batch import vmap
+from jaxprtool.core.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
+from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
     instantiate,
-    jvp,
     jvp_flat,
     tangent_of,
-    zeros,
 )
 from jaxprtool.interpreters.linearize import check_known
 from jaxprtool.interpreters.origins import within_jaxpr
+from jaxprtool.interpreters.parameters import (
+    as_positions,
+    function_name,
+    is_one,
+    named_like,
+    of_pair,
+    with_keywords,
+)
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.stage import argument_names, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
-from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 
-__all__ = ["grad", "hessian", "jacfwd", "jacrev", "linearize", "value_and_grad", "vjp"]
+__all__ = ["check_inputs", "check_outputs", "grad", "linearize", "value_and_grad", "vjp"]
 
 
-def _linearize_flat(
-    f: Callable[..., Sequence[Value]], primals: Sequence[Value]
-) -> tuple[list[Value], ClosedJaxpr]:
-    """The results of f, and its linear part: (tangents) -> (tangents of the results), without symbolic zeros."""
+class _Linear(NamedTuple):
+    """A function at a point, linearized.
+
+    Attributes:
+      value: its result, or the first part of it.
+      aux: the second part; None where there is none.
+      program: (tangents of the leaves of the arguments) -> (tangents of the leaves of `value`), without symbolic zeros.
+      avals: the types of the leaves of `value`.
+      tree: the structure of `value`.
+    """
+
+    value: Value
+    aux: Value
+    program: ClosedJaxpr
+    avals: list[Aval]
+    tree: PyTreeDef
+
+
+def _linearized(
+    f: Callable[..., Value], leaves: Sequence[Value], in_tree: PyTreeDef, has_aux: bool
+) -> _Linear:
     trace = PartialEvalTrace(state.trace)
-    avals = [get_aval(x) for x in primals]
+    avals = [get_aval(x) for x in leaves]
     inputs = [trace.new_input(a.tangent()) for a in avals]
     tangents = [t if is_inexact(a) else Zero(a) for t, a in zip(inputs, avals, strict=True)]
+    flat, out_tree = flatten_fun(f, in_tree)
     with set_current_trace(trace):
-        outs, out_tangents = jvp_flat(f, primals, tangents)
-        results = [instantiate(t) for t in out_tangents]
+        outs, out_tangents = jvp_flat(flat, leaves, tangents)
+        whole = tree_unflatten(out_tree[0], outs)
+        value, aux = of_pair(whole, f) if has_aux else (whole, None)
+        results, tree = tree_flatten(value)
+        kept = [instantiate(t) for t in out_tangents[: len(results)]]
     check_known(trace, outs)
-    return outs, trace.finish(results)
+    return _Linear(value, aux, trace.finish(kept), [*map(get_aval, results)], tree)
 
 
-def linearize(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., Value]]:
+def linearize(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -> Any:
     """The value of f at a point, and its derivative at that point as a linear function.
 
     Args:
       f: a function of pytrees; Python control flow on concrete primals is fine.
       primals: the arguments.
+      has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      f(*primals), and f_lin with f_lin(*tangents) = jvp(f, primals, tangents)[1]. `f_lin.program` is its jaxpr, with
-      residuals as constants.
+      f(*primals), and f_lin with f_lin(*tangents) = jvp(f, primals, tangents)[1]; with `has_aux` also the second part.
+      `f_lin.program` is the jaxpr of f_lin, with residuals as constants.
     """
     leaves, in_tree = tree_flatten(primals)
-    flat, out_tree = flatten_fun(f, in_tree)
-    outs, linear = _linearize_flat(flat, leaves)
-    run, avals, result_tree = jaxpr_as_fun(linear), [get_aval(x) for x in leaves], out_tree[0]
+    linear = _linearized(f, leaves, in_tree, has_aux)
+    run, avals = jaxpr_as_fun(linear.program), [get_aval(x) for x in leaves]
 
     def f_lin(*tangents: Value) -> Value:
         tangent_leaves, tangent_tree = tree_flatten(tangents)
@@ -76,220 +103,175 @@ def linearize(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable
             instantiate(check_tangent(t, a, lambda i=i: tangent_of(f, primals, i)))
             for i, (t, a) in enumerate(zip(tangent_leaves, avals, strict=True))
         ]
-        return tree_unflatten(result_tree, run(*checked))
+        return tree_unflatten(linear.tree, run(*checked))
 
-    f_lin.program = linear  # type: ignore[attr-defined]
-    return tree_unflatten(out_tree[0], outs), f_lin
+    f_lin.program = linear.program  # type: ignore[attr-defined]
+    return (linear.value, f_lin, linear.aux) if has_aux else (linear.value, f_lin)
 
 
-def vjp(f: Callable[..., Value], *primals: Value) -> tuple[Value, Callable[..., tuple[Value, ...]]]:
+def vjp(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -> Any:
     """The value of f at a point, and the function that pulls cotangents back.
 
     Args:
       f: a function of pytrees.
       primals: the arguments.
+      has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      f(*primals), and f_vjp with f_vjp(*cotangents) a tuple with the cotangent of each argument. It takes the
-      cotangents of f's result as one pytree of the result's structure, or, where the result is a
-      list or tuple, also one by one. Cotangents of integers and booleans are float0.
+      f(*primals), and f_vjp with f_vjp(*cotangents) a tuple with the cotangent of each argument; with `has_aux` also
+      the second part. f_vjp takes the cotangents of f's result as one pytree of the result's structure, or, where the
+      result is a list or tuple, also one by one. Cotangents of integers and booleans are float0.
     """
     leaves, in_tree = tree_flatten(primals)
-    flat, out_tree = flatten_fun(f, in_tree)
-    outs, linear = _linearize_flat(flat, leaves)
-    out_avals, result_tree = [get_aval(x) for x in outs], out_tree[0]
+    linear = _linearized(f, leaves, in_tree, has_aux)
+    back = within_jaxpr(linear.program.jaxpr, "transpose")
 
     def f_vjp(*cotangents: Value) -> tuple[Value, ...]:
         given = cotangents[0] if len(cotangents) == 1 else cotangents
         ct_leaves, ct_tree = tree_flatten(given)
-        if ct_tree != result_tree:
+        if ct_tree != linear.tree:
             ct_leaves = tree_leaves(cotangents)
-        if len(ct_leaves) != len(out_avals):
+        if len(ct_leaves) != len(linear.avals):
             fail(
                 UsageError,
-                f"the results are {result_tree}, the cotangents {ct_tree}",
+                f"the results are {linear.tree}, the cotangents {ct_tree}",
                 "cotangent-tree",
             )
         cts = [
             check_tangent(ct, a, lambda i=i: f"cotangent {i}")
-            for i, (ct, a) in enumerate(zip(ct_leaves, out_avals, strict=True))
+            for i, (ct, a) in enumerate(zip(ct_leaves, linear.avals, strict=True))
         ]
-        undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
-        back = within_jaxpr(linear.jaxpr, "transpose")
-        out = backward_pass(back, [*linear.const_operands, *undef], cts)
+        undef = [UndefPrimal(v.aval) for v in back.in_binders]
+        out = backward_pass(back, [*linear.program.const_operands, *undef], cts)
         return tree_unflatten(in_tree, [as_value(instantiate(ct)) for ct in out])
 
-    return tree_unflatten(out_tree[0], outs), f_vjp
-
-
-def _is_one(argnums: Any) -> bool:
-    """Whether argnums is one position, and no tuple of some."""
-    return not isinstance(argnums, (tuple, list, range))
-
-
-def _positions(argnums: Any, args: Sequence[Value]) -> list[int]:
-    """The positions of arguments, counted from the start. Raises UsageError where there are no such arguments."""
-    found: list[int] = []
-    for i in [argnums] if _is_one(argnums) else argnums:
-        try:
-            position = operator.index(i)
-        except TypeError:
-            message = f"argnums has {i!r}, and positions of arguments are needed"
-            fail(UsageError, message, "argnums")
-        if not -len(args) <= position < len(args):
-            message = f"argnums {i} is out of range for {counted(len(args), 'argument')}"
-            fail(UsageError, message, "argnums")
-        found.append(position % len(args))
-    return found
+    return (linear.value, f_vjp, linear.aux) if has_aux else (linear.value, f_vjp)
 
 
 def value_and_grad(
-    f: Callable[..., Value], argnums: int | Sequence[int] = 0
+    f: Callable[..., Value],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
 ) -> Callable[..., Value]:
-    """Like `grad`, with the value of f in front of its gradient."""
+    """Like `grad`, with the value of f in front of its gradient: (value, gradient), or ((value, aux), gradient)."""
 
-    def value_and_grad_f(*args: Value) -> tuple[Value, Value]:
-        positions = _positions(argnums, args)
-        _check_differentiable(f, args, positions)
+    def value_and_grad_f(*args: Value, **keywords: Any) -> tuple[Value, Value]:
+        positions, of_args = as_positions(argnums, len(args)), with_keywords(f, keywords)
+        check_inputs("grad", of_args, args, positions, holomorphic=holomorphic, allow_int=allow_int)
 
         def of_chosen(*chosen: Value) -> Value:
             full = list(args)
             for i, x in zip(positions, chosen, strict=True):
                 full[i] = x
-            return f(*full)
+            return call(of_args, full)
 
-        of_chosen.__name__ = getattr(f, "__name__", type(f).__name__)
-        value, pullback = vjp(of_chosen, *[args[i] for i in positions])
-        grads = pullback(_unit_cotangent(value))
-        return value, grads[0] if _is_one(argnums) else grads
+        of_chosen.__name__ = function_name(f)
+        value, pullback, *aux = vjp(of_chosen, *[args[i] for i in positions], has_aux=has_aux)
+        grads = pullback(_unit_cotangent(value, holomorphic))
+        return (value, *aux) if has_aux else value, grads[0] if is_one(argnums) else grads
 
-    return value_and_grad_f
+    return named_like(f, value_and_grad_f)
 
 
-def _check_differentiable(
-    f: Callable[..., Value], args: Sequence[Value], positions: Sequence[int]
+def check_inputs(
+    verb: str,
+    f: Callable[..., Value],
+    args: Sequence[Value],
+    positions: Sequence[int],
+    *,
+    holomorphic: bool,
+    allow_int: bool = False,
+    kinds: str = "fc",
 ) -> None:
-    """Raise UsageError for a leaf of the arguments at these positions that is not real."""
+    """Raise UsageError for a leaf of the arguments at these positions by which there is no derivative of this kind.
+
+    Args:
+      verb: what is computed, for the message.
+      f, args: the function and its arguments.
+      positions: of the arguments to differentiate by.
+      holomorphic: whether they have to be complex.
+      allow_int: whether they may be integers or booleans, whose tangents are float0.
+      kinds: of the element types that are differentiated by: "f" of real, "c" of complex numbers.
+    """
+    kinds = "c" if holomorphic else kinds
+    needed = {"c": "complex", "f": "real floating", "fc": "real or complex floating"}[kinds]
     start = 0
     for i, arg in enumerate(args):
         avals = [get_aval(leaf) for leaf in tree_leaves(arg)] if i in positions else []
         for k, aval in enumerate(avals, start):
-            if aval.dtype.kind != "f":
+            if aval.dtype.kind not in kinds and not (allow_int and not is_inexact(aval)):
+                label = argument_names(f, args)[k]
+                complex_too = aval.dtype.kind == "c"
+                way = " holomorphic=True for a holomorphic function, or" if complex_too else ""
                 fail(
                     UsageError,
-                    f"grad needs real floating arguments, and {argument_names(f, args)[k]} is {aval}",
+                    f"{verb} needs {needed} arguments, and {label} is {aval}",
                     "grad-input",
-                    help="use vjp for other types, or choose other arguments with argnums",
+                    help=f"use{way} jvp or vjp for other types, or choose other arguments with argnums",
                 )
         start += len(tree_leaves(arg))
 
 
-def _unit_cotangent(value: Value) -> Value:
-    leaves = tree_leaves(value)
+def check_outputs(verb: str, avals: Sequence[Aval], *, holomorphic: bool) -> None:
+    """Raise UsageError for results of types that a derivative in reverse mode is not of: they are real, or complex if holomorphic."""
+    kind, needed = ("c", "complex") if holomorphic else ("f", "real floating")
+    for aval in avals:
+        if aval.dtype.kind != kind:
+            complex_too = aval.dtype.kind == "c"
+            way = "holomorphic=True for a holomorphic function, or " if complex_too else ""
+            fail(
+                UsageError,
+                f"{verb} needs a function of {needed} results, and this has one of type {aval}",
+                "grad-output",
+                help=f"use {way}vjp for other types",
+            )
+
+
+def _unit_cotangent(value: Value, holomorphic: bool) -> Value:
+    leaves, tree = tree_flatten(value)
     aval = get_aval(leaves[0]) if len(leaves) == 1 else None
-    if aval is None or aval.shape != () or aval.dtype.kind != "f":
+    kind, needed = ("c", "complex") if holomorphic else ("f", "real floating")
+    if aval is None or aval.shape != () or aval.dtype.kind != kind:
         what = f"{counted(len(leaves), 'result')}" if aval is None else f"a result of type {aval}"
         fail(
             UsageError,
-            f"grad needs a function with one real floating scalar as its result, and this has {what}",
+            f"grad needs a function with one {needed} scalar as its result, and this has {what}",
             "grad-output",
             help="sum the result, or use vjp, jacrev or jacfwd",
         )
-    return tree_unflatten(tree_flatten(value)[1], [scalar_lit(1.0, aval.dtype)])
+    return tree_unflatten(tree, [scalar_lit(1.0, aval.dtype)])
 
 
-def grad(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
+def grad(
+    f: Callable[..., Value],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Value]:
     """The gradient of a function with one real scalar result.
 
     Args:
       f: a function of pytrees.
-      argnums: the argument, or arguments, to differentiate by.
+      argnums: the argument, or arguments, to differentiate by; never those that are given by keyword.
+      has_aux: whether f returns a pair whose second part is not differentiated.
+      holomorphic: whether f is a holomorphic function of complex arguments, whose derivative is meant.
+      allow_int: whether arguments may be integers or booleans; the gradient by them is float0.
 
     Returns:
-      A function like f that returns the gradient, in the structure of the argument; a tuple for several.
+      A function like f that returns the gradient, in the structure of the argument; a tuple for several. With
+      `has_aux` it returns the gradient and the second part. The gradient by a complex argument x + iy is
+      df/dx - i df/dy, as JAX's.
 
     Raises:
-      UsageError: the result is no real scalar, or an argument is not real.
+      UsageError: the result is no real scalar, or an argument is an integer.
     """
-    both = value_and_grad(f, argnums)
-    return lambda *args: both(*args)[1]
+    both = value_and_grad(f, argnums, has_aux, holomorphic, allow_int)
 
+    def grad_f(*args: Value, **keywords: Any) -> Value:
+        value, gradient = both(*args, **keywords)
+        return (gradient, value[1]) if has_aux else gradient
 
-def _basis(aval: Aval) -> Value:
-    """The unit vectors of a type: shape (size, *shape)."""
-    n = aval.size
-    rows = lax.iota(dtype=INT32, shape=(n, n), dimension=0)
-    columns = lax.iota(dtype=INT32, shape=(n, n), dimension=1)
-    eye = lax.convert_element_type(lax.eq(rows, columns), new_dtype=aval.dtype)
-    return lax.reshape(eye, new_sizes=(n, *aval.shape))
-
-
-def _of_chosen(
-    f: Callable[..., Value], args: Sequence[Value], argnums: int | Sequence[int]
-) -> tuple[Callable[[Value], Value], Value]:
-    """`f` as a function of the argument that argnums is, or of the tuple of those that it has; and that argument."""
-    one, positions = _is_one(argnums), _positions(argnums, args)
-
-    def of_chosen(x: Value) -> Value:
-        new = dict(zip(positions, [x] if one else x, strict=True))
-        return f(*[new.get(i, a) for i, a in enumerate(args)])
-
-    return of_chosen, args[positions[0]] if one else tuple([args[i] for i in positions])
-
-
-def jacfwd(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
-    """The Jacobian by forward mode: for each result and argument leaf an array (*out shape, *in shape).
-
-    Of several arguments it is, for each result, the tuple of those by each of them.
-    """
-
-    def jacobian(*args: Value) -> Value:
-        of_arg, chosen = _of_chosen(f, args, argnums)
-        leaves, tree = tree_flatten(chosen)
-        columns = []
-        for i, leaf in enumerate(leaves):
-            aval = get_aval(leaf)
-
-            def push(tangent: Value, i: int = i) -> Value:
-                ts = [tangent if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
-                return jvp(of_arg, (chosen,), (tree_unflatten(tree, ts),))[1]
-
-            out = vmap(push, out_axes=-1)(_basis(aval))
-            out_leaves, out_tree = tree_flatten(out)
-            shaped = [
-                lax.reshape(x, new_sizes=(*get_aval(x).shape[:-1], *aval.shape)) for x in out_leaves
-            ]
-            columns.append((shaped, out_tree))
-        rows = zip(*[c for c, _ in columns], strict=True)
-        return tree_unflatten(columns[0][1], [tree_unflatten(tree, list(r)) for r in rows])
-
-    return jacobian
-
-
-def jacrev(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
-    """The Jacobian by reverse mode, in the form of `jacfwd`'s."""
-
-    def jacobian(*args: Value) -> Value:
-        value, pullback = vjp(*_of_chosen(f, args, argnums))
-        leaves, tree = tree_flatten(value)
-        rows = []
-        for i, leaf in enumerate(leaves):
-            aval = get_aval(leaf)
-
-            def pull(ct: Value, i: int = i) -> Value:
-                cts = [ct if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
-                return pullback(tree_unflatten(tree, cts))[0]
-
-            out_leaves, out_tree = tree_flatten(vmap(pull)(_basis(aval)))
-            shaped = [
-                lax.reshape(x, new_sizes=(*aval.shape, *get_aval(x).shape[1:])) for x in out_leaves
-            ]
-            rows.append(tree_unflatten(out_tree, shaped))
-        return tree_unflatten(tree, rows)
-
-    return jacobian
-
-
-def hessian(f: Callable[..., Value], argnums: int | Sequence[int] = 0) -> Callable[..., Value]:
-    """The matrix of second derivatives: forward over reverse."""
-    return jacfwd(jacrev(f, argnums), argnums)
+    return named_like(f, grad_f)

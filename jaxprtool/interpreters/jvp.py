@@ -29,6 +29,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
+from jaxprtool.interpreters.parameters import of_pair
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -187,8 +188,11 @@ def jvp_flat(
 
 
 def jvp(
-    f: Callable[..., Value], primals: Sequence[Value], tangents: Sequence[Value]
-) -> tuple[Value, Value]:
+    f: Callable[..., Value],
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    has_aux: bool = False,
+) -> Any:
     """The value of f at a point, and its directional derivative there.
 
     Args:
@@ -196,12 +200,14 @@ def jvp(
       primals: the arguments, a tuple.
       tangents: for each argument a pytree of the same structure, shapes and dtypes; the tangent of an integer or
         boolean is float0 (a zero array of the primal's shape is accepted).
+      has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      (f(*primals), tangents of the results), with float0 zeros for results that are not inexact.
+      (f(*primals), tangents of the results), with float0 zeros for results that are not inexact; with `has_aux` also
+      the second part.
 
     Raises:
-      UsageError: structure, shape or dtype of a tangent differ from its primal's.
+      UsageError: structure, shape or dtype of a tangent differ from its primal's; no pair with `has_aux`.
     """
     leaves, in_tree = tree_flatten(tuple(primals))
     tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
@@ -213,8 +219,11 @@ def jvp(
     ]
     flat, out_tree = flatten_fun(f, in_tree)
     outs, out_tangents = jvp_flat(flat, leaves, checked)
-    out_tangents = [as_value(instantiate(t)) for t in out_tangents]
-    return tree_unflatten(out_tree[0], outs), tree_unflatten(out_tree[0], out_tangents)
+    whole = tree_unflatten(out_tree[0], outs)
+    value, aux = of_pair(whole, f) if has_aux else (whole, None)
+    tree = tree_flatten(value)[1]
+    made = tree_unflatten(tree, [as_value(instantiate(t)) for t in out_tangents[: tree.num_leaves]])
+    return (value, made, aux) if has_aux else (value, made)
 
 
 def tangent_of(f: Callable[..., Value], args: Sequence[Value], i: int) -> str:

@@ -249,8 +249,10 @@ def grad_jaxpr(
 ) -> ClosedJaxpr:
     """The jaxpr of the gradient: (a) -> (gradients by the arguments `wrt`), after the value with `with_value`.
 
+    The gradient by a complex argument x + iy is df/dx - i df/dy, as JAX's.
+
     Raises:
-      UsageError: not exactly one real scalar result; an argument of `wrt` that is not real or not there.
+      UsageError: not exactly one real scalar result; an argument of `wrt` that is an integer or not there.
     """
     closed = transformable(closed)
     avals = closed.out_avals
@@ -280,10 +282,10 @@ def _check_wrt(closed: ClosedJaxpr, i: int) -> None:
         message = f"there is no argument {i}: the program takes {len(binders)}"
         fail(UsageError, message, "argument-index")
     v = binders[i]
-    if v.aval.dtype.kind != "f":
+    if v.aval.dtype.kind not in "fc":
         fail(
             UsageError,
-            f"grad needs real floating arguments, and {argument_label(i, v.name, closed.interface)} is {v.aval}",
+            f"grad needs real or complex floating arguments, and {argument_label(i, v.name, closed.interface)} is {v.aval}",
             "grad-input",
             span=v.span,
             help="choose other arguments with --wrt",

@@ -33,6 +33,7 @@ from jaxprtool.interpreters.check import (
 )
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
 from jaxprtool.interpreters.jax_functions import call
+from jaxprtool.interpreters.parameters import Statics, by_position
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import private_array
@@ -417,28 +418,38 @@ def leaf_aval(x: Aval) -> Aval:
     return x if isinstance(x, AbstractType) else get_aval(x)
 
 
-def make_jaxpr(f: Callable[..., Value], *, return_tree: bool = False) -> Callable[..., Value]:
+def make_jaxpr(
+    f: Callable[..., Value],
+    static_argnums: int | Sequence[int] | None = None,
+    *,
+    return_tree: bool = False,
+) -> Callable[..., Value]:
     """A function that records `f` as a jaxpr.
 
     Args:
       f: a function of pytrees of arrays, written with `jaxprtool.lax`, operators or NumPy.
+      static_argnums: positions of arguments that are not traced.
       return_tree: whether the tree of f's result comes with the jaxpr.
 
     Returns:
       A function of pytrees of values or of types (`ShapedArray`) that returns a `ClosedJaxpr`, whose
-      arguments and results are the leaves; its `interface` has the names and the trees. Python floats are f64, ints i64.
+      arguments and results are the leaves, those of keyword arguments last, in the order of their names; its `interface` has the names and the trees. Python floats are f64, ints i64.
 
     Raises:
       TracerBoolConversionError: f looks at a value that is not known.
       JaxprTypeError: f applies an operation to operands it does not take.
     """
 
-    def maker(*args: Value) -> Value:
+    statics = Statics.of(f, static_argnums, ())
+
+    def maker(*given: Value, **keywords: Value) -> Value:
+        of_args, left, keywords, _ = statics.apart(f, given, keywords)
+        of_args, args = by_position(of_args, left, keywords)
         leaves, in_tree = tree_flatten(args)
-        flat, out_tree = flatten_fun(f, in_tree)
-        closed = stage(flat, [leaf_aval(x) for x in leaves], argument_names(f, args))
+        flat, out_tree = flatten_fun(of_args, in_tree)
+        closed = stage(flat, [leaf_aval(x) for x in leaves], argument_names(of_args, args))
         result = tree_of(tree_unflatten(out_tree[0], closed.jaxpr.outs), tree_node)
-        interface = interface_of(named_arguments(f, args), result, tree_node)
+        interface = interface_of(named_arguments(of_args, args), result, tree_node)
         consts = [*map(private_array, closed.consts)]
         closed = closed.replace(interface=interface, consts=consts)
         return (closed, out_tree[0]) if return_tree else closed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
@@ -10,7 +10,9 @@ from jaxprtool.core.bind import base_trace, state
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
+from jaxprtool.interpreters.parameters import Statics, by_position, function_name, named_like
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
+from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.frozen import private_array
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
@@ -22,29 +24,38 @@ def compiled(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
     return gateways.compile_jaxpr(closed)
 
 
-def jit(f: Callable[..., Value], static_argnums: int | Sequence[int] = ()) -> Callable[..., Value]:
+def jit(
+    f: Callable[..., Value],
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Value]:
     """f, staged to a jaxpr once for each combination of types, and compiled by XLA.
 
     Args:
       f: a function of pytrees.
       static_argnums: positions of arguments that are not traced; they have to be hashable, and each
         value is staged anew.
+      static_argnames: likewise by name. Where one of the two is given, f's signature says the other.
 
     Returns:
       A function like f. Called on values, it runs the compiled program, and its results stay on
       the device until they are converted; under a transformation, it is one `jit` equation.
-    """
-    static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
-    cache: dict[Any, tuple[ClosedJaxpr, list[Any], Any]] = {}
-    name = getattr(f, "__name__", "f")
 
-    def jitted(*args: Value) -> Value:
-        fixed = {i % len(args): args[i] for i in static}
-        dynamic = [x for i, x in enumerate(args) if i not in fixed]
-        leaves, in_tree = tree_flatten(dynamic)
-        key = (in_tree, tuple(get_aval(x).strong for x in leaves), tuple(fixed.items()))
+    Raises:
+      UsageError: f has no such argument; a static argument is not hashable.
+    """
+    statics = Statics.of(f, static_argnums, static_argnames)
+    cache: dict[Any, tuple[ClosedJaxpr, list[Any], Any]] = {}
+    name = function_name(f)
+
+    def jitted(*given: Value, **keywords: Value) -> Value:
+        of_args, left, keywords, fixed = statics.apart(f, given, keywords)
+        of_args, args = by_position(of_args, left, keywords)
+        leaves, in_tree = tree_flatten(args)
+        types = tuple([get_aval(x).strong for x in leaves])
+        key = (in_tree, types, tuple(sorted(keywords)), _key_of(fixed, f))
         if key not in cache:
-            cache[key] = _stage_call(_with_static(f, fixed), dynamic, leaves, in_tree)
+            cache[key] = _stage_call(of_args, args, leaves, in_tree)
         closed, consts, out_tree = cache[key]
         operands = [*consts, *leaves]
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in operands):
@@ -53,20 +64,24 @@ def jit(f: Callable[..., Value], static_argnums: int | Sequence[int] = ()) -> Ca
             outs = lax.jit_call(*operands, jaxpr=closed, name=name, backend="xla")
         return tree_unflatten(out_tree, outs)
 
-    return jitted
+    return named_like(f, jitted)
 
 
-def _with_static(f: Callable[..., Value], fixed: dict[int, Any]) -> Callable[..., Value]:
-    """f with some of its positional arguments fixed."""
-    if not fixed:
-        return f
-
-    def partial(*dynamic: Value) -> Value:
-        rest = iter(dynamic)
-        n = len(dynamic) + len(fixed)
-        return f(*[fixed[i] if i in fixed else next(rest) for i in range(n)])
-
-    return partial
+def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozenset[Any]:
+    """What tells static arguments apart: 1, 1.0 and True are equal, and give different programs."""
+    for where, value in fixed.items():
+        try:
+            hash(value)
+        except TypeError:
+            label = where if isinstance(where, str) else f"argument {where}"
+            message = f"{label} of {function_name(f)} is static, and {type(value).__name__} is not hashable"
+            fail(
+                UsageError,
+                message,
+                "static-argument",
+                help="give a tuple, or another hashable value",
+            )
+    return frozenset([(where, type(value), value) for where, value in fixed.items()])
 
 
 def _stage_call(

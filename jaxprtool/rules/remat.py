@@ -21,6 +21,7 @@ from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
 from jaxprtool.interpreters.jvp import Zero, fill_zeros
+from jaxprtool.interpreters.parameters import Statics, by_position, named_like
 from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
@@ -258,16 +259,24 @@ define(
 )
 
 
-def checkpoint(f: Callable[..., Value], policy: str | None = None) -> Callable[..., Value]:
+def checkpoint(
+    f: Callable[..., Value],
+    policy: str | None = None,
+    *,
+    prevent_cse: bool = True,
+    static_argnums: int | Sequence[int] = (),
+) -> Callable[..., Value]:
     """f, whose derivatives compute its intermediate values again instead of keeping them.
 
     Args:
       f: a function of pytrees; it may close over tracers.
       policy: the name of a policy that says what is kept: `nothing_saveable` (as None), `everything_saveable`,
         `dots_saveable`, `dots_with_no_batch_dims_saveable`.
+      prevent_cse: whether a compiler is kept from merging the second computation with the first.
+      static_argnums: positions of arguments that are not traced.
 
     Raises:
-      UsageError: there is no policy of that name.
+      UsageError: there is no policy of that name, or no such argument.
     """
     if policy is not None and policy not in POLICIES:
         fail(
@@ -277,13 +286,18 @@ def checkpoint(f: Callable[..., Value], policy: str | None = None) -> Callable[.
             help=f"the names are {', '.join(POLICIES)}",
         )
 
-    def rematerialised(*args: Value) -> Value:
+    statics = Statics.of(f, static_argnums, ())
+
+    def rematerialised(*given: Value, **keywords: Value) -> Value:
+        of_args, left, keywords, _ = statics.apart(f, given, keywords)
+        of_args, args = by_position(of_args, left, keywords)
         leaves, in_tree = tree_flatten(args)
-        flat, out_tree = flatten_fun(f, in_tree)
-        closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))
+        flat, out_tree = flatten_fun(of_args, in_tree)
+        closed = stage(flat, [get_aval(x) for x in leaves], argument_names(of_args, args))
         word = None if policy is None else Word(policy)
         operands = [*closed.const_operands, *leaves]
-        outs = lax.remat_call(*operands, jaxpr=hoist_consts(closed), policy=word)
+        params = {"prevent_cse": prevent_cse, "policy": word}
+        outs = lax.remat_call(*operands, jaxpr=hoist_consts(closed), **params)
         return tree_unflatten(out_tree[0], outs)
 
-    return rematerialised
+    return named_like(f, rematerialised)

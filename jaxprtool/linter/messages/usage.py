@@ -25,7 +25,7 @@ in-axes | No argument is mapped, or one cannot be | give an axis for one argumen
 out-axes | A result depends on the batch, and no axis is given for it | give an axis for each result that depends on the batch
 no-mapped-axis | A vmap maps no argument | map one argument at least, or give the size of the axis
 not-differentiable | A derivative is taken by an argument that has none | name arguments of a floating-point type with --wrt
-grad-input | A gradient is taken by an argument that is not real and floating | name real floating arguments with --wrt
+grad-input | A gradient is taken by an argument that has none, such as an integer | name real or complex floating arguments with --wrt
 grad-output | A gradient is taken of what is no real floating scalar | let the program return one scalar, or use vjp
 not-linear | What is to be transposed is not linear in the arguments that are named | name the arguments in which it is, or linearize first
 backend | There is no such backend | write a name that the message lists
@@ -167,6 +167,8 @@ internal | A fault of jaxprtool | report it, with the command and the input that
 """
 
 _PYTHON = """
+no-aux | A function with has_aux returns no pair | return (value, aux)
+static-argument | A static argument of jit is not there, or is not hashable | write a position or a name that the function has, and give a hashable value
 argnums | An argument of a derivative is out of range | write positions from 0
 assignment | A value that is traced cannot be changed in place | write x = x.at[i].set(y)
 autodidax | The front end of the Autodidax tutorial is used in a way that it does not have | write it as the tutorial does
