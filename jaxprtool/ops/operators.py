@@ -14,7 +14,7 @@ from jaxprtool.ops.arrays.elementwise import UFUNCS, clip, divmod_, round_
 from jaxprtool.ops.arrays.indexing import getitem
 from jaxprtool.ops.arrays.products import PRODUCTS, matmul
 from jaxprtool.ops.arrays.promotion import as_dtype, dtype_named
-from jaxprtool.ops.arrays.protocol import FUNCTIONS, array_function, array_ufunc
+from jaxprtool.ops.arrays.protocol import FUNCTIONS, array_function, array_ufunc, call_named
 from jaxprtool.ops.arrays.reductions import REDUCTIONS
 from jaxprtool.ops.arrays.shaping import SHAPING, reshape, transpose
 from jaxprtool.ops.arrays.taking import TAKING
@@ -72,7 +72,16 @@ def _operator(f: Callable[..., Any], reflected: bool) -> Callable[[Any, Any], An
     return method
 
 
+def _method(name: str, f: Callable[..., Any]) -> Callable[..., Any]:
+    def method(self: Any, *args: Any, **options: Any) -> Any:
+        return call_named(f"the method {name}", f, (self, *args), options)
+
+    return method
+
+
 def _reshape_method(self: Any, *shape: Any, order: str = "C") -> Any:
+    if not shape:
+        fail(UsageError, "reshape needs a shape", "reshape")
     return reshape(self, shape[0] if len(shape) == 1 else shape, order)
 
 
@@ -119,7 +128,7 @@ def install(cls: type) -> None:
         setattr(cls, f"__{name}__", UFUNCS[ufunc])
     for name, f in _METHODS.items():
         if name not in ("norm", "amax", "amin"):
-            setattr(cls, name, f)
+            setattr(cls, name, _method(name, f))
     properties = {
         "T": transpose,
         "mT": SHAPING["matrix_transpose"],

@@ -186,7 +186,6 @@ index | An index is of a type that is not possible | index with integers, arrays
 jax-function | A function of JAX closes over a value that is transformed | give it as an argument
 key-impl | There is no such kind of keys | write fry, rbg, urbg, fry4, phx2 or phx4
 key-shape | The data of a key have another number of words than its kind | give 2 words for fry, 4 for rbg
-kron | A Kronecker product is of arrays of one rank | reshape one of them
 leaked-tracer | A tracer was used after its transformation had finished | return it from the function instead of storing it
 matmul | A matrix product is not for scalars | multiply with *
 norm | There is no such norm | write an order that the axes have
@@ -195,13 +194,18 @@ operand | An operand is no array and no number | give arrays or numbers
 pad | There is no such mode of pad | pad with one constant
 power | An integer is taken to a negative integer power | convert it to a float
 reshape | Elements do not fit a shape | write sizes whose product is their number
+roll | The shifts of a roll are not as many as its axes | give one shift, or one for each axis
+repeat | An array says how often each element is repeated | give one number, or take elements at positions
+round | Integers are rounded to tens, or hundreds | convert them to floats, or divide first
+integer | An axis, a size or another count is no integer | write an integer
+empty-reduction | The maximum or minimum of what may be nothing is asked | give initial=
 result-type | What a rewrite puts in the place of an equation has another type | give a value of the result's type
 specs-tree | Specs of a shard_map are no prefix of the tree of its values | give a spec for each argument, or one for each leaf
 split | An array does not split into equal parts | give a number that divides the size, or the positions
 squeeze | An axis of another size than 1 is squeezed | name axes of size 1
 tangent-tree | Tangents are no tree of the structure of the primals | give one for each argument
 tangent-type | A tangent is not of the type of its primal's tangents | give an array of that type
-trace | The trace is asked of what is no matrix | give a matrix
+diagonal | A diagonal is asked of an array without two axes, or along one axis twice | give a matrix, and two axes of it
 triangle | A triangle is asked of an array without two axes | give a matrix
 """
 

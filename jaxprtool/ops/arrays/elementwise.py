@@ -11,6 +11,7 @@ from jaxprtool.ir.dtypes import BOOL, FLOAT64, DType
 from jaxprtool.ops import binary, bitwise, comparison, exponential, select, trigonometric, unary
 from jaxprtool.ops.arrays.promotion import (
     as_dtype,
+    as_integer,
     broadcast_shapes,
     broadcast_to,
     dtype_of_value,
@@ -56,6 +57,19 @@ def _arithmetic(op: Function, on_bool: Function | None, name: str) -> Function:
 
 def _plain(op: Function) -> Function:
     return lambda x, y: op(*promote(x, y))
+
+
+def _ordered(op: Function) -> Function:
+    """A comparison of order: of complex numbers by their real parts, and where these are equal by the imaginary ones."""
+
+    def apply(x: Any, y: Any) -> Any:
+        x, y = promote(x, y)
+        if dtype_of_value(x).kind != "c":
+            return op(x, y)
+        (a, b), (c, d) = ([unary.real(v), unary.imag(v)] for v in (x, y))
+        return where(comparison.eq(a, c), op(b, d), op(a, c))
+
+    return apply
 
 
 def _as_bool(x: Any) -> Any:
@@ -150,12 +164,22 @@ def clip(x: Any, min: Any = None, max: Any = None) -> Any:
 
 def round_(x: Any, decimals: int = 0) -> Any:
     """x to a number of decimals, halves to even."""
+    decimals = as_integer(decimals, "the number of decimals")
     if not dtype_of_value(x).is_inexact:
+        if decimals < 0 and dtype_of_value(x) is not BOOL:
+            fail(UnsupportedError, f"round of integers to {decimals} decimals", "round")
         return x
+    if dtype_of_value(x).kind == "c":
+        return _by_parts(lambda part: round_(part, decimals), x)
     if not decimals:
         return unary.round(x, rounding_method=1)
     scale = as_dtype(10.0**decimals, dtype_of_value(x))
     return binary.div(unary.round(binary.mul(x, scale), rounding_method=1), scale)
+
+
+def _by_parts(op: Function, x: Any) -> Any:
+    """A function of real numbers, of the real and of the imaginary part."""
+    return binary.complex(op(unary.real(x)), op(unary.imag(x)))
 
 
 def _trunc(x: Any) -> Any:
@@ -195,7 +219,11 @@ def _ignoring_nan(op: Function) -> Function:
 def _scaled(op: Function, factor: float) -> Function:
     def apply(x: Any) -> Any:
         y = op(x)
-        return binary.mul(y, as_dtype(factor, dtype_of_value(y)))
+
+        def times(part: Any) -> Any:
+            return binary.mul(part, as_dtype(factor, dtype_of_value(part)))
+
+        return _by_parts(times, y) if dtype_of_value(y).kind == "c" else times(y)
 
     return apply
 
@@ -226,10 +254,14 @@ def _right_shift(x: Any, y: Any) -> Any:
 def _isinf(x: Any) -> Any:
     dtype = dtype_of_value(x)
     x = x if dtype.is_inexact else as_dtype(x, FLOAT64)
-    return comparison.eq(unary.abs(x), as_dtype(math.inf, dtype_of_value(x).real))
+    if dtype.kind == "c":
+        return bitwise.or_(_isinf(unary.real(x)), _isinf(unary.imag(x)))
+    return comparison.eq(unary.abs(x), as_dtype(math.inf, dtype_of_value(x)))
 
 
 def _isfinite(x: Any) -> Any:
+    if dtype_of_value(x).kind == "c":
+        return bitwise.and_(unary.is_finite(unary.real(x)), unary.is_finite(unary.imag(x)))
     return unary.is_finite(x if dtype_of_value(x).is_inexact else as_dtype(x, FLOAT64))
 
 
@@ -300,10 +332,10 @@ UFUNCS: dict[str, Function] = {
     "fmin": _ignoring_nan(binary.min),
     "equal": _plain(comparison.eq),
     "not_equal": _plain(comparison.ne),
-    "less": _plain(comparison.lt),
-    "less_equal": _plain(comparison.le),
-    "greater": _plain(comparison.gt),
-    "greater_equal": _plain(comparison.ge),
+    "less": _ordered(comparison.lt),
+    "less_equal": _ordered(comparison.le),
+    "greater": _ordered(comparison.gt),
+    "greater_equal": _ordered(comparison.ge),
     "bitwise_and": _plain(bitwise.and_),
     "bitwise_or": _plain(bitwise.or_),
     "bitwise_xor": _plain(bitwise.xor),

@@ -11,6 +11,7 @@ from jaxprtool.ops import binary, unary
 from jaxprtool.ops.arrays.elementwise import UFUNCS
 from jaxprtool.ops.arrays.promotion import (
     as_dtype,
+    as_integer,
     broadcast_shapes,
     broadcast_to,
     dtype_of_value,
@@ -105,20 +106,26 @@ def vdot(a: Any, b: Any) -> Any:
     return dot(reshape(a, (-1,)), reshape(b, (-1,)))
 
 
-def trace(a: Any) -> Any:
-    """The sum of the diagonal of a matrix."""
-    sizes = shape_of(a)
-    if len(sizes) != 2:
-        fail(UnsupportedError, f"the trace of an array of shape {sizes}", "trace")
-    return REDUCTIONS["sum"](diagonal(a))
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Any:
+    """The sum of the diagonal of each matrix along two axes."""
+    return REDUCTIONS["sum"](diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
-def diagonal(a: Any) -> Any:
-    """The elements (i, i) of a matrix."""
-    rows, columns = shape_of(a)
-    n = min(rows, columns)
-    flat = reshape(a, (-1,))
-    return flat[: n * (columns + 1) : columns + 1] if n else flat
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The elements (i, i + offset) of each matrix along two axes, as the last axis of the result."""
+    ndim, k = len(shape_of(a)), as_integer(offset, "the offset")
+    if ndim < 2:
+        fail(UsageError, f"a diagonal of an array of shape {shape_of(a)}", "diagonal")
+    axes = [normalize_axis(i, ndim) for i in (axis1, axis2)]
+    if axes[0] == axes[1]:
+        fail(
+            UsageError, f"a diagonal along the axes {axis1} and {axis2}, which are one", "diagonal"
+        )
+    a = transpose(a, [*(i for i in range(ndim) if i not in axes), *axes])
+    *rest, rows, columns = shape_of(a)
+    start, n = (k, min(rows, columns - k)) if k > 0 else (-k * columns, min(rows + k, columns))
+    flat, n = reshape(a, (*rest, rows * columns)), max(n, 0)
+    return flat[..., start : start + n * (columns + 1) : columns + 1] if n else flat[..., :0]
 
 
 def einsum(subscripts: Any, *operands: Any, optimize: Any = None) -> Any:
@@ -182,9 +189,9 @@ def _einsum_pair(x: Any, a: str, y: Any, b: str, needed: set[str]) -> tuple[Any,
 
 
 def _kron_like(a: Any, b: Any) -> Any:
+    ndim = max(len(shape_of(a)), len(shape_of(b)))
+    a, b = (reshape(v, (*[1] * (ndim - len(shape_of(v))), *shape_of(v))) for v in (a, b))
     x, y = shape_of(a), shape_of(b)
-    if len(x) != len(y):
-        fail(UnsupportedError, f"kron of shapes {x} and {y}", "kron")
     wide_a = expand_dims(a, tuple(range(1, 2 * len(x), 2)))
     wide_b = expand_dims(b, tuple(range(0, 2 * len(x), 2)))
     sizes = tuple(d for pair in zip(x, y, strict=True) for d in pair)

@@ -6,8 +6,9 @@ them all f64.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.diagnostics import UsageError, brief, fail
@@ -29,6 +30,8 @@ from jaxprtool.ops.shape import broadcast_in_dim
 
 __all__ = [
     "as_dtype",
+    "as_integer",
+    "as_sizes",
     "broadcast_shapes",
     "broadcast_to",
     "dtype_named",
@@ -46,18 +49,32 @@ _RANK = {"b": 0, "u": 1, "i": 1, "f": 2, "c": 3}
 
 def shape_of(x: Any) -> tuple[int, ...]:
     """The shape of a value; () for a Python scalar."""
-    return () if type(x) in _PYTHON else x.shape
+    shape = () if type(x) in _PYTHON else getattr(x, "shape", None)
+    return shape if isinstance(shape, tuple) else _no_operand(x)
 
 
 def dtype_of_value(x: Any) -> DType:
     """The element type of a value; NumPy's default for a Python scalar."""
-    found = _PYTHON.get(type(x)) or dtype_of(getattr(x, "dtype", None))
-    if found is None:
-        kind = type(x).__name__
-        fail(
-            UsageError, f"an operand is no array and no number but a {kind}: {brief(x)}", "operand"
-        )
-    return found
+    return _PYTHON.get(type(x)) or dtype_of(getattr(x, "dtype", None)) or _no_operand(x)
+
+
+def _no_operand(x: Any) -> NoReturn:
+    kind = type(x).__name__
+    fail(UsageError, f"an operand is no array and no number but a {kind}: {brief(x)}", "operand")
+
+
+def as_integer(x: Any, what: str) -> int:
+    """x as an integer of Python's; UsageError calls it `what` where it is none."""
+    try:
+        return operator.index(x)
+    except TypeError:
+        return fail(UsageError, f"{what} is {brief(x)}, and an integer is needed", "integer")
+
+
+def as_sizes(shape: Any) -> tuple[int, ...]:
+    """A shape that is given as its sizes, or as its only one."""
+    sizes = shape if isinstance(shape, (tuple, list)) else (shape,)
+    return tuple([as_integer(d, "a size of the shape") for d in sizes])
 
 
 def dtype_named(dtype: Any) -> DType:

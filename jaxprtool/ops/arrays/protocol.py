@@ -5,19 +5,27 @@ NumPy hands over its own function, which is looked up by its name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, counted, fail
+from jaxprtool.ir.dtypes import BOOL, DType
 from jaxprtool.ops import unary
 from jaxprtool.ops.arrays.elementwise import UFUNCS, clip, round_, where
 from jaxprtool.ops.arrays.products import PRODUCTS, matmul
-from jaxprtool.ops.arrays.promotion import as_dtype, dtype_named, shape_of
+from jaxprtool.ops.arrays.promotion import (
+    as_dtype,
+    dtype_named,
+    dtype_of_value,
+    promote_dtypes,
+    shape_of,
+)
 from jaxprtool.ops.arrays.reductions import REDUCTIONS
 from jaxprtool.ops.arrays.shaping import SHAPING, expand_dims
 from jaxprtool.ops.arrays.taking import TAKING
 
-__all__ = ["FUNCTIONS", "array_function", "array_ufunc"]
+__all__ = ["FUNCTIONS", "array_function", "array_ufunc", "call_named"]
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {
     **REDUCTIONS,
@@ -40,6 +48,7 @@ _REDUCE = {
     "logical_and": "all",
     "logical_or": "any",
 }
+_INTEGERS = "bBhHiIlLqQ"  # the codes of integer types in `ufunc.types`
 _ACCUMULATE = {"add": "cumsum", "multiply": "cumprod"}
 # Options that change nothing for us, and their values for which that is so.
 _IDLE: dict[str, Any] = {
@@ -75,16 +84,42 @@ def array_ufunc(self: Any, ufunc: Any, method: str, *inputs: Any, **options: Any
         ndim = len(shape_of(x))
         x = expand_dims(x, tuple(range(ndim, ndim + len(shape_of(y))))) if shape_of(y) else x
         inputs = (x, y)
-    out = function(*inputs)
-    return out if dtype is None else as_dtype(out, dtype_named(dtype))
+    if dtype is not None:
+        inputs = _computed_in(dtype_named(dtype), ufunc, inputs)
+    return function(*inputs)
+
+
+def _computed_in(dtype: DType, ufunc: Any, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The operands of a ufunc that computes in an element type: they are converted before it is applied.
+
+    Raises:
+      UsageError: an operand has a higher kind than that, or the ufunc's results are booleans, or of another type.
+    """
+    name = f"numpy.{ufunc.__name__}"
+    if all(signature.endswith("?") for signature in ufunc.types if "O" not in signature):
+        if dtype is not BOOL:
+            fail(UsageError, f"the results of {name} are booleans, and dtype={dtype}", "dtype")
+        return inputs
+    for x in inputs:
+        if promote_dtypes(dtype_of_value(x), dtype).kind not in (
+            dtype.kind,
+            *"iu" * dtype.is_integer,
+        ):
+            message = f"{name} with dtype={dtype} of an operand of {dtype_of_value(x)}"
+            fail(UsageError, message, "dtype", help="convert the operand with astype")
+    if dtype.is_integer and not any(
+        s.endswith(f"->{s[0]}") and s[0] in _INTEGERS for s in ufunc.types
+    ):
+        fail(UsageError, f"{name} has no integer results, and dtype={dtype}", "dtype")
+    return tuple([as_dtype(x, dtype) for x in inputs])
 
 
 def _reduce(name: str, x: Any, dtype: Any, options: dict[str, Any]) -> Any:
-    kept = _options(f"numpy.{name}.reduce", options, {"axis", "keepdims", "initial"})
-    if kept.pop("initial", None) is not None:
-        fail(UnsupportedError, f"numpy.{name}.reduce with initial=", "option")
-    reduced = FUNCTIONS[_REDUCE[name]](x, kept.pop("axis", 0), **kept)
-    return reduced if dtype is None else as_dtype(reduced, dtype_named(dtype))
+    kept = _options(f"numpy.{name}.reduce", options, {"axis", "keepdims", "initial", "where"})
+    reduced = FUNCTIONS[_REDUCE[name]]
+    if dtype is None or _REDUCE[name] in ("all", "any"):
+        return reduced(x, kept.pop("axis", 0), **kept)
+    return reduced(as_dtype(x, dtype_named(dtype)), kept.pop("axis", 0), **kept)
 
 
 def _options(name: str, options: dict[str, Any], allowed: set[str]) -> dict[str, Any]:
@@ -128,17 +163,31 @@ def array_function(
     }
     if name == "reshape" and "shape" in kept:
         kept["shape_"] = kept.pop("shape")
+    return call_named(f"numpy.{name}", found, args, kept)
+
+
+def call_named(
+    name: str, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
+) -> Any:
+    """A function or method of NumPy's, applied. Raises UnsupportedError for an option that has no counterpart."""
     try:
-        return found(*args, **kept)
+        return function(*args, **options)
     except TypeError as e:
-        if "unexpected keyword argument" not in str(e):
+        if not (found := _MISFIT.search(str(e))):
             raise
-        option = str(e).rpartition(" ")[2].strip("'")
-        return fail(
-            UnsupportedError,
-            f"numpy.{name}: the option {option}= is not possible while tracing",
-            "option",
-        )
+        if found[1] is None:
+            given = counted(len(args), "argument")
+            return fail(
+                UnsupportedError, f"{name} of {given} is not possible while tracing", "option"
+            )
+        message = f"{name}: the option {found[1]}= is not possible while tracing"
+        return fail(UnsupportedError, message, "option")
+
+
+# How Python says that a function has no such parameter, or needs another number of arguments.
+_MISFIT = re.compile(
+    r"unexpected keyword argument '(\w+)'|positional arguments? (?:but|:)|missing \d+ required"
+)
 
 
 def _unknown(name: str) -> NoReturn:

@@ -8,9 +8,10 @@ from typing import Any
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.dtypes import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, DType, find_dtype
 from jaxprtool.ops import binary, cumulative, reduction, unary
-from jaxprtool.ops.arrays.elementwise import UFUNCS
+from jaxprtool.ops.arrays.elementwise import UFUNCS, where
 from jaxprtool.ops.arrays.promotion import (
     as_dtype,
+    as_integer,
     broadcast_to,
     dtype_named,
     dtype_of_value,
@@ -25,7 +26,7 @@ Axis = int | Sequence[int] | None
 
 def normalize_axis(axis: Any, ndim: int) -> int:
     """A position of an axis counted from the front."""
-    position = axis.__index__()
+    position = as_integer(axis, "the axis")
     if not -ndim <= position < ndim:
         fail(UsageError, f"the axis {position} is out of range for {ndim} dimensions", "axis")
     return position % ndim
@@ -58,34 +59,76 @@ def _accumulator(dtype: DType) -> DType:
     return dtype
 
 
-def _reduction(op: Callable[..., Any], accumulate: Callable[[DType], DType]) -> Callable[..., Any]:
+def _chosen(a: Any, condition: Any, otherwise: Any) -> Any:
+    """a where a condition holds, for the option `where=`, and what changes nothing elsewhere."""
+    if condition is True:
+        return a
+    if dtype_of_value(condition) is not BOOL:
+        fail(
+            UsageError,
+            f"where= is of {dtype_of_value(condition)}, and has to be of booleans",
+            "operand-types",
+        )
+    return where(broadcast_to(condition, shape_of(a)), a, as_dtype(otherwise, dtype_of_value(a)))
+
+
+def _reduction(
+    op: Callable[..., Any], accumulate: Callable[[DType], DType], combine: str, neutral: int
+) -> Callable[..., Any]:
     def reduce(
-        a: Any, axis: Axis = None, dtype: Any = None, out: None = None, keepdims: bool = False
+        a: Any,
+        axis: Axis = None,
+        dtype: Any = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
     ) -> Any:
         _refuse(out=out)
         target = accumulate(dtype_of_value(a)) if dtype is None else dtype_named(dtype)
         axes = normalize_axes(axis, len(shape_of(a)))
-        reduced = op(as_dtype(a, target), axes=axes)
+        reduced = op(_chosen(as_dtype(a, target), where, neutral), axes=axes)
+        if initial is not None:
+            reduced = UFUNCS[combine](reduced, as_dtype(initial, target))
         return keep_dims(reduced, shape_of(a), axes, keepdims)
 
     return reduce
 
 
-def _extremum(op: Callable[..., Any]) -> Callable[..., Any]:
-    def reduce(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+def _extremum(op: Callable[..., Any], combine: str) -> Callable[..., Any]:
+    def reduce(
+        a: Any,
+        axis: Axis = None,
+        out: None = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = True,
+    ) -> Any:
         _refuse(out=out)
         axes = normalize_axes(axis, len(shape_of(a)))
-        return keep_dims(op(a, axes=axes), shape_of(a), axes, keepdims)
+        if initial is None and (where is not True or not _count(a, axes)):
+            what = "no element" if where is True else "elements that where= chooses"
+            fail(UsageError, f"the {combine} of {what} needs initial=", "empty-reduction")
+        if initial is not None:
+            initial = as_dtype(initial, dtype_of_value(a))
+            a = _chosen(a, where, initial)
+        reduced = op(a, axes=axes)
+        if initial is not None:
+            reduced = UFUNCS[combine](reduced, initial)
+        return keep_dims(reduced, shape_of(a), axes, keepdims)
 
     return reduce
 
 
-def _truth(op: Callable[..., Any]) -> Callable[..., Any]:
-    reduce = _extremum(op)
-
-    def of_truth(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+def _truth(op: Callable[..., Any], neutral: bool) -> Callable[..., Any]:
+    def of_truth(
+        a: Any, axis: Axis = None, out: None = None, keepdims: bool = False, where: Any = True
+    ) -> Any:
+        _refuse(out=out)
         a = a if dtype_of_value(a) is BOOL else UFUNCS["not_equal"](a, 0)
-        return reduce(a, axis, out, keepdims)
+        axes = normalize_axes(axis, len(shape_of(a)))
+        reduced = op(_chosen(a, where, neutral), axes=axes)
+        return keep_dims(reduced, shape_of(a), axes, keepdims)
 
     return of_truth
 
@@ -127,7 +170,7 @@ def _cumulative(op: Callable[..., Any]) -> Callable[..., Any]:
         _refuse(out=out)
         target = _accumulator(dtype_of_value(a)) if dtype is None else dtype_named(dtype)
         a = as_dtype(_flat(a) if axis is None else a, target)
-        return op(a, axis=normalize_axis(axis or 0, len(shape_of(a))))
+        return op(a, axis=normalize_axis(0 if axis is None else axis, len(shape_of(a))))
 
     return accumulate
 
@@ -174,7 +217,8 @@ def var(
     if dtype_of_value(a).kind == "c":
         gap = unary.abs(gap)
     total = reduction.reduce_sum(unary.square(gap), axes=axes)
-    result = binary.div(total, as_dtype(_count(a, axes) - ddof, dtype_of_value(total)))
+    freedom = max(_count(a, axes) - ddof, 0)
+    result = binary.div(total, as_dtype(freedom, dtype_of_value(total)))
     return keep_dims(as_dtype(result, target.real), shape_of(a), axes, keepdims)
 
 
@@ -205,15 +249,21 @@ def norm(x: Any, ord: Any = None, axis: Axis = None, keepdims: bool = False) -> 
     return fail(UsageError, f"no norm of ord={ord!r} over {len(axes)} axes", "norm")
 
 
+def ptp(a: Any, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
+    """The distance from the smallest element to the largest."""
+    ends = [REDUCTIONS[name](a, axis, out, keepdims) for name in ("max", "min")]
+    return binary.sub(*ends)
+
+
 REDUCTIONS: dict[str, Callable[..., Any]] = {
-    "sum": _reduction(reduction.reduce_sum, _accumulator),
-    "prod": _reduction(reduction.reduce_prod, _accumulator),
-    "max": _extremum(reduction.reduce_max),
-    "amax": _extremum(reduction.reduce_max),
-    "min": _extremum(reduction.reduce_min),
-    "amin": _extremum(reduction.reduce_min),
-    "all": _truth(reduction.reduce_and),
-    "any": _truth(reduction.reduce_or),
+    "sum": _reduction(reduction.reduce_sum, _accumulator, "add", 0),
+    "prod": _reduction(reduction.reduce_prod, _accumulator, "multiply", 1),
+    "max": _extremum(reduction.reduce_max, "maximum"),
+    "amax": _extremum(reduction.reduce_max, "maximum"),
+    "min": _extremum(reduction.reduce_min, "minimum"),
+    "amin": _extremum(reduction.reduce_min, "minimum"),
+    "all": _truth(reduction.reduce_and, True),
+    "any": _truth(reduction.reduce_or, False),
     "argmax": _position(reduction.argmax),
     "argmin": _position(reduction.argmin),
     "cumsum": _cumulative(cumulative.cumsum),
@@ -222,5 +272,5 @@ REDUCTIONS: dict[str, Callable[..., Any]] = {
     "var": var,
     "std": std,
     "norm": norm,
-    "ptp": lambda a, axis=None: binary.sub(REDUCTIONS["max"](a, axis), REDUCTIONS["min"](a, axis)),
+    "ptp": ptp,
 }

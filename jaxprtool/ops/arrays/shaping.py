@@ -13,6 +13,8 @@ from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ops import binary, bitwise, comparison, joining, select, shape, slicing
 from jaxprtool.ops.arrays.promotion import (
     as_dtype,
+    as_integer,
+    as_sizes,
     broadcast_to,
     dtype_named,
     dtype_of_value,
@@ -27,7 +29,7 @@ __all__ = ["SHAPING", "expand_dims", "reshape", "transpose"]
 def reshape(a: Any, shape_: Any = None, order: str = "C", *, newshape: Any = None) -> Any:
     """a in another shape; one dimension may be -1."""
     sizes = shape_ if shape_ is not None else newshape
-    sizes = tuple(int(d) for d in (sizes if isinstance(sizes, (tuple, list)) else (sizes,)))
+    sizes = as_sizes(sizes)
     size, known = math.prod(shape_of(a)), math.prod(d for d in sizes if d != -1)
     if sizes.count(-1) == 1 and known and size % known == 0:
         sizes = tuple(size // known if d == -1 else d for d in sizes)
@@ -41,7 +43,8 @@ def reshape(a: Any, shape_: Any = None, order: str = "C", *, newshape: Any = Non
 def transpose(a: Any, axes: Sequence[int] | None = None) -> Any:
     """a with its axes in another order, by default the reverse one."""
     ndim = len(shape_of(a))
-    axes = range(ndim)[::-1] if axes is None else [normalize_axis(i, ndim) for i in axes]
+    given = axes if axes is None or isinstance(axes, (tuple, list, range)) else (axes,)
+    axes = range(ndim)[::-1] if given is None else [normalize_axis(i, ndim) for i in given]
     if sorted(axes) != list(range(ndim)):
         fail(UsageError, f"{tuple(axes)} is no permutation of {ndim} axes", "permutation")
     if tuple(axes) == tuple(range(ndim)):
@@ -106,9 +109,8 @@ def concatenate(arrays: Sequence[Any], axis: int | None = 0) -> Any:
     typed = _typed(arrays)
     if axis is None:
         typed, axis = [reshape(a, (-1,)) for a in typed], 0
-    if len(typed) == 1:
-        return typed[0]
-    return joining.concatenate(*typed, dimension=normalize_axis(axis, len(typed[0].shape)))
+    axis = normalize_axis(axis, len(typed[0].shape))
+    return typed[0] if len(typed) == 1 else joining.concatenate(*typed, dimension=axis)
 
 
 def stack(arrays: Sequence[Any], axis: int = 0) -> Any:
@@ -132,9 +134,10 @@ def split(a: Any, sections: Any, axis: int = 0) -> list[Any]:
     """Equal parts of a along an axis (a number), or the parts between positions (a sequence)."""
     axis = normalize_axis(axis, len(shape_of(a)))
     size = shape_of(a)[axis]
-    if isinstance(sections, (tuple, list)):
-        cuts = [0, *(min(max(int(s), 0), size) for s in sections), size]
+    if isinstance(sections, (tuple, list)) or shape_of(sections):
+        cuts = [0, *(slice(as_integer(s, "a position")).indices(size)[1] for s in sections), size]
     else:
+        sections = as_integer(sections, "the number of parts")
         if sections <= 0 or size % sections:
             fail(UsageError, f"{size} elements do not split into {sections} equal parts", "split")
         cuts = list(range(0, size + 1, size // sections))
@@ -153,21 +156,34 @@ def flip(a: Any, axis: Any = None) -> Any:
     return shape.rev(a, dimensions=normalize_axes(axis, len(shape_of(a))))
 
 
-def roll(a: Any, shift: int, axis: int | None = None) -> Any:
-    """a with its elements moved along an axis, round the end."""
+def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """a with its elements moved along an axis, or along each of some, round the end."""
+    if isinstance(shift, (tuple, list)) or isinstance(axis, (tuple, list)):
+        shifts, axes = (x if isinstance(x, (tuple, list)) else [x] for x in (shift, axis))
+        for n, i in _pairs(shifts, axes):
+            a = roll(a, n, i)
+        return a
     if axis is None:
         return reshape(roll(reshape(a, (-1,)), shift, 0), shape_of(a))
     axis = normalize_axis(axis, len(shape_of(a)))
     size = shape_of(a)[axis]
-    cut = -shift % size if size else 0
+    cut = -as_integer(shift, "the shift") % size if size else 0
     parts = [_part(a, axis, cut, size), _part(a, axis, 0, cut)] if cut else [a]
     return concatenate(parts, axis)
+
+
+def _pairs(xs: Sequence[Any], ys: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """The elements of two lists, side by side; the only element of one goes with each of the other."""
+    if 1 not in (len(xs), len(ys)) and len(xs) != len(ys):
+        fail(UsageError, f"{len(xs)} shifts along {len(ys)} axes", "roll")
+    n = max(len(xs), len(ys)) if xs and ys else 0
+    return [*zip(*(list(x) * n if len(x) == 1 else x for x in (xs, ys)), strict=True)]
 
 
 def full_like(a: Any, fill_value: Any, dtype: Any = None, shape: Any = None) -> Any:
     """An array of a's shape (or another) and type with one value everywhere."""
     target = dtype_of_value(a) if dtype is None else dtype_named(dtype)
-    sizes = shape_of(a) if shape is None else tuple(shape)
+    sizes = shape_of(a) if shape is None else as_sizes(shape)
     return broadcast_to(as_dtype(fill_value, target), sizes)
 
 
@@ -179,6 +195,7 @@ def _triangle(lower: bool) -> Callable[..., Any]:
         flat = sizes[-2:]
         rows = shape.iota(dtype=INT32, shape=flat, dimension=0)
         columns = shape.iota(dtype=INT32, shape=flat, dimension=1)
+        k = as_integer(k, "the diagonal")
         # lower keeps column <= row + k, upper column >= row + k
         edge = rows if k == 0 else binary.add(rows, scalar_lit(k, INT32))
         mask = (comparison.le if lower else comparison.ge)(columns, edge)
@@ -193,6 +210,7 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
     if mode != "constant" or isinstance(constant_values, (tuple, list)):
         fail(UnsupportedError, f"pad with mode={mode!r}: only one constant is possible", "pad")
     ndim = len(shape_of(array))
+    pad_width = pad_width.tolist() if hasattr(pad_width, "tolist") else pad_width
     if isinstance(pad_width, int):
         widths = [(pad_width, pad_width)] * ndim
     elif all(isinstance(w, int) for w in pad_width):
@@ -202,16 +220,21 @@ def pad(array: Any, pad_width: Any, mode: str = "constant", constant_values: Any
         widths = list(pad_width) * ndim if len(pad_width) == 1 else list(pad_width)
     if len(widths) != ndim:
         fail(UsageError, f"{len(widths)} paddings for {ndim} axes", "pad")
-    config = tuple((int(low), int(high), 0) for low, high in widths)
+    config = tuple([(*(as_integer(n, "a width") for n in pair), 0) for pair in widths])
+    if any(min(low, high) < 0 for low, high, _ in config):
+        fail(UsageError, f"a width of {pad_width} is negative", "pad")
     value = as_dtype(constant_values, dtype_of_value(array))
     return joining.pad(array, value, padding_config=config)
 
 
-def repeat(a: Any, repeats: int, axis: int | None = None) -> Any:
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     """Each element of a `repeats` times in a row."""
     if axis is None:
         a, axis = reshape(a, (-1,)), 0
     axis = normalize_axis(axis, len(shape_of(a)))
+    if shape_of(repeats) not in ((), (1,)):
+        fail(UnsupportedError, "repeat with a number for each element", "repeat")
+    repeats = as_integer(repeats[0] if shape_of(repeats) else repeats, "the number of repeats")
     sizes = shape_of(a)
     wide = expand_dims(a, axis + 1)
     copies = broadcast_to(wide, (*sizes[: axis + 1], repeats, *sizes[axis + 1 :]))
@@ -220,12 +243,12 @@ def repeat(a: Any, repeats: int, axis: int | None = None) -> Any:
 
 def tile(a: Any, reps: Any) -> Any:
     """a laid side by side, `reps` times along each axis."""
-    counts = reps if isinstance(reps, (tuple, list)) else (reps,)
+    counts = as_sizes(reps.tolist() if hasattr(reps, "tolist") else reps)
     a = _at_least(a, len(counts))
     counts = (1,) * (len(shape_of(a)) - len(counts)) + tuple(counts)
     for axis, n in enumerate(counts):
         if n != 1:
-            a = concatenate([a] * n, axis)
+            a = concatenate([a] * n, axis) if n > 0 else _part(a, axis, 0, 0)
     return a
 
 
@@ -234,6 +257,8 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
     axis = normalize_axis(axis, len(shape_of(a)))
     for _ in range(n):
         size = shape_of(a)[axis]
+        if not size:
+            return a
         later, earlier = _part(a, axis, 1, size), _part(a, axis, 0, size - 1)
         a = bitwise.xor(later, earlier) if dtype_of_value(a) is BOOL else binary.sub(later, earlier)
     return a
@@ -241,6 +266,9 @@ def diff(a: Any, n: int = 1, axis: int = -1) -> Any:
 
 def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
     """Grids of coordinates."""
+    xs = tuple([reshape(x, (-1,)) for x in xs])
+    if indexing not in ("xy", "ij"):
+        fail(UsageError, f"meshgrid with indexing={indexing!r}: it is 'xy' or 'ij'", "option")
     order = [1, 0, *range(2, len(xs))] if indexing == "xy" and len(xs) > 1 else range(len(xs))
     position = {k: i for i, k in enumerate(order)}
     sizes = tuple(shape_of(xs[k])[0] for k in order)
@@ -253,6 +281,11 @@ def meshgrid(*xs: Any, indexing: str = "xy") -> list[Any]:
 def ravel(a: Any, order: str = "C") -> Any:
     """a as a vector."""
     return reshape(a, (-1,), order)
+
+
+def size(a: Any, axis: Any = None) -> int:
+    """The number of elements, or that along some axes."""
+    return math.prod(shape_of(a)[i] for i in normalize_axes(axis, len(shape_of(a))))
 
 
 SHAPING: dict[str, Callable[..., Any]] = {
@@ -271,7 +304,7 @@ SHAPING: dict[str, Callable[..., Any]] = {
     "vstack": lambda arrays: concatenate([_at_least(a, 2) for a in _typed(arrays)], 0),
     "hstack": hstack,
     "split": split,
-    "broadcast_to": lambda array, shape: broadcast_to(array, shape),
+    "broadcast_to": lambda array, shape: broadcast_to(array, as_sizes(shape)),
     "zeros_like": lambda a, dtype=None, shape=None: full_like(a, 0, dtype, shape),
     "ones_like": lambda a, dtype=None, shape=None: full_like(a, 1, dtype, shape),
     "empty_like": lambda a, dtype=None, shape=None: full_like(a, 0, dtype, shape),
@@ -292,5 +325,5 @@ SHAPING: dict[str, Callable[..., Any]] = {
     "copy": lambda a: a,
     "shape": shape_of,
     "ndim": lambda a: len(shape_of(a)),
-    "size": lambda a: math.prod(shape_of(a)),
+    "size": size,
 }

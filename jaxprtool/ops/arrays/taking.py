@@ -17,6 +17,7 @@ from jaxprtool.ops.arrays.promotion import (
     promote_dtypes,
     shape_of,
 )
+from jaxprtool.ops.arrays.reductions import normalize_axis
 from jaxprtool.ops.arrays.shaping import expand_dims, ravel
 from jaxprtool.ops.gather import GatherDimensionNumbers, gather
 
@@ -52,6 +53,12 @@ def wrapped(index: Any, size: int) -> Any:
 
 def _known(index: Any, size: int) -> Any:
     if type(index) is not int:
+        if not dtype_of_value(index).is_integer:
+            fail(
+                UsageError,
+                f"positions are integers, and these are {dtype_of_value(index)}",
+                "index",
+            )
         index = index.astype("int32" if size < 1 << 31 else "int64")
     lowest, largest = (index, index) if type(index) is int else _extent(index)
     for i in (lowest, largest):
@@ -100,21 +107,15 @@ def _column(positions: Any, batch: tuple[int, ...], dtype: Any) -> Any:
     return expand_dims(broadcast_to(as_dtype(positions, dtype), batch), -1)
 
 
-def _axis(axis: int, ndim: int) -> int:
-    if not -ndim <= axis < ndim:
-        fail(UsageError, f"axis {axis} is out of range for {ndim} dimensions", "axis-range")
-    return axis % ndim
-
-
 def take(a: Any, indices: Any, axis: int | None = None) -> Any:
     """a at positions along an axis; `axis=None` means of all elements in a row."""
-    a, axis = (ravel(a), 0) if axis is None else (a, _axis(axis, len(shape_of(a))))
+    a, axis = (ravel(a), 0) if axis is None else (a, normalize_axis(axis, len(shape_of(a))))
     return pick(a, (axis,), (indices,), axis)
 
 
 def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
     """For each line along an axis the elements at that line's positions."""
-    arr, axis = (ravel(arr), 0) if axis is None else (arr, _axis(axis, len(shape_of(arr))))
+    arr, axis = (ravel(arr), 0) if axis is None else (arr, normalize_axis(axis, len(shape_of(arr))))
     sizes, wanted = shape_of(arr), list(shape_of(indices))
     if len(wanted) != len(sizes):
         fail(UsageError, f"indices of rank {len(wanted)} for an array of rank {len(sizes)}", "rank")
@@ -137,13 +138,13 @@ def take_along_axis(arr: Any, indices: Any, axis: int | None = -1) -> Any:
 
 def sort(a: Any, axis: int | None = -1) -> Any:
     """a in ascending order along an axis."""
-    a, axis = (ravel(a), 0) if axis is None else (a, _axis(axis, len(shape_of(a))))
+    a, axis = (ravel(a), 0) if axis is None else (a, normalize_axis(axis, len(shape_of(a))))
     return sorting.sort(a, dimension=axis)[0]
 
 
 def argsort(a: Any, axis: int | None = -1) -> Any:
     """The positions that sort a along an axis, stably (i64)."""
-    a, axis = (ravel(a), 0) if axis is None else (a, _axis(axis, len(shape_of(a))))
+    a, axis = (ravel(a), 0) if axis is None else (a, normalize_axis(axis, len(shape_of(a))))
     places = shape.iota(dtype=INT64, shape=shape_of(a), dimension=axis)
     return sorting.sort(a, places, dimension=axis)[1]
 
