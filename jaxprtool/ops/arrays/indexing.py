@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.dtypes import INT64
 from jaxprtool.ops import shape, slicing
-from jaxprtool.ops.arrays.promotion import dtype_of_value, shape_of
+from jaxprtool.ops.arrays.promotion import as_dtype, dtype_of_value, promote_dtypes, shape_of
 from jaxprtool.ops.arrays.shaping import expand_dims
 from jaxprtool.ops.arrays.taking import is_index_array, is_traced, pick, wrapped
 
@@ -142,8 +144,10 @@ def _dynamic(x: Any, dims: Sequence[_Dim]) -> Any:
     indices = [d.index for d in dims if d.index is not None]
     if not indices:
         return x
-    zero = scalar_lit(0, dtype_of_value(indices[0]))
-    starts = [zero if d.index is None else d.index for d in dims]
+    dtype = functools.reduce(promote_dtypes, map(dtype_of_value, indices))
+    dtype = dtype if dtype.is_integer else INT64
+    zero = scalar_lit(0, dtype)
+    starts = [zero if d.index is None else as_dtype(d.index, dtype) for d in dims]
     sizes = tuple(n if d.index is None else 1 for d, n in zip(dims, shape_of(x), strict=True))
     return slicing.dynamic_slice(x, *starts, slice_sizes=sizes)
 

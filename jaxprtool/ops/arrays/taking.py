@@ -60,15 +60,15 @@ def _known(index: Any, size: int) -> Any:
                 "index",
             )
         index = index.astype("int32" if size < 1 << 31 else "int64")
-    lowest, largest = (index, index) if type(index) is int else _extent(index)
-    for i in (lowest, largest):
+    for i in (index,) if type(index) is int else _extent(index):
         if not -size <= i < size:
             raise IndexError(f"index {i} is out of bounds for a dimension of size {size}")
     return index + (index < 0) * size
 
 
-def _extent(index: Any) -> tuple[int, int]:
-    return (int(index.min()), int(index.max())) if index.size else (-1, -1)
+def _extent(index: Any) -> list[int]:
+    """The least and the greatest of some positions."""
+    return [int(index.min()), int(index.max())] if index.size else []
 
 
 def pick(x: Any, axes: Sequence[int], positions: Sequence[Any], at: int) -> Any:
