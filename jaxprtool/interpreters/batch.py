@@ -13,6 +13,7 @@ Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` a
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any
@@ -202,9 +203,14 @@ def vmap(
 def _axes_of(axes: Sequence[int], tree: Any, what: str) -> list[Value]:
     axes = tuple(axes) if isinstance(axes, list) else axes
     try:
-        return tree_prefix_leaves(axes, tree, lambda x: x is None or isinstance(x, int))
+        return tree_prefix_leaves(axes, tree, _is_axis)
     except ValueError:
         fail(UsageError, f"{what}={axes} is no prefix of the structure of the values", "axes-tree")
+
+
+def _is_axis(x: Any) -> bool:
+    """Whether an entry of in_axes or out_axes is None or a position."""
+    return x is None or (hasattr(x, "__index__") and not isinstance(x, bool))
 
 
 def _canonical_axis(dim: Any, aval: Aval, label: Callable[[], str], extra: int) -> int | None:
@@ -215,9 +221,9 @@ def _canonical_axis(dim: Any, aval: Aval, label: Callable[[], str], extra: int) 
     if dim is None:
         return None
     ndim = aval.ndim + extra
-    if not isinstance(dim, int) or not -ndim <= dim < ndim:
+    if not _is_axis(dim) or not -ndim <= dim < ndim:
         fail(UsageError, f"vmap axis {dim} is out of range for {label()}, {aval}", "axis-range")
-    return dim % ndim
+    return operator.index(dim) % ndim
 
 
 def _axis_size(leaves: Sequence[Value], dims: Sequence[int | None], given_size: int | None) -> int:
@@ -227,9 +233,10 @@ def _axis_size(leaves: Sequence[Value], dims: Sequence[int | None], given_size: 
     if not sizes:
         fail(UsageError, "vmap needs at least one argument with a mapped axis", "no-mapped-axis")
     if len(sizes) > 1:
-        given = ", ".join(
+        along = [
             f"{get_aval(x)} along {d}" for x, d in zip(leaves, dims, strict=True) if d is not None
-        )
+        ]
+        given = ", ".join([*along, *([] if given_size is None else [f"axis_size={given_size}"])])
         fail(UsageError, f"the mapped axes differ in size: {given}", "axis-size")
     return sizes.pop()
 

@@ -299,3 +299,44 @@ def _loss(w, x):
 
 
 _loss.__name__ = "loss"
+
+
+# -- loops ---------------------------------------------------------------------------------------------
+
+LOOPS = {
+    "scan of JAX": lambda lib: lib.scan(lambda c, x: (c + jnp.sin(x), jnp.cos(c)), Y, X),
+    "length of NumPy": lambda lib: lib.scan(lambda c, _: (c * 2, c), Y, None, length=np.int64(3)),
+    "fori_loop of JAX": lambda lib: lib.fori_loop(0, 3, lambda i, c: jnp.sin(c) * i, Y),
+    "fori_loop unrolled": lambda lib: lib.fori_loop(0, 5, lambda i, c: c * 2, Y, unroll=2),
+    "bounds of NumPy": lambda lib: lib.fori_loop(np.int8(0), 300, lambda i, c: c + 1, Y),
+    "while_loop of JAX": lambda lib: lib.while_loop(lambda c: c < 9, lambda c: jnp.exp(c) + c, Y),
+    "axes of NumPy": lambda lib: lib.vmap(lambda x: x * 2, np.int32(1), np.int64(-1))(X[None]),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops(name):
+    class OfJax:
+        scan, fori_loop, while_loop = jax.lax.scan, jax.lax.fori_loop, jax.lax.while_loop
+        vmap = staticmethod(lambda f, i, o: jax.vmap(f, int(i), int(o)))
+
+    same(LOOPS[name](jt), LOOPS[name](OfJax))
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: jt.scan(lambda c, x: c, Y, X), "a step returns a pair"),
+        (lambda: jt.scan(lambda c, x: (c, x, x), Y, X), "a step returns a pair"),
+        (lambda: jt.cond(None, lambda x: x, lambda x: x, Y), "the predicate of cond is None"),
+        (lambda: jt.vmap(lambda x: x, in_axes=True)(X), "vmap axis True"),
+        (lambda: jt.vmap(lambda x: x, axis_size=4)(X), "f32.3. along 0, axis_size=4"),
+        (
+            lambda: jt.make_jaxpr(lambda a, b: jt.fori_loop(a, b, lambda i, c: c, 0.0))(1, Y),
+            "the bounds are i64.. and f32.., and have to be of one type",
+        ),
+    ],
+)
+def test_loops_that_are_refused(call, words):
+    with pytest.raises(jt.UsageError, match=words):
+        call()

@@ -167,6 +167,7 @@ internal | A fault of jaxprtool | report it, with the command and the input that
 """
 
 _PYTHON = """
+scan-step | A step of a scan returns no pair | return (carry, y), with None where there is no y
 no-aux | A function with has_aux returns no pair | return (value, aux)
 static-argument | A static argument of jit is not there, or is not hashable | write a position or a name that the function has, and give a hashable value
 argnums | An argument of a derivative is out of range | write positions from 0

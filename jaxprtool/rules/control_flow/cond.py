@@ -440,6 +440,8 @@ def cond(
     Raises:
       UsageError: pred is no scalar. JaxprTypeError: the branches' results differ.
     """
+    if pred is None:
+        fail(UsageError, "the predicate of cond is None; a scalar is needed", "cond-index")
     aval = get_aval(pred)
     if aval.shape:
         fail(UsageError, f"the predicate of cond is {aval}; a scalar is needed", "cond-index")

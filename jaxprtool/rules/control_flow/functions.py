@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
-from jaxprtool.core.trace import get_aval, scalar_lit
+from jaxprtool.core.trace import Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.jax_functions import call
+from jaxprtool.interpreters.parameters import function_name
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Value
@@ -41,10 +44,10 @@ def _typed(leaves: Sequence[Value]) -> list[Value]:
     ]
 
 
-def _length(leaves: Sequence[Value], length: int | None) -> int:
-    sizes = {get_aval(x).shape[0] if get_aval(x).shape else None for x in leaves}
+def _length(leaves: Sequence[Value], length: Any) -> int:
+    sizes: set[Any] = {get_aval(x).shape[0] if get_aval(x).shape else None for x in leaves}
     if length is not None:
-        sizes.add(length)
+        sizes.add(operator.index(length) if hasattr(length, "__index__") else length)
     if len(sizes) != 1 or None in sizes:
         given = ", ".join(str(get_aval(x)) for x in leaves) or "nothing"
         _usage(f"scan of {given} with length={length}: one number of steps is needed")
@@ -52,6 +55,16 @@ def _length(leaves: Sequence[Value], length: int | None) -> int:
     if not isinstance(size, int) or size < 0:
         _usage(f"scan: length={size} is no number of steps")
     return size
+
+
+def _pair(result: Any, f: Callable[..., Any]) -> tuple[Value, Value]:
+    """The carry and the y that a step of a scan returns."""
+    if not isinstance(result, (tuple, list)) or len(result) != 2:
+        message = (
+            f"scan: a step returns a pair (carry, y), and the result of {function_name(f)} is none"
+        )
+        fail(UsageError, message, "scan-step", help="return (carry, None) where there is no y")
+    return result[0], result[1]
 
 
 def _usage(message: str) -> NoReturn:
@@ -81,7 +94,7 @@ def scan(
       The last carry, and the ys stacked along new first axes.
 
     Raises:
-      UsageError: the number of steps is not known, or not one number. JaxprTypeError: a step changes the
+      UsageError: the number of steps is not known, or not one number; f returns no pair. JaxprTypeError: a step changes the
         structure or a type of the carry; the message names the part.
     """
     carry, carry_tree = tree_flatten(init)
@@ -94,7 +107,8 @@ def scan(
 
     def step(*leaves: Value) -> list[Value]:
         state = tree_unflatten(carry_tree, leaves[: len(carry)])
-        after, y = f(state, tree_unflatten(xs_tree, leaves[len(carry) :]))
+        result = call(f, (state, tree_unflatten(xs_tree, leaves[len(carry) :])))
+        after, y = _pair(result, f)
         after_leaves, after_tree = tree_flatten(after)
         ys, ys_tree = tree_flatten(y)
         out_trees[:] = [after_tree, ys_tree, len(after_leaves)]
@@ -151,31 +165,46 @@ def while_loop(
     return tree_unflatten(carry_tree, outs)
 
 
-def fori_loop(lower: Any, upper: Any, body_fun: Callable[[Any, Any], Any], init: Value) -> Value:
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Any, Any], Any],
+    init: Value,
+    *,
+    unroll: int | bool | None = None,
+) -> Value:
     """carry = body_fun(i, carry) for i from lower to upper, not included.
 
     Args:
-      lower, upper: integers. When both are Python's, the number of steps is known and the loop can be
-        differentiated in reverse mode.
+      lower, upper: integers of one type, or Python's. When both are known, so is the number of steps, and the loop can
+        be differentiated in reverse mode.
       body_fun: a function of i and the carry.
       init: the carry at the start, a pytree.
+      unroll: how many steps a turn of the compiled loop takes, where their number is known; True stands for all.
 
     Raises:
-      JaxprTypeError: a step changes the structure or a type of the carry.
+      UsageError: the types of the bounds differ. JaxprTypeError: a step changes the structure or a type of the carry.
     """
-    if isinstance(lower, int) and isinstance(upper, int):
+    known = [not isinstance(x, Tracer) and hasattr(x, "__index__") for x in (lower, upper)]
+    if all(known):
+        lower, upper = operator.index(lower), operator.index(upper)
         length = max(upper - lower, 0)
 
         def step(state: Value, _: Any) -> tuple[Value, Value]:
             i, carry = state
-            return (lax.add(i, 1), body_fun(i, carry)), None
+            return (lax.add(i, 1), call(body_fun, (i, carry))), None
 
-        return scan(step, (lower, init), None, length)[0][1]
-    if isinstance(lower, int):
+        return scan(step, (lower, init), None, length, unroll=unroll or 1)[0][1]
+    if type(lower) is int:
         lower = lax.convert_element_type(lower, new_dtype=get_aval(upper).dtype)
+    if type(upper) is not int and get_aval(lower).dtype is not get_aval(upper).dtype:
+        bounds = f"{get_aval(lower).strong} and {get_aval(upper).strong}"
+        fail(
+            UsageError, f"fori_loop: the bounds are {bounds}, and have to be of one type", "bounds"
+        )
 
     def advance(state: Value) -> Value:
         i, carry = state
-        return lax.add(i, 1), body_fun(i, carry)
+        return lax.add(i, 1), call(body_fun, (i, carry))
 
     return while_loop(lambda state: lax.lt(state[0], upper), advance, (lower, init))[1]
