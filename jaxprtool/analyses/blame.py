@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
@@ -18,6 +20,7 @@ from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Context, Made, Mark, Origin, Source
 from jaxprtool.analyses.sites import Sites
+from jaxprtool.analyses.zeros import Zeros
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
@@ -27,6 +30,7 @@ __all__ = ["Appearance", "Blame", "Output", "blame_of"]
 _FEW = 4  # places at each end of what is listed for people
 _WIDTH = 100
 _TRIED = 20  # origins that are looked at for a choice that makes them
+_MOST_ZEROS = 50  # products of a bad value and a 0 that are
 
 
 @dataclass
@@ -302,7 +306,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None
     begins = [
-        (place, a.origin.operands)
+        (place, Zeros(a.origin.operands, a.origin.nonzero))
         for a in appearances[:_TRIED]
         if a.source is None and (place := a.place) is not None
     ]
@@ -318,9 +322,27 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         deciding,
         original=original_of(begins[0][0], program) if begins and makes_it else None,
         unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
-        or unguarded_on_way(way or chain, masks, program),
+        or unguarded_on_way(way or chain, masks, program)
+        or _unguarded_of_zeros(flow, program, sites),
         stopped=stopped,
     )
+
+
+def _unguarded_of_zeros(flow: Flow, program: ClosedJaxpr, sites: Sites) -> Unguarded | None:
+    """The choice whose derivative multiplies a 0, its cotangent, by a bad value; None where there is none.
+
+    Of a value that the program is given, it is only told where names say that the program is a derivative.
+    """
+    made_here = reduce(or_, [o.bit for o in flow.origins if o.source is None], 0)
+    contexts = flow.root.context().all_inside()
+    products = (made for context in contexts for made in context.made.values())
+    met = [(made, zeros) for made in products if (zeros := made.zeros) is not None]
+    for made, zeros in met[:_MOST_ZEROS]:
+        place = made.place
+        found = place and unguarded_of(sites.of(place), zeros, program)
+        if found and (found.certain or made.origins & made_here):
+            return found
+    return None
 
 
 def _label(origin: Origin, program: ClosedJaxpr) -> str:

@@ -6,16 +6,16 @@ that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Range
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.products import is_linear_in
+from jaxprtool.analyses.zeros import Zeros
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.jvp import jvp_jaxpr
-from jaxprtool.interpreters.transpose import transpose_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
@@ -210,7 +210,9 @@ def _derivative(eqn: JaxprEqn) -> tuple[Sequence[JaxprEqn], dict[Var, Any]]:
     )
     own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
     if own is not None:
-        known.update(zip(made.eqns[own].out_binders, eqn.out_binders, strict=True))
+        results = made.eqns[own].out_binders
+        if len(results) == len(eqn.out_binders):  # that of a call or a loop gives tangents as well
+            known.update(zip(results, eqn.out_binders, strict=True))
     return [e for i, e in enumerate(made.eqns) if i != own], known
 
 
@@ -219,9 +221,7 @@ def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
     return {e.primitive for e in _derivative(eqn)[0]}
 
 
-def unguarded_of(
-    place: Place, operands: Sequence[Range | None], program: ClosedJaxpr
-) -> Unguarded | None:
+def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded | None:
     """The choice whose untaken side makes a NaN in a derivative; None where that is not how it came about.
 
     The cotangent, an operand that the operation is linear in, is 0 at the offending index. From there it is looked for the choice
@@ -230,22 +230,27 @@ def unguarded_of(
     choice.
 
     Args:
-      place: where the NaN begins.
-      operands: the ranges of the operands there.
+      place: where the NaN begins, or a product in which it meets a 0.
+      zeros: the operands there.
       program: the program.
     """
     level, maybe = _level_of(program, place.path), None
-    pairs = enumerate(zip(place.eqn.inputs, operands, strict=False))
-    zeros = [i for i, (_, r) in pairs if r and 0 in r.values and _is_linear_in(place.eqn, i)]
-    for i in zeros:
+    pairs = enumerate(zip(place.eqn.inputs, zeros.operands, strict=False))
+    linear = [i for i, (_, r) in pairs if r and 0 in r.values and is_linear_in(place.eqn, i)]
+    for i in linear:
         others = [(level, y) for k, y in enumerate(place.eqn.inputs) if k != i]
         factors = _Ancestors(others)
-        for found, where in _choices_before(level, place.eqn.inputs[i], aligned=True):
+        nonzero = zeros.nonzero[i] if zeros.nonzero else ()
+        for found, where in _choices_before(
+            level, place.eqn.inputs[i], aligned=True, nonzero=nonzero
+        ):
             if factors.holds(found, where):
                 continue  # it comes before the operation, and its zeros are data
             condition = _resolved(where, found.inputs[0])
             for other, at in _all(program):
-                if other is found or not _is_choice(other) or _is_transposed(other, at):
+                if other is found:
+                    break  # the transpose comes after the choice
+                if not _is_choice(other) or _is_transposed(other, at):
                     continue
                 if _resolved(at, other.inputs[0]) != condition or isinstance(condition, Lit):
                     continue
@@ -284,10 +289,16 @@ def unguarded_on_way(
         for x in place.eqn.inputs:
             for found, where in _choices_before(level, x, seen=seen):
                 mask = dropping.get(_resolved(where, found.inputs[0]))
-                if mask is not None and found is not mask.eqn:
+                if mask is not None and _is_before(mask.eqn, found, program):
                     certain = _is_derived(place.eqn, place.path)
                     return Unguarded(mask, kept=True, certain=certain)
     return None
+
+
+def _is_before(eqn: JaxprEqn, other: JaxprEqn, program: ClosedJaxpr) -> bool:
+    """Whether one equation comes before another, as the choice comes before its transpose."""
+    first = next((e for e, _ in _all(program) if e is eqn or e is other), None)
+    return first is eqn and eqn is not other
 
 
 def _is_choice(eqn: JaxprEqn) -> bool:
@@ -384,18 +395,6 @@ def _definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:
 _DEFINITIONS = Memo[dict[Var, tuple[JaxprEqn, int]]]("which equation makes each variable")
 
 
-def _is_linear_in(eqn: JaxprEqn, i: int) -> bool:
-    """Whether an operation is linear in operand i, as far as it has a transpose."""
-    binders = [Var(x.aval) for x in eqn.inputs]
-    outs = [Var(v.aval) for v in eqn.out_binders]
-    alone = Jaxpr(binders, [eqn.replace(inputs=binders, out_binders=outs)], outs, [])
-    try:
-        transpose_jaxpr(ClosedJaxpr(alone, []), [k == i for k in range(len(binders))])
-    except JaxprToolError:
-        return False
-    return True
-
-
 class _Ancestors:
     """What values are computed from: variables and choices, each where it stands."""
 
@@ -429,11 +428,23 @@ def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) 
 
 
 def _choices_before(
-    level: Level, x: Any, *, aligned: bool = False, seen: set[Any] | None = None
+    level: Level,
+    x: Any,
+    *,
+    aligned: bool = False,
+    seen: set[Any] | None = None,
+    nonzero: Container[Any] = (),
 ) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first; `aligned`, `seen`: see `_walk`."""
-    for at, _, eqn in _walk([(level, x)], aligned=aligned, seen=seen):
-        if eqn is not None and _is_choice(eqn):
+    """The choices from which a value is computed, the nearest ones first; `aligned`, `seen`: see `_walk`.
+
+    nonzero: variables that are not gone into.
+    """
+
+    def until(level: Level, v: Any) -> bool:
+        return v in nonzero
+
+    for at, v, eqn in _walk([(level, x)], aligned=aligned, seen=seen, until=until):
+        if eqn is not None and _is_choice(eqn) and v not in nonzero:
             yield eqn, at
 
 

@@ -24,6 +24,7 @@ from jaxprtool.analyses.origins import Origins, Seen
 from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
 from jaxprtool.analyses.repeats import FEW, Group, Past, Repeats, stack_past, steers
 from jaxprtool.analyses.separation import Separations, made_of
+from jaxprtool.analyses.zeros import chosen_in
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
 
@@ -369,7 +370,7 @@ class Flow(Logging):
         i = start
         while i < end:
             if alone and bad:
-                i = self._go_on(plans, frame, i, end, bad)
+                i = self._go_on(plans, frame, log, i, end, bad)
                 if i == end:
                     break
             plan, found = eqns[i], bad.get(i)
@@ -382,13 +383,15 @@ class Flow(Logging):
             i += 1
         frame.codes.clear()
 
-    def _go_on(self, plans: Plans, frame: Frame, start: int, end: int, bad: dict[int, Any]) -> int:
+    def _go_on(
+        self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
+    ) -> int:
         """Follow elementwise equations of the program that hand on what is bad, up to one of which there is more to say.
 
         It says what `_follow_equation` says, and is quicker: the program itself runs once, and may be long.
         """
         marks, codes, made_by = frame.marks, frame.codes, frame.context().made
-        get, coded, plain = marks.get, codes.get, plans.plain
+        get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
         for i in range(start, end):
             found, plan = bad.get(i), plain[i]
             if found is None or plan is None:
@@ -412,6 +415,8 @@ class Flow(Logging):
             if origins & (origins - 1) and (mixes or self._separations):
                 return i  # which of them are where
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
+            if chosen and plans.eqns[i].product:
+                made.zeros = self.events.zeros_met(log, i)
             marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
         return end

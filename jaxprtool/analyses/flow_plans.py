@@ -7,6 +7,7 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.products import is_product
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import goes_into_good_results, steering_facts
@@ -30,6 +31,7 @@ class Plan(NamedTuple):
       cells: whether a result is a reference.
       steering: positions of the operands that decide something.
       elementwise: whether each element of the result is computed from those of the operands at its index.
+      product: whether it is an elementwise one that multiplies one operand by another.
       mixing: whether a good element of a result may have been computed from a bad one of an operand.
     """
 
@@ -43,6 +45,7 @@ class Plan(NamedTuple):
     cells: bool
     steering: tuple[int, ...]
     elementwise: bool
+    product: bool
     mixing: bool
 
 
@@ -104,6 +107,7 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         any(type(v.aval) is RefType for v in outs),
         steering,
         elementwise,
+        single and elementwise and is_product(eqn),
         goes_into_good_results(eqn),
     )
 

@@ -9,7 +9,8 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.bad_values import Range
 from jaxprtool.analyses.origin_sets import Stacked
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.analyses.zeros import Zeros
+from jaxprtool.ir.jaxpr import JaxprEqn, Var
 
 __all__ = [
     "CLEAN",
@@ -55,6 +56,7 @@ class Made:
       origins: the origins of its bad values, as bits.
       parents: what made the bad operands.
       origin: the origin that it is, or None.
+      zeros: of a product in which a bad element of an operand has met a 0 of the other, what is known of these; else None.
     """
 
     __slots__ = (
@@ -67,6 +69,7 @@ class Made:
         "parents",
         "source",
         "times",
+        "zeros",
     )
 
     def __init__(
@@ -83,6 +86,7 @@ class Made:
         self.count, self.nan = worst >> 1, worst & 1 > 0
         self.parents = parents
         self.origin: Origin | None = None
+        self.zeros: Zeros | None = None
 
     @property
     def place(self) -> Place | None:
@@ -143,6 +147,7 @@ class Origin:
       source: what gave the value, where no equation made it.
       result: which result of the equation, the type of it, how many elements are bad, where the first of them are, and their values.
       operands: the range of each operand.
+      nonzero: of each operand, the variables before it that are not 0 where the operand is (`Zeros`).
       seen: the values of operands and results, where they are kept.
       earlier: of one that appears in an equation whose operands are bad at other indices, or are infinite, their origins.
     """
@@ -159,6 +164,7 @@ class Origin:
         self.indices: list[tuple[int, ...]] = []
         self.values: list[Any] = []
         self.operands: list[Range | None] = []
+        self.nonzero: Sequence[frozenset[Var]] = ()
         self.earlier = 0
         self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
 
