@@ -364,6 +364,16 @@ def test_bad_plugins(folder: Path, name: str, text: str | None, message: str) ->
     assert done.status == 2 and message in done.error and "Traceback" not in done.error
 
 
+def test_a_callback_that_ends_the_process(folder: Path) -> None:
+    """It ended with the status of a reader that has gone, and without a word."""
+    Path("ends.py").write_text(
+        "import sys\nimport jax\ndef ends(y): sys.exit(4)\n"
+        "def f(x): return jax.pure_callback(ends, jax.ShapeDtypeStruct((), 'float32'), x)\n"
+    )
+    done = process("run", "ends.py:f", "--shape", "f32[]", "--args", "1.0")
+    assert done.returncode == 2 and "ended the process with sys.exit(4)" in done.stderr
+
+
 # -- messages ----------------------------------------------------------------------------------------
 
 

@@ -17,7 +17,7 @@ from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
-from jaxprtool.ir.diagnostics import JaxprToolWarning
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolWarning, UsageError
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 
@@ -159,16 +159,25 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
     Returns:
       The exit status.
     """
+    output = sys.stdout
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=JaxprToolWarning)
             warnings.showwarning = session.show_warning
             status = cli.main(list(argv), prog_name="jaxprtool", standalone_mode=False, obj=session)
-    except SystemExit:  # this is how click says that the reader of the output is gone
-        return report.broken_pipe()
+    except SystemExit as e:
+        if sys.stdout is not output:  # click has put another in its place: the reader is gone
+            return report.broken_pipe()
+        return report.report(_exited(e), session, argv)
     except BaseException as e:  # the outermost place: every fault has to become a message
         return report.report(e, session, argv)
     return status if isinstance(status, int) else session.exit_code
+
+
+def _exited(error: SystemExit) -> UsageError:
+    """What to say where code of the user's, such as a callback, ends the process."""
+    message = f"code that the program calls ended the process with sys.exit({error.code!r})"
+    return UsageError(Diagnostic(message, "user-exception"))
 
 
 def _occupy_descriptors() -> None:

@@ -122,7 +122,7 @@ def tracer(
                 from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
                 program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
-        except Exception as e:  # whatever the user's function raises is theirs to see
+        except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"tracing {_name(f)}")
         if not source:
             program = without_origins(program)

@@ -51,6 +51,10 @@ class Model:
     @staticmethod
     def apply(x): return np.cos(x)
 
+checkpointed = jax.checkpoint(lambda x: jnp.sin(x))
+
+def leaves(x): raise SystemExit(3)
+
 number = 3
 """
 
@@ -87,6 +91,18 @@ def test_jax_function_with_pytrees_and_static_arguments(target):
 )
 def test_front_end_is_chosen(target, name, want):
     assert names(trace(f"{target}:{name}", ["f32[3]"])) == want
+
+
+@pytest.mark.parametrize("name", ["jitted", "checkpointed"])
+def test_no_line_of_ours_is_the_origin_of_an_equation(target, name):
+    """That of the call of a jitted function is ours; it differs from machine to machine, and says nothing to a user."""
+    text = str(trace(f"{target}:{name}", ["f32[3]"], source_root="/"))
+    assert "user_functions.py" in text and "backends" not in text
+
+
+def test_a_function_that_ends_the_process(target):
+    with pytest.raises(jt.UsageError, match="tracing leaves raised SystemExit: 3"):
+        trace(f"{target}:leaves", ["f32[3]"])
 
 
 def test_callable():

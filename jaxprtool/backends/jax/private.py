@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
@@ -556,9 +558,14 @@ _Slice: Any = first_module("jax._src.indexing", "jax._src.state.indexing").Slice
 def user_frame(traceback: Any) -> Any:
     """The innermost frame of the user's own code in an equation's traceback; None where there is none.
 
-    It has `file_name`, `start_line`, `start_column` and `function_name`.
+    It has `file_name`, `start_line`, `start_column` and `function_name`. What stands around a frame of ours has called us, and is not
+    what made the equation.
     """
-    return source_info_util.user_frame(traceback)
+    found = next(iter(source_info_util.user_frames(traceback)), None)
+    return None if found is None or found.file_name.startswith(_OURS) else found
+
+
+_OURS = os.path.join(Path(__file__).parents[2], "")  # the folder of this package
 
 
 def platforms() -> list[str]:
