@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.keys import key_uses
-from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
@@ -18,10 +16,12 @@ from jaxprtool.ir.printable import one_line
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
 from jaxprtool.syntax.dialects import find_dialect, installed
+from jaxprtool.syntax.draws import draws_of
 from jaxprtool.syntax.infer import reachable
 from jaxprtool.syntax.open_programs import missing_types
 from jaxprtool.syntax.parse import parse_and_scan
 from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.spelled import (
     Releases,
     SpelledEquation,
@@ -145,8 +145,7 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
         changes += _types(program)
         changes += _lost(program)
     releases = releases_of(reading, before.values())
-    for program in programs.values():
-        changes += _draws(program, releases)
+    changes += _draws(reading, programs)
     changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
     return Report(name, dialect, releases, changes)
 
@@ -265,24 +264,13 @@ def _text(span: Span) -> str:
     return span.source.text[span.start : span.end]
 
 
-# From this release on `jax_threefry_partitionable` is true where nobody sets it.
-_OTHER_NUMBERS = (0, 5, 0)
-
-
-def _draws(program: ClosedJaxpr, releases: Releases) -> Iterator[Change]:
-    """The equations of an old text that draw other numbers now than in a release that may have printed it."""
-    is_old = releases.before is not None or releases.until is not None
-    if not is_old or (releases.since is not None and releases.since >= _OTHER_NUMBERS):
-        return
-    for eqn in all_eqns(program.jaxpr):
+def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
+    """The equations of a text that may be of a release which drew other numbers."""
+    when, eqns = draws_of(reading, [*programs.values()])
+    for eqn in eqns if when == "either" else ():
         name = eqn.primitive.name
-        if key_uses[eqn.primitive] == "uses" and _is_threefry(eqn.inputs[0].aval):
-            message = f"{name} draws other numbers than releases before 0.5.0 did"
-            yield Change(eqn.span, "numbers", name, "", "", message)
-
-
-def _is_threefry(aval: AbstractType | None) -> bool:
-    return isinstance(aval, ShapedArray) and aval.dtype.name == "key<fry>"
+        message = f"{name} draws other numbers than releases before 0.5.0 did"
+        yield Change(eqn.span, "numbers", name, "", "", message)
 
 
 def _lost(program: ClosedJaxpr) -> Iterator[Change]:

@@ -40,6 +40,7 @@ class Kind(ABC):
       spelling: how a text spells values.
       unchecked: whether every value is of this kind.
       holds_jaxprs: whether values are jaxprs, or hold some.
+      shows_jaxprs: whether the text of a value may show jaxprs that are no part of the program.
       is_bookkeeping: whether values say nothing about what is computed.
       prints_itself: whether `printed` is the value itself.
     """
@@ -48,6 +49,7 @@ class Kind(ABC):
     spelling: Spelling = "value"
     unchecked = False
     holds_jaxprs = False
+    shows_jaxprs = False
     is_bookkeeping = False
     prints_itself = True
 

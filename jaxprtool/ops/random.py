@@ -3,12 +3,15 @@
 Types `key<fry>`, `key<rbg>` and `key<urbg>` name how keys are split and how bits are drawn: with Threefry alone;
 split with Threefry, drawn with the bit generator; and both with the bit generator. Those of `key<fry4>`, `key<phx2>` and
 `key<phx4>` do both with another hash of counters: Threefry of four words, Philox of two and of four.
+
+Threefry has two ways to count, of which JAX's setting `jax_threefry_partitionable` chooses one: by the place of each element
+(true where nobody sets it since 0.5.0), or by words of the whole result (false, as before). A program keeps which one it had.
 """
 
 from jaxprtool.core.kinds.enums import RandomAlgorithm
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.kinds.placement import Sharding
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
 
 __all__ = [
@@ -52,10 +55,11 @@ def random_unwrap(keys):
 
 
 @primitive
-def random_split(keys, *, shape: Shape):
+def random_split(keys, *, shape: Shape, partitionable: bool = param(True, hidden="always")):
     """For each key an array of new ones.
 
     shape: its shape, which follows that of the keys.
+    partitionable: whether Threefry counts by the places of elements.
     """
 
 
@@ -65,11 +69,18 @@ def random_fold_in(keys, data):
 
 
 @primitive
-def random_bits(keys, *, bit_width: int, shape: Shape):
+def random_bits(
+    keys,
+    *,
+    bit_width: int,
+    shape: Shape,
+    partitionable: bool = param(True, hidden="always"),
+):
     """Random bits for each key, as unsigned integers.
 
     bit_width: their width: 8, 16, 32 or 64.
     shape: the shape of what each key gives, which follows that of the keys.
+    partitionable: whether Threefry counts by the places of elements.
     """
 
 
@@ -79,10 +90,11 @@ def random_clone(keys):
 
 
 @primitive
-def random_gamma(keys, a, *, log_space: bool):
+def random_gamma(keys, a, *, log_space: bool, partitionable: bool = param(True, hidden="always")):
     """Samples of Gamma(a, 1); the shape of the keys is a prefix of that of a.
 
     log_space: whether the logarithms of the samples are wanted.
+    partitionable: whether Threefry counts by the places of elements.
     """
 
 

@@ -13,11 +13,12 @@ from typing import Any, NamedTuple
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.core.kinds.objects import TreeDef
 from jaxprtool.ir.dtypes import INT32 as _CODE
 
 
 @jt.primitive(multiple_results=True)
-def linear_solve(*operands, flatten: Any, static: tuple, treedef: Any):
+def linear_solve(*operands, flatten: Any, static: tuple, treedef: TreeDef):
     """x with A x = b, of least squares or least norm where A is not square, and lineax's code of the result.
 
     flatten: an object of equinox.

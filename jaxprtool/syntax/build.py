@@ -14,6 +14,7 @@ from jaxprtool.syntax.build_jaxprs import JaxprCallbacks
 from jaxprtool.syntax.build_params import ParamCallbacks, ReadInner
 from jaxprtool.syntax.definitions import Definitions
 from jaxprtool.syntax.dialects import recognised
+from jaxprtool.syntax.draws import count_as_printed
 from jaxprtool.syntax.drops import Drops
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import infer_literals
@@ -77,6 +78,8 @@ class Builder:
             written = closed.jaxpr.written or Written(FrozenDict())
             amend(closed.jaxpr, written=written._replace(dialect=dialect))
         self.errors.raise_all(programs)
+        if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
+            count_as_printed(self.reading, [*programs.values()])
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
         return {"": program}

@@ -209,6 +209,7 @@ class ParamCallbacks:
             return value
         if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:
             return value
-        if (primitive.known or primitive.name in OLDER) and (wrong := fault(text)):
+        shown = kind is not None and kind.shows_jaxprs
+        if (primitive.known or primitive.name in OLDER) and (wrong := fault(text, jaxprs=shown)):
             self.errors.add(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value

@@ -213,7 +213,9 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         (since if bound == "since" else before).add(release)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
-    if "frozenset()" in text:
+    if (
+        "frozenset()" in text and "frozenset({})" not in text
+    ):  # structures of trees hold the former in each
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
     fit = [r for r in RELEASES if last is None or r < last]

@@ -13,9 +13,9 @@ from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax import earlier_equations as equations
 from jaxprtool.syntax import earlier_params as changed
-from jaxprtool.syntax.spellings import renamed
+from jaxprtool.syntax.spellings import Release, renamed
 
-__all__ = ["OLDER", "declared_params", "expanded", "from_older", "is_older"]
+__all__ = ["LAST_SETS", "OLDER", "declared_params", "expanded", "from_older", "is_older"]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
@@ -249,6 +249,15 @@ OLDER: dict[str, Older] = {
     "ffi_call": _older_params("0.5.3", "vectorized"),
     "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
+}
+
+
+# The params that some primitives had to a release, where one came then that says nothing of what is computed: an equation
+# with exactly these is of that release or an earlier one.
+LAST_SETS: dict[str, tuple[frozenset[str], Release]] = {
+    "broadcast_in_dim": (frozenset({"broadcast_dimensions", "shape"}), (0, 4, 35)),
+    "iota": (frozenset({"dimension", "dtype", "shape"}), (0, 4, 35)),
+    "reshape": (frozenset({"dimensions", "new_sizes"}), (0, 4, 35)),
 }
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.dialects import RELEASES
-from jaxprtool.syntax.earlier_releases import OLDER
+from jaxprtool.syntax.earlier_releases import LAST_SETS, OLDER
 from jaxprtool.syntax.lines import start_of
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
@@ -161,6 +161,9 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 
 def _until(eqn: SpelledEquation) -> Iterator[Release]:
     """The last release that spells an equation so, where the table of earlier releases says it."""
+    params, last = LAST_SETS.get(eqn.name, (frozenset[str](), _TYPES))
+    if params and params == eqn.params.keys():
+        yield last
     older, known = OLDER.get(eqn.name), known_primitive(eqn.name)
     if older is None or not older.until:
         return

@@ -226,11 +226,11 @@ class ValueScanner:
         return at
 
 
-def fault(text: str) -> str:
+def fault(text: str, jaxprs: bool = False) -> str:
     """What is wrong with a value that is only text, in words; "" where it may stand.
 
-    Such a value may hold no jaxpr and no `key=` of its own, which would be lost in it, and its brackets balance,
-    so that its end is found again.
+    Such a value may hold no `key=` of its own, and no jaxpr unless it may show `jaxprs`: they would be lost in it. Its brackets
+    balance, so that its end is found again.
     """
     word = text.strip()
     if word and (word[0] in ",;" or word[-1] in ",;"):
@@ -252,7 +252,7 @@ def fault(text: str) -> str:
         if c in "'\"":
             skip = inside.quote_end(start)
         elif c in "([{":
-            if c == "{" and _JAXPR.match(text, start):
+            if c == "{" and not jaxprs and _JAXPR.match(text, start):
                 return "holds a jaxpr that cannot be read"
             depth.append(c)
         elif not depth or depth.pop() != _CLOSES[c]:

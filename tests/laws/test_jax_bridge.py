@@ -30,7 +30,7 @@ from tests.laws.oracle import (
 )
 
 STRUCTURES = [e for e in by_structure(EXAMPLES) if is_in_jax(e)]
-# What a text does not hold: functions of Python, and which blocks of an array a kernel gets.
+# What a text of JAX's does not hold: functions of Python, which blocks of an array a kernel gets, how Threefry counts.
 FUNCTIONS = (
     "pure_callback",
     "io_callback",
@@ -39,7 +39,11 @@ FUNCTIONS = (
     "check",
     "custom_vmap_call",
 )
-WITH_TEXT = [e for e in STRUCTURES if e.primitive.name not in (*FUNCTIONS, "pallas_call")]
+WITH_TEXT = [
+    e
+    for e in STRUCTURES
+    if e.primitive.name not in (*FUNCTIONS, "pallas_call") and e.params.get("partitionable", True)
+]
 PLACES = {id(e): i for i, e in enumerate(STRUCTURES)}
 HARNESSES = sample_of_harnesses()
 

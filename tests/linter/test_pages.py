@@ -20,7 +20,14 @@ PAGES = {page.code: page for page in all_pages()}
 WITH_EXAMPLES = [page.code for page in MESSAGES if page.command == "check"]
 EXAMPLES = {page.code: page.example for page in MESSAGES}
 # Warnings, after which a verb goes on.
-WARNINGS = {"ambiguous-result", "custom-rule", "not-in-style", "repeated-option", "unknown-name"}
+WARNINGS = {
+    "ambiguous-draws",
+    "ambiguous-result",
+    "custom-rule",
+    "not-in-style",
+    "repeated-option",
+    "unknown-name",
+}
 # What needs another file, another machine or another process is shown by a command alone.
 NOT_BY_A_TEXT = """
 artifact-damaged artifact-types artifact-version bad-bench bad-domain batching-rule bench-mismatch callback-artifact callback-failed

@@ -151,6 +151,26 @@ def test_an_operator_that_is_a_function_is_solved_by_its_factors():
         jt.jvp(lambda a: f(a, *args[1:], B)[0], (A,), (A,))
 
 
+def test_a_structure_may_show_jaxprs():
+    """A node of a class that holds a function shows its jaxpr, as in lossless texts of optimistix's `fixed_point`."""
+    shown = """([<function f at 0xXXXXXXXXXXXX>, { lambda ; a:f64[3]. let
+    b:f64[3] = custom_jvp_call[
+      name=g
+      call_jaxpr={ lambda ; d:f64[3]. let  in (d,) }
+    ] a
+  in (b,) }, frozenset()], PyTreeDef((*, *, *)))"""
+    sets = f"frozenset({{}}), {OBJECT}, "
+    text = LU.replace(", frozenset())", f", {shown})").replace(
+        f"static=({OBJECT}, ", f"static=({sets}"
+    )
+    program = jt.parse(text)
+    assert shown in program.eqns[0].params["treedef"].text
+    printed = jt.format_jaxpr(program, lossless=True)
+    assert shown in printed
+    assert "static=(frozenset({}), " in printed
+    assert jt.format_jaxpr(jt.parse(printed), lossless=True) == printed
+
+
 def test_the_code_says_what_is_not_finite():
     f = jt.jaxpr_as_fun(jt.parse(DIAGONAL))
     d, infinite = np.ones(3), np.array([1, np.inf, 1])

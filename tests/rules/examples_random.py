@@ -71,6 +71,9 @@ def _with_keys_in_jax(name: str, impl: str, words: Any, *rest: Any, **params: An
     import jax
     from jax.extend.core import primitives
 
+    if not params.pop("partitionable", True):
+        with jax.threefry_partitionable(False):
+            return _with_keys_in_jax(name, impl, words, *rest, **params)
     keys = jax.random.wrap_key_data(words, impl=IN_JAX[impl])
     if name == "random_clone":
         out = jax.random.clone(keys)
@@ -187,6 +190,17 @@ EXAMPLES = [
         for impl in WORDS
         for width in (8, 16, 32, 64)
     ],
+    *[
+        _keyed(lax.random_split, s, impl=i, shape=new, partitionable=False)
+        for i, s, new in (("fry", "", (3,)), ("fry", "2,", (2, 2)), ("rbg", "", (3,)))
+    ],
+    *[
+        _keyed(lax.random_bits, "", bit_width=width, shape=shape, partitionable=False)
+        for width in (8, 16, 32, 64)
+        for shape in ((), (7,), (2, 3))
+    ],
+    _keyed(lax.random_bits, "2,", bit_width=32, shape=(0, 3), partitionable=False),
+    _keyed(lax.random_gamma, "", "f32[3]", log_space=False, partitionable=False),
     _keyed(lax.random_bits, "2,", bit_width=32, shape=(3,)),
     _keyed(lax.random_bits, "", bit_width=32, shape=(0, 3)),
     _keyed(lax.random_gamma, "", "f32[3]", log_space=True),

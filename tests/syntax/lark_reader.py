@@ -541,7 +541,7 @@ class _File:
         if ELEMENT_TYPE in kind.parts and (dtype := find_dtype(text)) is not None:
             return dtype
         value = kind.read(value_of(self, text, names))
-        if isinstance(value, (Opaque, str)) and declared:
+        if isinstance(value, (Opaque, str)) and declared and not kind.shows_jaxprs:
             reject_fault(text, start)
         return value
 

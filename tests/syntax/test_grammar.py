@@ -20,7 +20,10 @@ from tests.syntax.lark_tree import Rejected
 from tests.syntax.programs import CASES, traced
 from tests.syntax.two_readers import difference
 
-pytestmark = pytest.mark.filterwarnings("ignore::jaxprtool.syntax.infer.UntypedWarning")
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::jaxprtool.syntax.{category}")
+    for category in ("infer.UntypedWarning", "draws.AmbiguousDrawsWarning")
+]
 
 FOLDER = Path(__file__).parent
 GRAMMAR = (grammar_folder() / "jaxpr.lark").read_text(encoding="utf-8")

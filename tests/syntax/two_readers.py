@@ -13,10 +13,11 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.dialects import NEWEST
+from jaxprtool.syntax.draws import count_as_printed
 from jaxprtool.syntax.earlier_releases import declared_params
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
-from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.parse import parse_and_scan, parse_file
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.scanner import scan
 from jaxprtool.syntax.tokens import LOOSE_BINDER
@@ -94,6 +95,8 @@ def difference(text: str) -> str | None:
         return f"Lark alone finds no meaning: {theirs}" if alone else None
     if fast is None:
         return f"the reader alone rejects: {errors[0]}" if errors else None
+    # The release of a text tells how keys draw, and the grammar does not tell the release.
+    count_as_printed(parse_and_scan(text)[1], [*theirs.values()])
     try:
         ours, other = (format_file(p, lossless=True, dialect=NEWEST) for p in (fast, theirs))
     except UnsupportedError:  # a primitive that ended before the newest release

@@ -199,10 +199,22 @@ def new_equation(
     prim: Any,
     params: dict[str, Any],
     pure: bool = False,
+    by_place: bool | None = None,
 ) -> Any:
-    """A `JaxprEqn`, with the effects that its primitive says it has; without asking it where it is `pure`."""
+    """A `JaxprEqn`, with the effects that its primitive says it has; without asking it where it is `pure`.
+
+    Threefry counts in it as `by_place` says, where that says anything (`counts_by_place`).
+    """
     found = core.no_effects if pure else _effects(prim, [x.aval for x in inputs], params)
-    return core.new_jaxpr_eqn(inputs, outs, prim, params, found)
+    if by_place is None:
+        return core.new_jaxpr_eqn(inputs, outs, prim, params, found)
+    with jax.threefry_partitionable(by_place):
+        return core.new_jaxpr_eqn(inputs, outs, prim, params, found)
+
+
+def counts_by_place(eqn: Any) -> bool:
+    """Whether Threefry counts by the places of elements in an equation: `jax_threefry_partitionable` where it was traced."""
+    return bool(eqn.ctx.threefry_partitionable)
 
 
 def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -112,7 +112,8 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
     env = {x: private.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
-    return private.new_equation(*parts, pure=True)
+    by_place = eqn.params.get("partitionable")
+    return private.new_equation(*parts, pure=True, by_place=by_place)
 
 
 def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class _Writer:
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
         parts = self.parts(eqn, env)
         try:
-            return private.new_equation(*parts)
+            return private.new_equation(*parts, by_place=eqn.params.get("partitionable"))
         except Exception as e:  # a rule of JAX's runs here: any error is possible
             message = f"{eqn.primitive}: JAX does not take the equation: {e}"
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)

@@ -87,6 +87,9 @@ _OURS: dict[str, frozenset[str]] = {
     "linear_call": frozenset({"transpose_jaxpr"}),
     "pallas_call": frozenset({"index_maps", "vmapped_dims"}),
     "polynomial": frozenset({"unroll"}),
+    "random_bits": frozenset({"partitionable"}),
+    "random_gamma": frozenset({"partitionable"}),
+    "random_split": frozenset({"partitionable"}),
     "reduce_prod": frozenset({"out_sharding"}),
 }
 # Params that are hints to a compiler: where JAX has them and we do not, or the other way round, they are left out.
@@ -264,6 +267,8 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
             params = {k: v for k, v in params.items() if k != key}
     if not _required(name) <= params.keys():
         _unknown(f"{name} has no param {', '.join(sorted(_required(name) - params.keys()))}")
+    if "partitionable" in _OURS.get(name, ()):
+        return {**params, "partitionable": private.counts_by_place(eqn)}
     return params
 
 

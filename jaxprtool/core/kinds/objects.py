@@ -46,6 +46,12 @@ class ObjectOfJax(Kind):
         return not isinstance(value, (bool, int, float, complex, tuple, list, dict, frozenset))
 
 
+class StructureOfTrees(ObjectOfJax):
+    """Structures of pytrees; nodes of classes that hold functions, as equinox's and lineax's, show the jaxprs of these."""
+
+    shows_jaxprs = True
+
+
 class Option(Kind):
     """Pairs of a name, or a position, and a value."""
 
@@ -105,7 +111,7 @@ class JsonTextKind(Kind):
 
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
 FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
-TREE = ObjectOfJax("TreeDef", "a tree definition", "tree definitions")
+TREE = StructureOfTrees("TreeDef", "a tree definition", "tree definitions")
 EFFECT = ObjectOfJax("Effect", "an effect", "effects")
 JSON_TEXT = JsonTextKind("JsonText", "a JSON text", "JSON texts")
 EXPORTED = ObjectOfJax("Exported", "an exported program", "exported programs")

@@ -18,6 +18,7 @@ bad-constant | The value of a constant does not have the type of its variable | 
 not-a-constant | A value is given for a name that is no constant of the jaxpr | name a variable that stands before the semicolon after `lambda`
 not-a-reference | What is read or written as a reference is a number | name a variable whose type is that of a reference, Ref{f32[3]}
 ambiguous-result | An operand `_`, as JAX 0.5.3 to 0.10.0 print one, may be one of several results of its type, and the first that nothing reads yet is taken | give the result a name where it is bound and where it is read
+ambiguous-draws | A text with keys is of JAX 0.4.36 to 0.5.2, or says nothing that tells its release: before 0.5.0 keys drew other numbers (`jax_threefry_partitionable`), and those of later releases are drawn | write `partitionable=False` among the params of `random_bits`, `random_split` and `random_gamma` for the numbers of earlier releases, `partitionable=True` for those of later ones
 bound-twice | Two equations, or arguments, bind one variable | give one of them another name, and change those that read it
 unbound-variable | A variable is read that nothing before has bound | name a variable that is bound above; a jaxpr in a param does not see those around it, and gets them as operands
 duplicate-name | Two programs of a file, or two constants, have one name | give one of them another name

@@ -22,8 +22,9 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import KEYS, UINT32, UINT64, DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.makers.axes import full
 from jaxprtool.makers.decomposed import decomposed
-from jaxprtool.makers.elementwise import broadcast_avals
+from jaxprtool.makers.elementwise import broadcast_avals, full_like
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.random.counters import HASHES, Hash, bits_of, folded, seeded, split
 
@@ -95,21 +96,44 @@ def _hash(key: Value, shape: tuple[int, ...]) -> list[Value]:
     return lax.threefry2x32(_word(key, 0), _word(key, 1), *counts)
 
 
-def _split_fry(key: Value, shape: tuple[int, ...]) -> Value:
+def _hash_words(key: Value, count: int) -> Value:
+    """The hashes of the numbers below `count`, a word each: the first half of them is hashed beside the second.
+
+    This is how Threefry counts where `jax_threefry_partitionable` is false.
+    """
+    if not count:
+        return full(ShapedArray((0,), UINT32), 0)
+    half = -(-count // 2)
+    counts = lax.iota(dtype=UINT32, shape=(2 * half,), dimension=0)
+    if count % 2:  # the last number is no number of the result, and 0
+        last = lax.eq(counts, scalar_lit(count, UINT32))
+        counts = lax.select_n(last, counts, full_like(counts, 0))
+    parts = [
+        lax.slice(counts, start_indices=(i,), limit_indices=(i + half,), strides=None)
+        for i in (0, half)
+    ]
+    words = _concat(*lax.threefry2x32(_word(key, 0), _word(key, 1), *parts))
+    return lax.slice(words, start_indices=(0,), limit_indices=(count,), strides=None)
+
+
+def _split_fry(key: Value, shape: tuple[int, ...], partitionable: bool) -> Value:
+    if not partitionable:
+        return lax.reshape(_hash_words(key, 2 * math.prod(shape)), new_sizes=(*shape, 2))
     new = (*shape, 1)
     pair = [lax.reshape(x, new_sizes=new) for x in _hash(key, shape)]
     return lax.concatenate(*pair, dimension=len(shape))
 
 
-def _split_rbg(key: Value, shape: tuple[int, ...]) -> Value:
-    return lax.concatenate(*[_split_fry(h, shape) for h in _halves(key)], dimension=len(shape))
+def _split_rbg(key: Value, shape: tuple[int, ...], partitionable: bool) -> Value:
+    halves = [_split_fry(h, shape, partitionable) for h in _halves(key)]
+    return lax.concatenate(*halves, dimension=len(shape))
 
 
 def _draw(key: Value, shape: tuple[int, ...], width: int) -> Value:
     return lax.rng_bit_generator(key, shape=shape, dtype=_UINTS[width])[1]
 
 
-def _split_urbg(key: Value, shape: tuple[int, ...]) -> Value:
+def _split_urbg(key: Value, shape: tuple[int, ...], _partitionable: bool) -> Value:
     """Each tenth block of four words that the key draws."""
     n = math.prod(shape)
     rows = _draw(key, (10 * n, 4), 32)
@@ -132,7 +156,38 @@ def _fold_urbg(key: Value, data: Value) -> Value:
     return lax.xor(key, lax.squeeze(last, dimensions=(0,)))
 
 
-def _bits_fry(key: Value, width: int, shape: tuple[int, ...]) -> Value:
+def _bits_of_words(key: Value, width: int, shape: tuple[int, ...]) -> Value:
+    """Bits where Threefry counts by words: the halves of each word, or its quarters, side by side, the lowest first.
+
+    Of 64 bits the high words are the first half of all words.
+    """
+    size = math.prod(shape)
+    words = _hash_words(key, -(-width * size // 32))
+    if width == 64:
+        high, low = [
+            lax.convert_element_type(
+                lax.slice(words, start_indices=(i,), limit_indices=(i + size,), strides=None),
+                new_dtype=UINT64,
+            )
+            for i in (0, size)
+        ]
+        bits = lax.or_(lax.shift_left(high, scalar_lit(32, UINT64)), low)
+    elif width == 32:
+        bits = words
+    else:
+        count, parts = get_aval(words).shape[0], 32 // width
+        rows = lax.broadcast_in_dim(words, shape=(count, parts), broadcast_dimensions=(0,))
+        place = lax.iota(dtype=UINT32, shape=(count, parts), dimension=1)
+        rows = lax.shift_right_logical(rows, lax.mul(place, scalar_lit(width, UINT32)))
+        flat = lax.reshape(rows, new_sizes=(count * parts,))
+        bits = lax.convert_element_type(flat, new_dtype=_UINTS[width])
+        bits = lax.slice(bits, start_indices=(0,), limit_indices=(size,), strides=None)
+    return lax.reshape(bits, new_sizes=shape)
+
+
+def _bits_fry(key: Value, width: int, shape: tuple[int, ...], partitionable: bool) -> Value:
+    if not partitionable:
+        return _bits_of_words(key, width, shape)
     high, low = _hash(key, shape)
     if width == 64:
         wide = [lax.convert_element_type(x, new_dtype=_UINTS[64]) for x in (high, low)]
@@ -141,7 +196,7 @@ def _bits_fry(key: Value, width: int, shape: tuple[int, ...]) -> Value:
     return bits if width == 32 else lax.convert_element_type(bits, new_dtype=_UINTS[width])
 
 
-def _bits_rbg(key: Value, width: int, shape: tuple[int, ...]) -> Value:
+def _bits_rbg(key: Value, width: int, shape: tuple[int, ...], _partitionable: bool) -> Value:
     return _draw(key, shape, width)
 
 
@@ -163,19 +218,21 @@ _FOLD = {"fry": _fold_fry, "rbg": _fold_rbg, "urbg": _fold_urbg}
 _BITS = {"fry": _bits_fry, "rbg": _bits_rbg, "urbg": _bits_rbg}
 for _name, _hashed in HASHES.items():
     _SEED[_name] = _seed_hash(_hashed)
-    _SPLIT[_name] = lambda key, shape, k=_hashed: split(k, _words(k, key), shape)
+    _SPLIT[_name] = lambda key, shape, _, k=_hashed: split(k, _words(k, key), shape)
     _FOLD[_name] = lambda key, data, k=_hashed: folded(k, _words(k, key), _as_u32(data))
-    _BITS[_name] = lambda key, width, shape, k=_hashed: bits_of(k, _words(k, key), width, shape)
+    _BITS[_name] = lambda key, width, shape, _, k=_hashed: bits_of(k, _words(k, key), width, shape)
 
 
-def split_words(kind: str, key: Value, shape: tuple[int, ...]) -> Value:
+def split_words(kind: str, key: Value, shape: tuple[int, ...], partitionable: bool) -> Value:
     """The words of the keys that a key of a kind, given as its words, is split into."""
-    return _SPLIT[kind](key, shape)
+    return _SPLIT[kind](key, shape, partitionable)
 
 
-def bits_words(kind: str, key: Value, width: int, shape: tuple[int, ...]) -> Value:
+def bits_words(
+    kind: str, key: Value, width: int, shape: tuple[int, ...], partitionable: bool
+) -> Value:
     """The bits that a key of a kind, given as its words, draws."""
-    return _BITS[kind](key, width, shape)
+    return _BITS[kind](key, width, shape, partitionable)
 
 
 # -- arrays of keys ------------------------------------------------------------------------------
@@ -191,17 +248,25 @@ def _random_seed(in_avals: Sequence[Aval], seeds: Value, *, impl: ParamValue) ->
     return _mapped(_SEED[_kind(key_dtype("random_seed", impl))], in_avals[0].ndim)(seeds)
 
 
-def _random_split(in_avals: Sequence[Aval], keys: Any, *, shape: Sequence[int]) -> Value:
+def _random_split(
+    in_avals: Sequence[Aval], keys: Any, *, shape: Sequence[int], partitionable: bool
+) -> Value:
     (aval,) = in_avals
-    return _mapped(lambda k: split_words(_kind(aval.dtype), k, tuple(shape)), aval.ndim)(keys)
+    kind, new = _kind(aval.dtype), tuple(shape)
+    return _mapped(lambda k: split_words(kind, k, new, partitionable), aval.ndim)(keys)
 
 
 def _random_bits(
-    in_avals: Sequence[Aval], keys: Any, *, bit_width: int, shape: Sequence[int]
+    in_avals: Sequence[Aval],
+    keys: Any,
+    *,
+    bit_width: int,
+    shape: Sequence[int],
+    partitionable: bool,
 ) -> Value:
     (aval,) = in_avals
-    kind = _kind(aval.dtype)
-    return _mapped(lambda k: bits_words(kind, k, bit_width, tuple(shape)), aval.ndim)(keys)
+    kind, new = _kind(aval.dtype), tuple(shape)
+    return _mapped(lambda k: bits_words(kind, k, bit_width, new, partitionable), aval.ndim)(keys)
 
 
 def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
@@ -264,7 +329,7 @@ def _unwrap_type(keys: Any) -> Aval:
     return keys.physical
 
 
-def _split_type(keys: Any, *, shape: Sequence[int]) -> Aval:
+def _split_type(keys: Any, *, shape: Sequence[int], partitionable: bool) -> Aval:
     check_keys("random_split", keys)
     return ShapedArray((*keys.shape, *_shape("random_split", shape)), keys.dtype)
 
@@ -276,7 +341,7 @@ def _fold_type(keys: Any, data: Aval) -> Aval:
     return broadcast_avals("random_fold_in", (keys, data))
 
 
-def _bits_type(keys: Any, *, bit_width: int, shape: Sequence[int]) -> Aval:
+def _bits_type(keys: Any, *, bit_width: int, shape: Sequence[int], partitionable: bool) -> Aval:
     check_keys("random_bits", keys)
     if bit_width not in _UINTS:
         ill_typed(f"random_bits bit_width {bit_width} is none of 8, 16, 32 and 64", "param-value")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval, scalar_lit
@@ -37,8 +37,15 @@ _FORMATS = {
 }
 
 
-def _split(kind: str, key: Value, n: int = 2) -> list[Value]:
-    rows = split_words(kind, key, (n,))
+class _Kind(NamedTuple):
+    """How keys are split and bits are drawn: the kind of keys, and whether Threefry counts by the places of elements."""
+
+    name: str
+    partitionable: bool
+
+
+def _split(kind: _Kind, key: Value, n: int = 2) -> list[Value]:
+    rows = split_words(kind.name, key, (n,), kind.partitionable)
     words = get_aval(rows).shape[1]
     parts = [
         lax.slice(rows, start_indices=(i, 0), limit_indices=(i + 1, words), strides=None)
@@ -47,13 +54,13 @@ def _split(kind: str, key: Value, n: int = 2) -> list[Value]:
     return [lax.squeeze(p, dimensions=(0,)) for p in parts]
 
 
-def _uniform(kind: str, key: Value, dtype: DType, low: float = 0.0) -> Value:
+def _uniform(kind: _Kind, key: Value, dtype: DType, low: float = 0.0) -> Value:
     """A number in [low, 1), from random bits as the mantissa of a number in [1, 2)."""
     mantissa, one, _, _ = _FORMATS[dtype.name]
     drawn = 8 if mantissa < 8 else dtype.bits  # of which eight are enough for bf16
     unsigned = find_dtype(f"u{dtype.bits}")
     assert unsigned is not None
-    bits = bits_words(kind, key, drawn, ())
+    bits = bits_words(kind.name, key, drawn, (), kind.partitionable)
     if drawn != dtype.bits:
         bits = lax.convert_element_type(bits, new_dtype=unsigned)
     bits = lax.shift_right_logical(bits, scalar_lit(drawn - mantissa, unsigned))
@@ -62,11 +69,11 @@ def _uniform(kind: str, key: Value, dtype: DType, low: float = 0.0) -> Value:
     return lax.max(unit, 0.0) if low == 0.0 else lax.max(unit * (1.0 - low) + low, low)
 
 
-def _normal(kind: str, key: Value, dtype: DType) -> Value:
+def _normal(kind: _Kind, key: Value, dtype: DType) -> Value:
     return lax.erf_inv(_uniform(kind, key, dtype, -_FORMATS[dtype.name][2])) * math.sqrt(2.0)
 
 
-def _proposal(kind: str, dtype: DType, key: Value, scale: Value) -> tuple[Value, Value]:
+def _proposal(kind: _Kind, dtype: DType, key: Value, scale: Value) -> tuple[Value, Value]:
     """A normal number x with v = 1 + scale * x > 0, and v."""
 
     def again(key: Value, _x: Value, _v: Value, scale: Value) -> list[Value]:
@@ -88,7 +95,7 @@ def _rejected(_key: Value, x: Value, v: Value, u: Value, d: Any, _scale: Value) 
     return likely & (lax.log(u) >= x * 0.5 + d * ((1.0 - v) + lax.log(v)))
 
 
-def _sample(kind: str, log_space: bool, key: Value, alpha: Value) -> Value:
+def _sample(kind: _Kind, log_space: bool, key: Value, alpha: Value) -> Value:
     """One sample from one key; below alpha = 1 that of alpha + 1 times a power of a uniform number."""
     dtype = get_aval(alpha).dtype
     large = alpha >= 1.0
@@ -112,17 +119,19 @@ def _sample(kind: str, log_space: bool, key: Value, alpha: Value) -> Value:
     return d * v * lax.select_n(large, power, full_like(d, 1.0))
 
 
-def _random_gamma(in_avals: Sequence[Aval], keys: Any, a: Value, *, log_space: bool) -> Value:
+def _random_gamma(
+    in_avals: Sequence[Aval], keys: Any, a: Value, *, log_space: bool, partitionable: bool
+) -> Value:
     """One key makes one sample. Samples of `fry` keys are drawn as a batch, those of others in a loop, as in JAX."""
-    kind, shape = in_avals[0].dtype.name[4:-1], in_avals[1].shape
+    kind, shape = _Kind(in_avals[0].dtype.name[4:-1], partitionable), in_avals[1].shape
     n, words = in_avals[0].size, in_avals[0].physical.shape[-1]
     count = in_avals[1].size // n if n else 0
     flat = lax.reshape(keys, new_sizes=(n, words))
-    new = vmap(lambda k: split_words(kind, k, (count,)))(flat) if n else flat
+    new = vmap(lambda k: split_words(kind.name, k, (count,), partitionable))(flat) if n else flat
     new = lax.reshape(new, new_sizes=(n * count, words))
     alphas = lax.reshape(a, new_sizes=(n * count,))
     sample = functools.partial(_sample, kind, bool(log_space))
-    if kind == "fry":
+    if kind.name == "fry":
         out = vmap(sample)(new, alphas)
     else:
         row = get_aval(new).update(shape=(words,))
@@ -132,7 +141,7 @@ def _random_gamma(in_avals: Sequence[Aval], keys: Any, a: Value, *, log_space: b
     return lax.reshape(out, new_sizes=shape)
 
 
-def _type(keys: Any, a: Aval, *, log_space: bool) -> Aval:
+def _type(keys: Any, a: Aval, *, log_space: bool, partitionable: bool) -> Aval:
     check_keys("random_gamma", keys)
     check_kind("random_gamma", a, "f")
     if a.dtype.name not in _FORMATS:
@@ -144,7 +153,9 @@ def _type(keys: Any, a: Aval, *, log_space: bool) -> Aval:
     return a
 
 
-def _term(t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool) -> Value:
+def _term(
+    t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool, partitionable: bool
+) -> Value:
     """The tangent of a sample: P(a, sample) is constant as `a` changes (implicit differentiation)."""
     if not log_space:
         return lax.mul(t, lax.random_gamma_grad(a, out))
@@ -155,10 +166,10 @@ def _term(t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool) -> Val
 
 
 def _batch(
-    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, log_space: bool
+    axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
 ) -> OutAndDim:
     keys, a = (materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True))
-    return lax.random_gamma(keys, a, log_space=log_space), 0
+    return lax.random_gamma(keys, a, **params), 0
 
 
 define(

@@ -1,0 +1,151 @@
+"""Keys of a text draw what they drew in the release that printed it: Threefry counts in two ways, and each release has one."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.upgrade import report
+from jaxprtool.syntax.draws import AmbiguousDrawsWarning
+
+KEY = np.array([0, 1], np.uint32)
+
+# jax.random.uniform(key, (3,)) and jax.random.split(key), as each release prints them, and the numbers that they gave.
+UNIFORM = """\
+{ lambda ; a:u32[2]. let
+    b:key<fry>[] = random_wrap[impl=fry] a
+    c:f32[3] = pjit[
+      name=_uniform
+      jaxpr={ lambda ; %(key)s:key<fry>[] e:f32[] f:f32[]. let
+          g:f32[1] = broadcast_in_dim[
+            broadcast_dimensions=()
+            shape=(1,)%(sharding)s
+          ] e
+          h:f32[1] = broadcast_in_dim[
+            broadcast_dimensions=()
+            shape=(1,)%(sharding)s
+          ] f
+          i:u32[3] = random_bits[bit_width=32 shape=(3,)] %(key)s
+          j:u32[3] = shift_right_logical i 9
+          k:u32[3] = or j 1065353216
+          l:f32[3] = bitcast_convert_type[new_dtype=float32] k
+          m:f32[3] = sub l 1.0
+          n:f32[1] = sub h g
+          o:f32[3] = mul m n
+          p:f32[3] = add o g
+          q:f32[3] = max g p
+        in (q,) }
+    ] b 0.0 1.0
+    r:key<fry>[2] = random_split[shape=(2,)] b
+    s:u32[2,2] = random_unwrap r
+  in (c, s) }
+"""
+SHARDED = "\n            sharding=None"
+BEFORE_0_4_36 = UNIFORM % {"key": "d", "sharding": ""}
+FROM_0_4_36_TO_0_5_2 = UNIFORM % {"key": "d", "sharding": SHARDED}
+FROM_0_5_3 = UNIFORM % {"key": "b", "sharding": SHARDED}
+OLD_UNIFORM = [0.5685524940490723, 0.2586038112640381, 0.8893296718597412]
+NEW_UNIFORM = [0.4386324882507324, 0.5337529182434082, 0.44591832160949707]
+OLD_SPLIT = [[2441914641, 1384938218], [3819641963, 2025898573]]
+NEW_SPLIT = [[507451445, 1853169794], [1948878966, 4237131848]]
+
+
+def _parsed(text):
+    """The program, and the messages of warnings of draws."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        program = jt.parse(text)
+    return program, [w for w in found if w.category is AmbiguousDrawsWarning]
+
+
+@pytest.mark.parametrize(
+    "text, uniform, split, warned",
+    [
+        (BEFORE_0_4_36, OLD_UNIFORM, OLD_SPLIT, 0),
+        (FROM_0_4_36_TO_0_5_2, NEW_UNIFORM, NEW_SPLIT, 1),
+        (FROM_0_5_3, NEW_UNIFORM, NEW_SPLIT, 0),
+    ],
+)
+def test_keys_draw_the_numbers_of_the_release(text, uniform, split, warned):
+    program, warnings = _parsed(text)
+    assert len(warnings) == warned
+    for jit in (False, True):
+        numbers, words = jt.run(program, KEY, jit=jit)
+        np.testing.assert_allclose(np.asarray(numbers), uniform, rtol=1e-6)
+        assert np.asarray(words).tolist() == split
+
+
+def test_the_numbers_are_those_of_jax():
+    jax = pytest.importorskip("jax")
+    key = jax.random.wrap_key_data(KEY, impl="threefry2x32")
+    for partitionable, uniform, split in (
+        (False, OLD_UNIFORM, OLD_SPLIT),
+        (True, NEW_UNIFORM, NEW_SPLIT),
+    ):
+        with jax.threefry_partitionable(partitionable):
+            np.testing.assert_allclose(jax.random.uniform(key, (3,)), uniform, rtol=1e-6)
+            assert jax.random.key_data(jax.random.split(key)).tolist() == split
+
+
+def test_an_upgraded_text_keeps_the_numbers():
+    program, _ = _parsed(BEFORE_0_4_36)
+    text = jt.format_jaxpr(program, lossless=True)
+    assert text.count("partitionable=False") == 2
+    again, warned = _parsed(text)
+    assert not warned
+    np.testing.assert_allclose(np.asarray(jt.run(again, KEY)[0]), OLD_UNIFORM, rtol=1e-6)
+    # JAX does not print it
+    assert "partitionable" not in jt.format_jaxpr(program)
+
+
+def test_a_param_that_stands_in_the_text_decides():
+    bits = "random_bits[bit_width=32 shape=(3,)]"
+    said = "random_bits[bit_width=32 partitionable=False shape=(3,)]"
+    program, _ = _parsed(FROM_0_5_3.replace(bits, said))
+    np.testing.assert_allclose(np.asarray(jt.run(program, KEY)[0]), OLD_UNIFORM, rtol=1e-6)
+    said = said.replace("False", "True")
+    for text in (BEFORE_0_4_36, FROM_0_4_36_TO_0_5_2):
+        split = "random_split[partitionable=True shape=(2,)]"
+        program, warned = _parsed(
+            text.replace(bits, said).replace("random_split[shape=(2,)]", split)
+        )
+        assert not warned
+        np.testing.assert_allclose(np.asarray(jt.run(program, KEY)[0]), NEW_UNIFORM, rtol=1e-6)
+
+
+def test_definitions_and_jaxprs_in_values_count_as_their_text():
+    """A definition that stays in the text, beside a jaxpr that is written out, is what `to_jax` takes."""
+    definition = """\
+let f = { lambda ; a:key<fry>[]. let b:u32[3] = random_bits[bit_width=32 shape=(3,)] a in (b,) } in
+{ lambda ; c:u32[2]. let
+    d:key<fry>[] = random_wrap[impl=fry] c
+    e:u32[3] = pjit[name=f jaxpr=f] d
+    g:i32[2] = iota[dimension=0 dtype=int32 shape=(2,)]
+    h:u32[3] = pjit[
+      name=f
+      jaxpr={ lambda ; a:key<fry>[]. let b:u32[3] = random_bits[bit_width=32 shape=(3,)] a in (b,) }
+    ] d
+  in (e, g, h) }
+"""
+    program, _ = _parsed(definition)
+    first, _, second = map(np.asarray, jt.run(program, KEY))
+    assert (first == second).all()
+    through = jt.run(program, KEY, through="jax")
+    assert (np.asarray(through[0]) == first).all()
+    assert (np.asarray(through[2]) == first).all()
+
+
+def test_an_upgrade_says_where_a_text_may_draw_other_numbers():
+    programs = {"": _parsed(FROM_0_4_36_TO_0_5_2)[0]}
+    with pytest.warns(AmbiguousDrawsWarning):
+        found = report(FROM_0_4_36_TO_0_5_2, "old", programs, "jax-0.12")
+    assert [c.primitive for c in found.changes if c.kind == "numbers"] == [
+        "random_bits",
+        "random_split",
+    ]
+    for text in (BEFORE_0_4_36, FROM_0_5_3):
+        found = report(text, "old", {"": _parsed(text)[0]}, "jax-0.12")
+        assert not [c for c in found.changes if c.kind == "numbers"]
