@@ -149,3 +149,17 @@ def test_an_upgrade_says_where_a_text_may_draw_other_numbers():
     for text in (BEFORE_0_4_36, FROM_0_5_3):
         found = report(text, "old", {"": _parsed(text)[0]}, "jax-0.12")
         assert not [c for c in found.changes if c.kind == "numbers"]
+
+
+def test_a_text_written_by_hand_is_of_no_earlier_release():
+    """JAX prints params in the order of their names, all of them; who leaves `sharding` out may know nothing of releases."""
+    text = """\
+{ lambda ; a:u32[2]. let
+    b:key<fry>[] = random_wrap[impl=fry] a
+    c:u32[3] = random_bits[bit_width=32 shape=(3,)] b
+    d:u32[3] = broadcast_in_dim[shape=(3,) broadcast_dimensions=()] 2:u32[]
+    e:u32[3] = mul c d
+  in (e,) }
+"""
+    program, warned = _parsed(text)
+    assert program.eqns[1].params["partitionable"] is True and not warned
