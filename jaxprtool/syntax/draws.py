@@ -12,7 +12,7 @@ from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Params, Var
 from jaxprtool.syntax.infer import reachable
 from jaxprtool.syntax.reading import Reading
-from jaxprtool.syntax.spelled import SpelledEquation, releases_of, spelled
+from jaxprtool.syntax.spelled import TYPED_LITERAL, SpelledEquation, releases_of, spelled
 from jaxprtool.syntax.spellings import Release
 
 __all__ = ["AmbiguousDrawsWarning", "count_as_printed", "draws_of"]
@@ -52,8 +52,8 @@ def draws_of(
 
     A text that no release before 0.8 must have printed is taken to be of a later one.
     """
-    if "random_" not in reading.text:
-        return "since", []
+    if "random_" not in reading.text or TYPED_LITERAL.search(reading.text):
+        return "since", []  # literals have types since 0.6.1
     jaxprs = [p.jaxpr for p in programs]
     written = [j.written.definitions for j in jaxprs if j.written is not None]
     jaxprs += [closed.jaxpr for found in written for closed in found.values()]

@@ -13,9 +13,17 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.spellings import SPELLINGS, Release, renamed
 
-__all__ = ["Releases", "SpelledEquation", "dropped_param", "now_called", "releases_of", "spelled"]
+__all__ = [
+    "TYPED_LITERAL",
+    "Releases",
+    "SpelledEquation",
+    "dropped_param",
+    "now_called",
+    "releases_of",
+    "spelled",
+]
 
-_TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
+TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
 _LITERAL = pattern(r"(?<!\S)-?\d[^\s:]*(?!\S)")
 _LITERALS_TYPED: Release = (0, 6, 1)
 _TYPES: Release = (0, 2, 22)  # what prints types, and a line break less
@@ -141,7 +149,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     until = set[Release]()
     for eqn in equations:
         until.update(_until(eqn))
-        if _TYPED_LITERAL.search(eqn.operands):
+        if TYPED_LITERAL.search(eqn.operands):
             since.add(_LITERALS_TYPED)
         elif _LITERAL.search(eqn.operands):
             certain.add(_LITERALS_TYPED)
