@@ -16,6 +16,7 @@ from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.output import program_text, write_programs
+from jaxprtool.interpreters.check import check_constants
 from jaxprtool.interpreters.origins import show_origins
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
@@ -58,8 +59,9 @@ def _as_others_read(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _checked(program: object) -> ClosedJaxpr:
-    """The program. Raises UsageError for what is none."""
+    """The program. Raises UsageError for what is none, JaxprTypeError where its constants are not of their types."""
     if isinstance(program, ClosedJaxpr):
+        check_constants(program)
         return program
     message = f"cannot save a {type(program).__name__}: only programs and compiled programs"
     how = "jaxprtool.trace(f, *arguments) makes a program of a function"

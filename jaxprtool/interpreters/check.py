@@ -63,6 +63,7 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = [
     "abstract_eval",
     "abstract_eval_rules",
+    "check_constants",
     "check_split",
     "annotated_rule",
     "ill_typed",
@@ -173,16 +174,18 @@ def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) 
 
     Raises:
       JaxprTypeError: with a diagnostic for each fault: unbound variables, variables bound twice, wrong
-        arity, a result that does not have its binder's type, bad params, at any depth.
+        arity, a result that does not have its binder's type, bad params, at any depth; else of constants whose values
+        are not of the types of their variables.
     """
-    if isinstance(jaxpr, ClosedJaxpr):
-        jaxpr = jaxpr.jaxpr
-    problems = missing_types(jaxpr)
+    opened = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
+    problems = missing_types(opened)
     if not problems:
-        problems, _ = _check_all(jaxpr, allow_unknown)
+        problems, _ = _check_all(opened, allow_unknown)
+    if isinstance(jaxpr, ClosedJaxpr) and not problems:
+        problems = _misfits(jaxpr)
     if problems:
         raise JaxprTypeError(problems)
-    return type_of(jaxpr)
+    return type_of(opened)
 
 
 def type_of(jaxpr: Jaxpr) -> JaxprType:
@@ -258,13 +261,34 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
             Diagnostic(
                 f"{counted(len(binders), 'constant')}, {counted(len(consts), 'value')}",
                 "constant-count",
+                closed.jaxpr.span,
             )
         ]
-    return [
-        Diagnostic(f"a constant is {get_aval(c)}, its binder {v.aval}", "constant-type")
-        for v, c in zip(binders, consts, strict=True)
-        if hasattr(c, "dtype") and not same_but_for_placement(get_aval(c), v.aval)
-    ]
+    found: list[Diagnostic] = []
+    for v, c in zip(binders, consts, strict=True):
+        if not (c is None or hasattr(c, "dtype") or hasattr(c, "aval") or type(c) in _NUMBERS):
+            message = (
+                f"the value of the constant {v.name or v} is no array but a {type(c).__name__}"
+            )
+            found.append(Diagnostic(message, "constant-type", v.span))
+        elif hasattr(c, "dtype") and not same_but_for_placement(get_aval(c), v.aval):
+            message = (
+                f"the value of the constant {v.name or v} is {get_aval(c)}, and {v.aval} is needed"
+            )
+            found.append(Diagnostic(message, "constant-type", v.span))
+    return found
+
+
+def check_constants(closed: ClosedJaxpr) -> None:
+    """Raise JaxprTypeError where the values of the constants are not as many, or not of the types, that the jaxpr says."""
+    if _FITTING.find(closed) is None:
+        if problems := _misfits(closed):
+            raise JaxprTypeError(problems)
+        _FITTING.keep(closed, True)
+
+
+_NUMBERS = (bool, int, float, complex)
+_FITTING = Memo[bool]("whether the constants have their types")
 
 
 def typecheck_eqn(eqn: JaxprEqn) -> list[Value]:

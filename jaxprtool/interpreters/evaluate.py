@@ -28,7 +28,7 @@ from jaxprtool.core.gateways import gateways
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep, run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
-from jaxprtool.interpreters.check import abstract_eval, typecheck_jaxpr
+from jaxprtool.interpreters.check import abstract_eval, check_constants, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes, limited_steps
 from jaxprtool.interpreters.observe import Observer, functions, observe, observer
@@ -413,7 +413,8 @@ def check_constant(v: Var, value: Value) -> None:
 
 
 def _known_consts(closed: ClosedJaxpr) -> list[Value]:
-    """The values of the constants; raises UsageError where one has none."""
+    """The values of the constants; raises UsageError where one has none, JaxprTypeError where one is of another type."""
+    check_constants(closed)
     values = []
     for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
         check_constant(v, c)

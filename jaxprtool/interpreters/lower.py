@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.check import check_constants
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.donated import aliased_results
 from jaxprtool.interpreters.evaluate import check_constant, check_literal
@@ -407,6 +408,7 @@ def lower_jaxpr(
       MissingRuleError: a primitive has no `lower` rule; the diagnostic has the equation's position.
       UnsupportedError: a type that StableHLO does not have.
     """
+    check_constants(closed)
     closed = pure(closed)
     module = Module()
     ctx = context(module)

@@ -317,7 +317,7 @@ def test_what_is_made_of_literals_and_used_in_two_ways_is_refused():
 @pytest.mark.filterwarnings("ignore")
 def test_the_keys_of_random_gamma_were_words():
     """To 0.3.16; without types to 0.2.21."""
-    new = "{ lambda ; k:u32[2] a:f32[3]. let b:key<fry>[] = random_wrap[impl=fry] k\n c:f32[3] = random_gamma[log_space=False] b a in (c,) }"
+    new = "{ lambda ; k:u32[2] a:f32[3]. let b:key<fry>[] = random_wrap[impl=fry] k\n c:f32[3] = random_gamma[log_space=False partitionable=False] b a in (c,) }"
     wanted = jt.eval_jaxpr(jt.parse(new), [np.array([1, 2], "u4"), np.ones(3, "f4")])
     impl = "PRNGImpl(key_shape=(2,), seed=<function threefry_seed at 0x7fd0bd5fe430>)"
     for text in (

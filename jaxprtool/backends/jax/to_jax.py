@@ -54,6 +54,7 @@ from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving, rank_of
 from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
+from jaxprtool.interpreters.check import check_constants
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,
@@ -93,6 +94,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
       UnsupportedError: a primitive that JAX does not have, a param or type that is only known as text, or a
         constant without a value.
     """
+    check_constants(program)
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
