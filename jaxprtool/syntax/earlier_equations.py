@@ -203,7 +203,12 @@ def gamma_of_words(
     taken = {k: v for k, v in params.items() if k == "log_space"}
     return [
         _equation("random_wrap", [words], {"impl": impl}, [wrapped]),
-        _equation("random_gamma", [wrapped, a], {"log_space": False, **taken}, outs),
+        _equation(
+            "random_gamma",
+            [wrapped, a],
+            {"log_space": False, "partitionable": False, **taken},
+            outs,
+        ),
     ]
 
 
