@@ -122,7 +122,12 @@ def value(x: Any, aval: Any = None) -> Any:
             )
         return x.cached[0]
     if isinstance(x, Tracer):
-        raise TypeError(f"a tracer is no value: {x}")
+        fail(
+            UsageError,
+            f"a value that is traced, of type {x.aval}, is given where values are computed with",
+            "traced-value",
+            help="jt.jaxpr_as_fun(program) is a function to call in what is transformed",
+        )
     if isinstance(x, ArrayText):
         if x.dtype.kind == "k":
             shape = (*x.shape, x.dtype.bits // 32)

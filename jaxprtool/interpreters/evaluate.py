@@ -429,7 +429,8 @@ def eval_jaxpr(
 
     Args:
       jaxpr: the program; of an open one, `args` start with the values of its constants.
-      args: arrays or scalars of the shapes and dtypes of the binders.
+      args: arrays or scalars of the shapes and dtypes of the binders; with tracers among them, the program becomes part of
+        the function that is transformed, as of `jaxpr_as_fun`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
 
     Returns:
@@ -438,6 +439,8 @@ def eval_jaxpr(
     Raises:
       UsageError: wrong number, shape or dtype of arguments, a missing constant, too large.
     """
+    if any(isinstance(x, Tracer) for x in args):
+        return jaxpr_as_fun(_without_consts(jaxpr))(*args)
     xp = numpy_namespace()
     if isinstance(jaxpr, ClosedJaxpr):
         interface, consts, jaxpr = jaxpr.interface, _known_consts(jaxpr), jaxpr.jaxpr
@@ -469,6 +472,13 @@ def eval_jaxpr(
     limits = nullcontext() if max_bytes is None else limited_bytes(max_bytes)
     with xp.errstate(all="ignore"), limits, limited_steps():
         return [xp.result(x) for x in _run(jaxpr, values)]
+
+
+def _without_consts(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
+    """A program; the constants of an open jaxpr are its first arguments."""
+    if isinstance(jaxpr, ClosedJaxpr):
+        return jaxpr
+    return ClosedJaxpr(jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=()))
 
 
 def _typed_by(jaxpr: Jaxpr, args: Sequence[Any]) -> Jaxpr:

@@ -137,23 +137,19 @@ class Statics(NamedTuple):
         Raises:
           UsageError: f has no such argument.
         """
-        given = None if argnums is None else [argnums] if is_one(argnums) else [*argnums]
-        names = (
-            [argnames] if isinstance(argnames, str) else None if argnames is None else [*argnames]
-        )
+        given = None if argnums is None else _given_positions(argnums)
+        names = None if argnames is None else _given_names(argnames)
         try:
             parameters = [*inspect.signature(f).parameters.values()]
         except (TypeError, ValueError):  # a builtin may have none
-            return cls(tuple(map(operator.index, given or ())), tuple(names or ()))
+            return cls(tuple(given or ()), tuple(names or ()))
         ordered = [p.name for p in parameters if p.kind in _BY_POSITION]
         kinds = {p.kind for p in parameters}
         if names is not None and inspect.Parameter.VAR_KEYWORD not in kinds:
             for name in names:
                 _check_name(f, name, [p.name for p in parameters])
         more = inspect.Parameter.VAR_POSITIONAL in kinds
-        positions = [
-            operator.index(i) if more else _position(f, i, len(ordered)) for i in given or ()
-        ]
+        positions = [i if more else _position(f, i, len(ordered)) for i in given or ()]
         if names is None:
             names = [ordered[i] for i in positions if -len(ordered) <= i < len(ordered)]
         if given is None:
@@ -184,13 +180,28 @@ class Statics(NamedTuple):
         return named, [args[i] for i in left], others, fixed
 
 
-def _position(f: Callable[..., Any], i: Any, n: int) -> int:
+def _given_positions(argnums: Any) -> list[int]:
+    try:
+        return [operator.index(i) for i in ([argnums] if is_one(argnums) else argnums)]
+    except TypeError:
+        message = f"static_argnums is {argnums!r}, and positions of arguments are needed"
+        fail(UsageError, message, "static-argument", help="names are given as static_argnames")
+
+
+def _given_names(argnames: Any) -> list[str]:
+    names = [argnames] if isinstance(argnames, str) or is_one(argnames) else [*argnames]
+    if not all(isinstance(name, str) for name in names):
+        message = f"static_argnames is {argnames!r}, and names of arguments are needed"
+        fail(UsageError, message, "static-argument", help="positions are given as static_argnums")
+    return names
+
+
+def _position(f: Callable[..., Any], i: int, n: int) -> int:
     """A position of a static argument, of a function of n positional ones."""
-    position = operator.index(i)
-    if not -n <= position < n:
+    if not -n <= i < n:
         message = f"static_argnums has {i}, and {function_name(f)} takes {counted(n, 'argument')}"
         fail(UsageError, message, "static-argument")
-    return position % n
+    return i % n
 
 
 def _check_name(f: Callable[..., Any], name: str, known: Sequence[str]) -> None:

@@ -200,6 +200,9 @@ def test_static_arguments_of_other_functions():
         ({"static_argnums": -3}, "static_argnums has -3"),
         ({"static_argnames": "negat"}, "no such parameter.*\n.*did you mean negate"),
         ({"static_argnames": ["n", "m"]}, "static_argnames has 'm'"),
+        ({"static_argnums": "n"}, "static_argnums is 'n', and positions"),
+        ({"static_argnames": 1}, "static_argnames is 1, and names"),
+        ({"static_argnames": ["n", 0]}, "and names of arguments are needed"),
     ],
 )
 def test_static_arguments_that_are_not_there(options, words):
@@ -275,6 +278,22 @@ def test_gradients_by_integers_are_float0(name):
     n = np.arange(3, dtype=np.int8)
     of = lambda lib: getattr(lib, name)(f, (0, 1), allow_int=True)(n, np.float32(2))
     same(of(jt), of(jax))
+
+
+PROGRAM = jt.parse(
+    "{ lambda a:f32[]; b:f32[]. let c:f32[] = mul a b; d:f32[] = sin c in (d,) } where a = 2.0"
+)
+
+
+def test_a_program_is_applied_in_what_is_transformed():
+    whole = lambda b: jt.eval_jaxpr(PROGRAM, [b])[0]
+    opened = lambda a, b: jt.eval_jaxpr(PROGRAM.jaxpr, [a, b])[0]
+    same(jt.grad(whole)(Y), jax.grad(lambda b: jnp.sin(2 * b))(Y))
+    same(jt.grad(opened)(np.float32(2), Y), jax.grad(lambda a: jnp.sin(a * Y))(np.float32(2)))
+    same(jt.vmap(whole)(X), np.sin(2 * X))
+    assert [e.primitive.name for e in jt.make_jaxpr(whole)(Y).eqns] == ["mul", "sin"]
+    with pytest.raises(jt.UsageError, match="a value that is traced, of type f32"):
+        jt.grad(lambda b: jt.run(PROGRAM, b, jit=True)[0])(Y)
 
 
 # -- names ---------------------------------------------------------------------------------------------

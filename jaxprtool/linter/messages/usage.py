@@ -187,6 +187,7 @@ index | An index is of a type that is not possible | index with integers, arrays
 jax-function | A function of JAX closes over a value that is transformed | give it as an argument
 key-impl | There is no such kind of keys | write fry, rbg, urbg, fry4, phx2 or phx4
 key-shape | The data of a key have another number of words than its kind | give 2 words for fry, 4 for rbg
+traced-value | A value that is traced is given to a function that computes with values | call jt.jaxpr_as_fun(program), or jt.eval_jaxpr, in what is transformed
 leaked-tracer | A tracer was used after its transformation had finished | return it from the function instead of storing it
 matmul | A matrix product is not for scalars | multiply with *
 norm | There is no such norm | write an order that the axes have
