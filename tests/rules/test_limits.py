@@ -11,6 +11,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.backends.numpy_eval import np_dtype
+from jaxprtool.backends.xla import compile as compiling
 from jaxprtool.backends.xla import precautions
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.compile import compile as compile_program
@@ -20,6 +21,7 @@ from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.stablehlo.module import StableHLO
 from tests.laws.sharing import program
 
+X3 = np.array([0.5, 1, 2], np.float32)
 WINDOW = (
     "{ lambda ; a:f32[10]. let b:f32[1] = reduce_window_sum[base_dilation=(10000000000,) padding=((0, 0),) "
     "window_dilation=(1,) window_dimensions=(90000000001,) window_strides=(1,)] a in (b,) }"
@@ -201,9 +203,29 @@ def test_xla_divides_no_constant_by_zero(equations):
         assert found == expected
 
 
-def test_a_child_that_ends_well_says_nothing():
-    precautions.try_in_child(lower_jaxpr(nested_loops(2)))
-    precautions.try_in_child(StableHLO("no module", [], []))
+def test_a_child_hands_over_what_it_has_compiled():
+    """Programs that XLA may not survive were compiled twice, and took twice as long as under `jax.jit`."""
+    assert precautions.try_in_child(lower_jaxpr(nested_loops(2)))
+    assert precautions.try_in_child(StableHLO("no module", [], [])) == b""
+
+
+@pytest.mark.parametrize(
+    "text, arguments",
+    [
+        ("{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[3] = mul b a in (c, b) }", [X3]),
+        (
+            "{ lambda ; a:f32[2,2]. let b:f32[2,2] = cholesky a in (b,) }",
+            [np.array([[2, 1], [1, 2]], np.float32)],
+        ),
+    ],
+)
+def test_what_a_child_has_compiled_runs(monkeypatch, text, arguments):
+    program = jt.parse(text)
+    wanted = run(program, arguments)
+    monkeypatch.setattr(precautions, "is_long_chain", lambda text: True)
+    monkeypatch.setattr(compiling, "compile_stablehlo", None)
+    for a, b in zip(run(jt.parse(text), arguments, jit=True), wanted, strict=True):
+        np.testing.assert_allclose(np.asarray(a), b, rtol=1e-6)
 
 
 HUGE_WINDOW = (

@@ -118,9 +118,15 @@ def compile_jaxpr(
         program = lower_jaxpr(closed)
         if max_devices is not None:
             check_devices(program, max_devices)
-        check_survives(closed, program)
-        found = _COMPILED.keep(closed, compile_stablehlo(program))
+        code = check_survives(closed, program)
+        found = _COMPILED.keep(closed, _made_of(code, program))
     return found
+
+
+def _made_of(machine_code: bytes, program: StableHLO) -> Executable:
+    """An executable from the machine code that another process has made of a program, where there is some."""
+    found = load_executable(program, machine_code) if machine_code else None
+    return found or compile_stablehlo(program)
 
 
 _COMPILED = Memo[Executable]("compiled")
@@ -167,8 +173,7 @@ def compile_text(program: StableHLO) -> Executable:
 
     One with many loops and branches is tried in a process of its own before, since they may be inside each other.
     """
-    check_text_survives(program)
-    return check_count(compile_stablehlo(program))
+    return check_count(_made_of(check_text_survives(program), program))
 
 
 @functools.cache

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from jaxprtool.backends.child import calls_host_in_while, has_fragile_types, signal_of
 from jaxprtool.backends.xla.client import jaxlib_version
@@ -26,12 +28,15 @@ _MANY_LOOPS, _DEEP = 100, 32 if jaxlib_version().startswith("0.9.") else 100
 _MAX_WRITTEN_OUT = 1_000_000
 
 
-def check_survives(closed: ClosedJaxpr, program: StableHLO) -> None:
+def check_survives(closed: ClosedJaxpr, program: StableHLO) -> bytes:
     """Refuse what XLA would not survive, or not finish; what it may not survive is compiled in another process first.
 
     Args:
       closed: the program.
       program: the same, lowered.
+
+    Returns:
+      The machine code that the other process has made; empty where there was none, or it could not be handed over.
 
     Raises:
       UsageError: the program is too large.
@@ -43,20 +48,22 @@ def check_survives(closed: ClosedJaxpr, program: StableHLO) -> None:
     deep = many or nesting(closed.jaxpr) > _DEEP
     odd = has_fragile_types(closed.jaxpr)
     odd = odd or (bool(program.callbacks) and calls_host_in_while(closed.jaxpr))
-    if deep or odd or is_long_chain(program.text):
-        try_in_child(program)
+    return try_in_child(program) if deep or odd or is_long_chain(program.text) else b""
 
 
-def check_text_survives(program: StableHLO) -> None:
+def check_text_survives(program: StableHLO) -> bytes:
     """Compile in another process first what XLA may not survive by its text; one of an artifact, whose jaxpr is not there.
+
+    Returns:
+      See `check_survives`.
 
     Raises:
       UnsupportedError: the other process was ended by a signal.
     """
     inside = sum(program.text.count(f"stablehlo.{n}") for n in ("while", "case", "if"))
     fragile = _FRAGILE_TEXT.search(program.text)
-    if inside > _MANY_LOOPS or fragile or is_long_chain(program.text):
-        try_in_child(program)
+    risky = inside > _MANY_LOOPS or fragile or is_long_chain(program.text)
+    return try_in_child(program) if risky else b""
 
 
 # The types of `has_fragile_types` in StableHLO, and divisions of integers.
@@ -138,12 +145,19 @@ from jaxprtool.backends.xla.compile import compile_stablehlo
 from jaxprtool.stablehlo.module import StableHLO
 fields = json.load(sys.stdin)
 callbacks = [lambda *xs: xs] * fields["callbacks"]
-compile_stablehlo(StableHLO(fields["text"], [], [], callbacks, fields["devices"]))
+made = compile_stablehlo(StableHLO(fields["text"], [], [], callbacks, fields["devices"]))
+if not callbacks and fields["devices"] == 1:
+    with open(sys.argv[1], "wb") as f:
+        f.write(made.serialize())
 """
 
 
-def try_in_child(program: StableHLO) -> None:
+def try_in_child(program: StableHLO) -> bytes:
     """Compile a program in a process of its own, where XLA may end it.
+
+    Returns:
+      The machine code, so that it is not compiled twice; empty where the program calls the host, is for several devices, or
+      jaxlib gives none.
 
     Raises:
       UnsupportedError: the process was ended by a signal.
@@ -153,7 +167,10 @@ def try_in_child(program: StableHLO) -> None:
         "callbacks": len(program.callbacks),
         "devices": program.devices,
     }
-    ended = signal_of(_CHILD, json.dumps(fields))
+    with TemporaryDirectory(prefix="jaxprtool-") as folder:
+        path = Path(folder) / "code"
+        ended = signal_of(_CHILD, json.dumps(fields), str(path))
+        code = path.read_bytes() if ended is None and path.exists() else b""
     if ended is not None:
         fail(
             UnsupportedError,
@@ -163,3 +180,4 @@ def try_in_child(program: StableHLO) -> None:
             "stack, and it fails at calls of the host in loops that take no step, at constants of six bits, and where an integer "
             "constant is divided by one that is zero; run the program on NumPy",
         )
+    return code
