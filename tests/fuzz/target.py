@@ -65,11 +65,13 @@ def run_target(target: Target, seconds: float, seed: int, least: int = 1) -> int
     end = time.monotonic() + seconds
     done = 0
     while done < least or time.monotonic() < end:
-        case = target.draw(random.Random(seed + done))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what a text makes the tool warn of is no failure
+            case = target.draw(random.Random(seed + done))
         before = _peak()
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # what a text makes the tool warn of is no failure
+                warnings.simplefilter("ignore")
                 target.check(case)
             if _peak() - before > MOST_BYTES:
                 raise Failure(f"it takes {_peak() - before:,} bytes more than the cases before it")
