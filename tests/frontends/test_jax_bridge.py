@@ -327,7 +327,7 @@ def test_what_jax_cannot_be_given(text, code):
 
 
 def test_an_equation_that_jax_refuses_is_named(monkeypatch):
-    def refuse(*parts):
+    def refuse(*parts, **options):
         raise ValueError("no such thing")
 
     monkeypatch.setattr(private, "new_equation", refuse)
