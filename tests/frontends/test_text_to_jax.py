@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 from jax.custom_batching import custom_vmap
 from jax.experimental import sparse
+from jax.extend.core import primitives
 
 import jaxprtool as jt
 from jaxprtool.backends.jax.releases import since
@@ -50,6 +51,23 @@ def comes_back(closed):
     back = jt.to_jax(with_zeros(jt.parse(text)))
     assert str(back) == text
     assert fmt(text).text.rstrip("\n") == text  # nor has `fmt` anything to change
+
+
+@pytest.mark.parametrize(
+    "name, params",
+    [
+        ("broadcast_in_dim", {"shape": (3,), "broadcast_dimensions": ()}),
+        ("convert_element_type", {"new_dtype": np.dtype("float32"), "weak_type": True}),
+    ],
+)
+def test_a_sharding_on_an_empty_mesh(name, params):
+    """It stands in the texts of some releases, and in no others'."""
+    bind = getattr(primitives, f"{name}_p").bind
+    closed = jax.make_jaxpr(lambda x: bind(x, sharding=jax.typeof(x).sharding, **params))(X[0])
+    comes_back(closed)
+    program = jt.from_jax(closed)
+    assert jt.format_jaxpr(program) == str(closed)
+    assert str(jt.to_jax(program)) == str(closed)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -313,8 +313,12 @@ class _Reader:
         return LiveRecord.of(Record(type(v).__name__, (), **fields), v)
 
 
-# Primitives that do not print the param `sharding`; before 0.9 one of them did.
-_HIDES_SHARDING = {"broadcast_in_dim", "convert_element_type" if since(0, 9) else ""}
+# Primitives that do not print a param `sharding` on an empty mesh, from the release on that hides it.
+_HIDES_SHARDING = {
+    name
+    for name, release in {"broadcast_in_dim": (0, 10), "convert_element_type": (0, 9, 1)}.items()
+    if since(*release)
+}
 
 
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
