@@ -15,6 +15,9 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from tests.programs.catalogue import EXAMPLES
 from tests.test_cases import CASES, MARK
 
+# What a text of a case makes the tool warn of is looked at by the cases.
+pytestmark = pytest.mark.filterwarnings("ignore::jaxprtool.ir.diagnostics.JaxprToolWarning")
+
 # One has a primitive of a plug-in, one runs on more devices than JAX has in this process.
 ELSEWHERE = {"multiply_add", "data_parallel"}
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
