@@ -23,7 +23,7 @@ from jaxprtool.core.partition import merge_lists, partition_list, split_list, un
 from jaxprtool.core.primitive import known_primitive, primitive_of
 from jaxprtool.core.trace import Trace, Tracer, full_lower, get_aval
 from jaxprtool.core.tree import PyTreeDef, register_pytree_node, tree_flatten, tree_unflatten
-from jaxprtool.interpreters import batch, check, evaluate, gradients, partial_eval, stage
+from jaxprtool.interpreters import batch, check, evaluate, gradients, jacobians, partial_eval, stage
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.interpreters.batch import BatchTrace, BatchTracer, moveaxis
@@ -188,7 +188,7 @@ def vmap_flat(f: Callable[..., Any], in_axes: Sequence[int | None], *args: Any) 
 
 def jacfwd(f: Callable[[Any], Any], x: Any) -> Any:
     """The Jacobian of f at x, column by column."""
-    return gradients.jacfwd(f)(x)
+    return jacobians.jacfwd(f)(x)
 
 
 # -- part 2: jaxprs ------------------------------------------------------------------------------
