@@ -12,7 +12,6 @@ from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.trace import get_aval, is_inexact, scalar_lit
 from jaxprtool.core.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
-from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
@@ -24,9 +23,9 @@ from jaxprtool.interpreters.linearize import check_known
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.parameters import (
     as_positions,
-    function_name,
     is_one,
     named_like,
+    of_chosen,
     of_pair,
     with_keywords,
 )
@@ -160,15 +159,8 @@ def value_and_grad(
     def value_and_grad_f(*args: Value, **keywords: Any) -> tuple[Value, Value]:
         positions, of_args = as_positions(argnums, len(args)), with_keywords(f, keywords)
         check_inputs("grad", of_args, args, positions, holomorphic=holomorphic, allow_int=allow_int)
-
-        def of_chosen(*chosen: Value) -> Value:
-            full = list(args)
-            for i, x in zip(positions, chosen, strict=True):
-                full[i] = x
-            return call(of_args, full)
-
-        of_chosen.__name__ = function_name(f)
-        value, pullback, *aux = vjp(of_chosen, *[args[i] for i in positions], has_aux=has_aux)
+        of_these, chosen = of_chosen(of_args, args, positions)
+        value, pullback, *aux = vjp(of_these, *chosen, has_aux=has_aux)
         grads = pullback(_unit_cotangent(value, holomorphic))
         return (value, *aux) if has_aux else value, grads[0] if is_one(argnums) else grads
 

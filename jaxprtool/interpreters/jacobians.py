@@ -10,9 +10,14 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
 from jaxprtool.interpreters.gradients import check_inputs, check_outputs, vjp
-from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.interpreters.jvp import jvp, zeros
-from jaxprtool.interpreters.parameters import as_positions, is_one, named_like, with_keywords
+from jaxprtool.interpreters.parameters import (
+    as_positions,
+    is_one,
+    named_like,
+    of_chosen,
+    with_keywords,
+)
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, Value
 
@@ -28,17 +33,9 @@ def _basis(aval: Aval) -> Value:
     return lax.reshape(eye, new_sizes=(n, *aval.shape))
 
 
-def _of_chosen(
-    f: Callable[..., Value], args: Sequence[Value], argnums: Any
-) -> tuple[Callable[[Value], Value], Value]:
-    """`f` as a function of the argument that argnums is, or of the tuple of those that it has; and that argument."""
-    one, positions = is_one(argnums), as_positions(argnums, len(args))
-
-    def of_chosen(x: Value) -> Value:
-        new = dict(zip(positions, [x] if one else x, strict=True))
-        return call(f, [new.get(i, a) for i, a in enumerate(args)])
-
-    return of_chosen, args[positions[0]] if one else tuple([args[i] for i in positions])
+def _by_argnums(parts: Sequence[Value], argnums: Any) -> Value:
+    """What belongs to the chosen arguments, as argnums asks for them: that of one, or the tuple of those of several."""
+    return parts[0] if is_one(argnums) else tuple(parts)
 
 
 def jacfwd(
@@ -63,15 +60,15 @@ def jacfwd(
     def jacobian(*args: Value, **keywords: Any) -> Value:
         given, positions = with_keywords(f, keywords), as_positions(argnums, len(args))
         check_inputs("jacfwd", given, args, positions, holomorphic=holomorphic, kinds="f")
-        of_arg, chosen = _of_chosen(given, args, argnums)
-        leaves, tree = tree_flatten(chosen)
+        of_these, chosen = of_chosen(given, args, positions)
+        leaves, tree = tree_flatten(tuple(chosen))
         columns, aux = [], []
         for i, leaf in enumerate(leaves):
             aval = get_aval(leaf)
 
             def push(tangent: Value, i: int = i) -> Value:
                 ts = [tangent if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
-                made = jvp(of_arg, (chosen,), (tree_unflatten(tree, ts),), has_aux)
+                made = jvp(of_these, chosen, tree_unflatten(tree, ts), has_aux)
                 return made[1], made[2] if has_aux else ()
 
             out, *aux = vmap(push, out_axes=(-1, None))(_basis(aval))
@@ -83,7 +80,8 @@ def jacfwd(
             ]
             columns.append((shaped, out_tree))
         rows = zip(*[c for c, _ in columns], strict=True)
-        made = tree_unflatten(columns[0][1], [tree_unflatten(tree, list(r)) for r in rows])
+        by_each = [_by_argnums(tree_unflatten(tree, r), argnums) for r in rows]
+        made = tree_unflatten(columns[0][1], by_each)
         return (made, *aux) if has_aux else made
 
     return named_like(f, jacobian)
@@ -109,7 +107,8 @@ def jacrev(
     def jacobian(*args: Value, **keywords: Any) -> Value:
         given, positions = with_keywords(f, keywords), as_positions(argnums, len(args))
         check_inputs("jacrev", given, args, positions, holomorphic=holomorphic, allow_int=allow_int)
-        value, pullback, *aux = vjp(*_of_chosen(given, args, argnums), has_aux=has_aux)
+        of_these, chosen = of_chosen(given, args, positions)
+        value, pullback, *aux = vjp(of_these, *chosen, has_aux=has_aux)
         leaves, tree = tree_flatten(value)
         check_outputs("jacrev", [*map(get_aval, leaves)], holomorphic=holomorphic)
         rows = []
@@ -118,7 +117,7 @@ def jacrev(
 
             def pull(ct: Value, i: int = i) -> Value:
                 cts = [ct if j == i else zeros(get_aval(x)) for j, x in enumerate(leaves)]
-                return pullback(tree_unflatten(tree, cts))[0]
+                return _by_argnums(pullback(tree_unflatten(tree, cts)), argnums)
 
             out_leaves, out_tree = tree_flatten(vmap(pull)(_basis(aval)))
             shaped = [

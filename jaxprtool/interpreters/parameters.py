@@ -12,6 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.interpreters.jax_functions import call
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import named_arguments
 from jaxprtool.ir.jaxpr import Value
@@ -24,6 +25,7 @@ __all__ = [
     "function_name",
     "is_one",
     "named_like",
+    "of_chosen",
     "of_pair",
     "with_keywords",
 ]
@@ -117,6 +119,19 @@ def as_positions(argnums: Any, n: int) -> list[int]:
     return found
 
 
+def of_chosen(
+    f: Callable[..., Value], args: Sequence[Value], positions: Sequence[int]
+) -> tuple[Callable[..., Value], list[Value]]:
+    """`f` as a function of the arguments at these positions, the others being given; and these arguments."""
+
+    def of_these(*chosen: Value) -> Value:
+        new = dict(zip(positions, chosen, strict=True))
+        return call(f, [new.get(i, x) for i, x in enumerate(args)])
+
+    of_these.__name__ = function_name(f)
+    return of_these, [args[i] for i in positions]
+
+
 class Statics(NamedTuple):
     """Which arguments of a function are static: values of Python's that are not traced.
 
@@ -137,6 +152,8 @@ class Statics(NamedTuple):
         Raises:
           UsageError: f has no such argument.
         """
+        if argnums is None and not argnames:
+            return cls((), ())
         given = None if argnums is None else _given_positions(argnums)
         names = None if argnames is None else _given_names(argnames)
         try:

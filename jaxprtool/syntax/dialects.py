@@ -213,9 +213,8 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         (since if bound == "since" else before).add(release)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
-    if (
-        "frozenset()" in text and "frozenset({})" not in text
-    ):  # structures of trees hold the former in each
+    # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.
+    if "frozenset()" in text and "frozenset({})" not in text:
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
     fit = [r for r in RELEASES if last is None or r < last]

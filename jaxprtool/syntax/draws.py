@@ -18,7 +18,7 @@ from jaxprtool.syntax.spellings import Release
 __all__ = ["AmbiguousDrawsWarning", "count_as_printed", "draws_of"]
 
 # From this release on `jax_threefry_partitionable` is true where nobody sets it.
-PARTITIONABLE: Release = (0, 5, 0)
+_PARTITIONABLE: Release = (0, 5, 0)
 _KINDS = ("key<fry>", "key<rbg>")  # those that Threefry draws from, or splits
 
 
@@ -66,7 +66,7 @@ def draws_of(
     if not draws:
         return "since", []
     releases = releases_of(reading, as_spelled.values())
-    if releases.since is not None and releases.since >= PARTITIONABLE:
+    if releases.since is not None and releases.since >= _PARTITIONABLE:
         return "since", draws
     if releases.before is not None:
         first = releases.before
@@ -74,7 +74,7 @@ def draws_of(
         first = (*releases.until, 1)
     else:
         return "since", draws
-    if first <= PARTITIONABLE:
+    if first <= _PARTITIONABLE:
         return "before", draws
     return ("since" if any(map(_names_as_outside, eqns)) else "either"), draws
 

@@ -62,17 +62,20 @@ def run_target(target: Target, seconds: float, seed: int, least: int = 1) -> int
     Raises:
       Failure: for the first case that fails, with its seed and its text.
     """
+    with warnings.catch_warnings(
+        action="ignore"
+    ):  # what a text makes the tool warn of is no failure
+        return _run(target, seconds, seed, least)
+
+
+def _run(target: Target, seconds: float, seed: int, least: int) -> int:
     end = time.monotonic() + seconds
     done = 0
     while done < least or time.monotonic() < end:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what a text makes the tool warn of is no failure
-            case = target.draw(random.Random(seed + done))
+        case = target.draw(random.Random(seed + done))
         before = _peak()
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                target.check(case)
+            target.check(case)
             if _peak() - before > MOST_BYTES:
                 raise Failure(f"it takes {_peak() - before:,} bytes more than the cases before it")
         except Exception as e:

@@ -50,7 +50,7 @@ from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
-from jaxprtool.backends.jax.vocabulary import TEXTS, fill_jit, leaving, rank_of
+from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, rank_of
 from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
@@ -114,8 +114,7 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
     env = {x: private.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
-    by_place = eqn.params.get("partitionable")
-    return private.new_equation(*parts, pure=True, by_place=by_place)
+    return private.new_equation(*parts, pure=True, by_place=by_place(eqn))
 
 
 def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
@@ -211,7 +210,7 @@ class _Writer:
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
         parts = self.parts(eqn, env)
         try:
-            return private.new_equation(*parts, by_place=eqn.params.get("partitionable"))
+            return private.new_equation(*parts, by_place=by_place(eqn))
         except Exception as e:  # a rule of JAX's runs here: any error is possible
             message = f"{eqn.primitive}: JAX does not take the equation: {e}"
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)

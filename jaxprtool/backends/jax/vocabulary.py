@@ -16,7 +16,7 @@ from jaxprtool.backends.jax.live import live_hints
 from jaxprtool.backends.jax.releases import named, since
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 
 __all__ = [
     "TEXTS",
@@ -244,6 +244,16 @@ if not since(0, 11):
     _KEPT = {}
 
 
+def _counts(name: str) -> bool:
+    """Whether an equation of a primitive counts with Threefry, as its context says in JAX, and its param in ours."""
+    return "partitionable" in _OURS.get(name, ())
+
+
+def by_place(eqn: JaxprEqn) -> bool | None:
+    """How Threefry counts in an equation of ours (`private.new_equation`); None where it does not."""
+    return eqn.params["partitionable"] if _counts(eqn.primitive.name) else None
+
+
 def entering(eqn: Any, primitive: Primitive) -> Params:
     """The params of an equation of JAX's: still its objects, by the names of our declaration.
 
@@ -267,7 +277,7 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
             params = {k: v for k, v in params.items() if k != key}
     if not _required(name) <= params.keys():
         _unknown(f"{name} has no param {', '.join(sorted(_required(name) - params.keys()))}")
-    if "partitionable" in _OURS.get(name, ()):
+    if _counts(name):
         return {**params, "partitionable": private.counts_by_place(eqn)}
     return params
 

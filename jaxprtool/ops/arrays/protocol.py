@@ -5,7 +5,7 @@ NumPy hands over its own function, which is looked up by its name.
 
 from __future__ import annotations
 
-import re
+import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -172,22 +172,19 @@ def call_named(
     """A function or method of NumPy's, applied. Raises UnsupportedError for an option that has no counterpart."""
     try:
         return function(*args, **options)
-    except TypeError as e:
-        if not (found := _MISFIT.search(str(e))):
-            raise
-        if found[1] is None:
-            given = counted(len(args), "argument")
-            return fail(
-                UnsupportedError, f"{name} of {given} is not possible while tracing", "option"
+    except TypeError:
+        signature = inspect.signature(function)
+        try:
+            signature.bind(*args, **options)
+        except TypeError:
+            unknown = [key for key in options if key not in signature.parameters]
+            what = (
+                f": the option {unknown[0]}="
+                if unknown
+                else f" of {counted(len(args), 'argument')}"
             )
-        message = f"{name}: the option {found[1]}= is not possible while tracing"
-        return fail(UnsupportedError, message, "option")
-
-
-# How Python says that a function has no such parameter, or needs another number of arguments.
-_MISFIT = re.compile(
-    r"unexpected keyword argument '(\w+)'|positional arguments? (?:but|:)|missing \d+ required"
-)
+            fail(UnsupportedError, f"{name}{what} is not possible while tracing", "option")
+        raise
 
 
 def _unknown(name: str) -> NoReturn:
