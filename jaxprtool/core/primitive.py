@@ -23,6 +23,7 @@ A primitive with the operands and params of another one states the mathematics a
 from __future__ import annotations
 
 import contextlib
+import copyreg
 import functools
 import inspect
 from collections.abc import Callable, Generator, Sequence
@@ -161,6 +162,17 @@ def declared_primitive(name: str) -> Primitive | None:
         gateways.load_plugins(name)
         found = _DECLARED.get(name) or _FOUND.get(name)
     return found
+
+
+def _found_again(name: str) -> Primitive:
+    return declared_primitive(name) or find_primitive(name)
+
+
+def _reduced(primitive: Primitive) -> tuple[Any, ...]:
+    return _found_again, (primitive.name,)
+
+
+copyreg.pickle(Primitive, _reduced)  # type: ignore[arg-type]  # the stub knows no other types than functions return
 
 
 def declared_by(module: str) -> list[Primitive]:
@@ -362,11 +374,13 @@ _USUAL = frozenset(
     {bool, int, float, complex, type(None), DType, ClosedJaxpr, Word, Opaque, Record}
 )
 
+_NAMED = (Word, Record, Opaque)
+
 
 def _is_usual(value: Any) -> bool:
-    """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types."""
+    """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types, or is one that JAX has an object for."""
     if type(value) is not tuple:
-        return False
+        return isinstance(value, _NAMED)
     for x in value:  # noqa: SIM110 (all(...) takes twice as long)  # pyright: ignore[reportUnknownVariableType]
         if type(x) not in _USUAL and not _is_usual(x):  # pyright: ignore[reportUnknownArgumentType]
             return False

@@ -90,6 +90,9 @@ class Var:
         place = self.place
         return place if place is None or isinstance(place, Span) else place.find(str(self.name))
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.aval, self.name)
+
     def __repr__(self) -> str:
         return f"{self.name or '_'}:{self.aval}"
 
@@ -152,6 +155,9 @@ class Lit(Frozen):
     @property
     def ndim(self) -> int:
         return self.aval.ndim
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Lit, (self.val, self.aval)
 
     def __repr__(self) -> str:
         return f"{self.val}:{self.aval}"
@@ -225,6 +231,10 @@ class JaxprEqn:
             self.comments,
             origin,
         )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.primitive, self.inputs, self.params, self.out_binders)
+        return JaxprEqn, (*fields, None, self.comments, self.origin)
 
     def __repr__(self) -> str:
         names: dict[Var, str] = {}  # for variables without one: a, b, c, ...

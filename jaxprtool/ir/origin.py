@@ -103,6 +103,9 @@ class Origin(Frozen):
         find = None if inner._find is None else lambda: inner.frame
         return Origin(inner._frame, (self.names or ()) + (inner.names or ()), inner.shown, find)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Origin, (self.frame, self.names, self.shown)
+
     def __repr__(self) -> str:
         names = f" [{stack_of(self.names)}]" if self.names else ""
         return f"{self.frame or ''}{names}".lstrip()
