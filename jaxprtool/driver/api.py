@@ -73,7 +73,7 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
     """
     if is_function(program):
         return tracing.trace(program, args)
-    if args:
+    if args and (isinstance(program, (ClosedJaxpr, Jaxpr)) or _is_of_jax(program)):
         message = f"{type(program).__name__} is a program, and takes no arguments here"
         fail(UsageError, message, "argument-count", help="arguments are for functions")
     if isinstance(program, ClosedJaxpr):

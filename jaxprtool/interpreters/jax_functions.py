@@ -6,14 +6,16 @@ its program is applied in its place. Python's `if` on a value is an error in it 
 
 from __future__ import annotations
 
+import reprlib
 import sys
 from collections.abc import Callable, Sequence
+from typing import NoReturn
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
-from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 
 __all__ = ["call"]
 
@@ -22,8 +24,10 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
     """`f(*args)`, where some of the leaves of `args` are tracers of ours, whatever `f` is written with.
 
     Raises:
-      UsageError: `f` is written with JAX, and uses a tracer of ours that is no argument of it.
+      UsageError: `f` is no function; or it is written with JAX, and uses a tracer of ours that is no argument of it.
     """
+    if not callable(f):
+        _refuse_as_function(f)
     trace = state.trace
     mark = trace.mark()
     try:
@@ -48,6 +52,17 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
             "jax-function",
             help="give that value as an argument, or trace the whole function: jaxprtool.trace(f, *args)",
         )
+
+
+def _refuse_as_function(f: object) -> NoReturn:
+    """Raise UsageError for a program, or what else is no function."""
+    if isinstance(f, (ClosedJaxpr, Jaxpr)):
+        how = "jaxprtool.jaxpr_as_fun(program) makes a function of it, of flat arguments and a list of results"
+        fail(
+            UsageError, "a program is given where a function is needed", "not-a-function", help=how
+        )
+    message = f"a function is needed, not {reprlib.repr(f)} of type {type(f).__name__}"
+    fail(UsageError, message, "not-a-function")
 
 
 def _refused_by_jax(error: Exception) -> bool:

@@ -359,3 +359,42 @@ def test_loops(name):
 def test_loops_that_are_refused(call, words):
     with pytest.raises(jt.UsageError, match=words):
         call()
+
+
+SUM_OF_SINES = jt.parse(
+    "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[] = reduce_sum[axes=(0,)] b in (c,) }"
+)
+
+
+@pytest.mark.parametrize(
+    "apply",
+    [
+        lambda f: jt.jit(f)(X),
+        lambda f: jt.vmap(f)(X),
+        lambda f: jt.grad(f)(X),
+        lambda f: jt.jvp(f, (X,), (X,)),
+        lambda f: jt.vjp(f, X),
+        lambda f: jt.linearize(f, X),
+        lambda f: jt.jacfwd(f)(X),
+        lambda f: jt.hessian(f)(X),
+        lambda f: jt.checkpoint(f)(X),
+        lambda f: jt.make_jaxpr(f)(X),
+        lambda f: jt.scan(f, X, X),
+        lambda f: jt.cond(True, f, f, X),
+    ],
+)
+@pytest.mark.parametrize(
+    ("function", "said"),
+    [
+        (SUM_OF_SINES, "jaxpr_as_fun"),
+        (SUM_OF_SINES.jaxpr, "jaxpr_as_fun"),
+        (3, "not 3 of type int"),
+    ],
+)
+def test_what_is_no_function_is_named(apply, function, said):
+    with pytest.raises(jt.UsageError, match=r"(?s)function is needed.*" + said):
+        apply(function)
+
+
+def test_a_program_as_a_function_has_its_gradient():
+    same(jt.grad(jt.jaxpr_as_fun(SUM_OF_SINES))(X), jax.grad(lambda x: jnp.sum(jnp.sin(x)))(X))
