@@ -247,6 +247,7 @@ def tried(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Tried:
         lambda: (program, args),
         lambda: _taken(name, program, args, references=True),
         lambda: _taken(name, program, args, references=False),
+        lambda: _taken(name, program, args, references=False, running=True),
     ]
     reason = Refused()
     for part in parts:
@@ -259,10 +260,22 @@ def tried(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Tried:
 
 
 def _taken(
-    name: str, program: ClosedJaxpr, args: Sequence[Value], *, references: bool
+    name: str,
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    *,
+    references: bool,
+    running: bool = False,
 ) -> tuple[ClosedJaxpr, Sequence[Value]]:
-    """The part that a column takes. Raises Refused where it takes no equation."""
-    finite, takes = name in _DERIVATIVES, partial(_takes, name)
+    """The part that a column takes. Raises Refused where it takes no equation.
+
+    Args:
+      name: of the column.
+      program, args: the program.
+      references: whether equations of references and tokens stay.
+      running: whether each equation is run by itself, which tells what XLA refuses.
+    """
+    finite, takes = name in _DERIVATIVES, partial(_takes, name, running=running)
     with silent():
         part = taken_part(program, args, Taking(takes, MAX_BYTES, STEP_LIMIT, finite, references))
     if not part[0].eqns:
@@ -270,11 +283,15 @@ def _taken(
     return part
 
 
-def _takes(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> bool:
-    """Whether neither side of a column refuses the types of a program."""
+def _takes(
+    name: str, program: ClosedJaxpr, args: Sequence[Value], *, running: bool = False
+) -> bool:
+    """Whether neither side of a column refuses the types of a program or, with `running`, to run it."""
     try:
         sides = COLUMNS[name](program, args)
         sides.check()
+        if running:
+            sides.theirs(sides.args)
         return bool(is_determined(sides.program))
     except (JaxprToolError, Refused):
         return False
