@@ -36,12 +36,15 @@ def fuzz(
     `jax` (NumPy against our lowering compiled by XLA, and against live JAX), `jvp` and `vjp` (ours against JAX's),
     `vmap` (against a loop). A program that makes a column fail is reduced and kept in DIR, as fuzz-SEED-COLUMN.jaxpr with
     its arguments, and the program that was drawn beside it. A verb that ends otherwise than with a message is a `crash`.
+    Equations that a column refuses (those without a derivative, say) are left out of what it compares, and their results
+    become arguments; the last line says which share of all equations each column compared.
 
     Exit status: 0 nothing differs, 1 something does.
 
     \b
     In JSON, of --check {"schema", "found", "programs", "compared": {column: n},
-      "refused": {column: n}, "alike", "seconds",
+      "refused": {column: n}, "drawn": equations,
+      "equations": {column: n}, "alike", "seconds",
       "findings": [{"seed", "column", "kind": "differs" or "crash",
         "message", "primitives", "file", "args",
         "original", "original_args"}]};

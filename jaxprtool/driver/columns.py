@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.interest import silent
 from jaxprtool.driver.jvp import jvp
+from jaxprtool.driver.lower import lower
 from jaxprtool.driver.run import run
+from jaxprtool.driver.taken import Taking, taken_part
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
 from jaxprtool.interpreters.determined import is_determined
@@ -20,7 +22,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.double import doubled, in_double
 from jaxprtool.passes.jitter import flushed, jittered
 
-__all__ = ["COLUMNS", "Deviation", "Refused", "column_named", "deviation"]
+__all__ = ["COLUMNS", "Deviation", "Refused", "Tried", "column_named", "deviation", "tried"]
 
 _NOISY = 48  # runs with rounding errors of their own, of one place or of a few
 MAX_BYTES, STEP_LIMIT = 1 << 26, 200  # of a run
@@ -57,12 +59,14 @@ class Sides:
       args: its arguments.
       theirs: gives the results of another implementation, of such arguments.
       names: what the two are called.
+      check: raises JaxprToolError where the other implementation refuses the program, without computing anything.
     """
 
     program: ClosedJaxpr
     args: Sequence[Value]
     theirs: Callable[[Sequence[Value]], Sequence[Value]]
     names: tuple[str, str]
+    check: Callable[[], object] = lambda: None
 
 
 def _evaluated(program: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
@@ -75,17 +79,23 @@ def _numpy(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
 
 
 def _xla(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
-    compiled = compile_program(program)
-    compiled.check_size(MAX_BYTES)
-    return Sides(program, args, lambda given: compiled(*given), ("numpy", "xla"))
+    def theirs(given: Sequence[Value]) -> Sequence[Value]:
+        compiled = compile_program(program)
+        compiled.check_size(MAX_BYTES)
+        return compiled(*given)
+
+    return Sides(program, args, theirs, ("numpy", "xla"), lambda: lower(program))
 
 
 def _jax(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
+    from jaxprtool.backends.jax.derivatives import values_with_jax  # noqa: PLC0415 (gateway: JAX)
+
     return Sides(
         program,
         args,
         lambda given: run(program, given, through="jax", max_bytes=MAX_BYTES),
         ("numpy", "jax"),
+        lambda: values_with_jax(program).check(args, []),
     )
 
 
@@ -99,7 +109,10 @@ def _jvp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
     def theirs(given: Sequence[Value]) -> Sequence[Value]:
         return compiled(given[:n], given[n:])
 
-    return Sides(jvp(program), [*args, *tangents], theirs, ("jvp", "jax.jvp"))
+    def check() -> None:
+        compiled.check(args, tangents)
+
+    return Sides(jvp(program), [*args, *tangents], theirs, ("jvp", "jax.jvp"), check)
 
 
 def _vjp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
@@ -112,7 +125,10 @@ def _vjp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
     def theirs(given: Sequence[Value]) -> Sequence[Value]:
         return compiled(given[:n], given[n:])
 
-    return Sides(vjp(program), [*args, *cotangents], theirs, ("vjp", "jax.vjp"))
+    def check() -> None:
+        compiled.check(args, cotangents)
+
+    return Sides(vjp(program), [*args, *cotangents], theirs, ("vjp", "jax.vjp"), check)
 
 
 def _vmap(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
@@ -204,6 +220,83 @@ def deviation(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Deviati
         raise
     except Exception as e:  # whatever it is, a user would see it
         return Deviation(name, "crash", f"{type(e).__name__}: {e}", type(e).__name__)
+
+
+class Tried(NamedTuple):
+    """What a column compared.
+
+    Attributes:
+      program, args: the program that was drawn, or the part of it that the column takes.
+      found: how it fails; None where it does not.
+    """
+
+    program: ClosedJaxpr
+    args: Sequence[Value]
+    found: Deviation | None
+
+
+def tried(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Tried:
+    """Run a program through a column or, where that refuses it, the part of it that the column takes (`driver.taken`).
+
+    Parameters are those of `deviation`.
+
+    Raises:
+      Refused: it takes no part either.
+    """
+    parts = [
+        lambda: (program, args),
+        lambda: _taken(name, program, args, references=True),
+        lambda: _taken(name, program, args, references=False),
+        lambda: _taken(name, program, args, references=False, running=True),
+    ]
+    reason = Refused()
+    for part in parts:
+        try:
+            of = part()
+            return Tried(*of, deviation(name, *of))
+        except Refused as e:
+            reason = e
+    raise reason
+
+
+def _taken(
+    name: str,
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    *,
+    references: bool,
+    running: bool = False,
+) -> tuple[ClosedJaxpr, Sequence[Value]]:
+    """The part that a column takes. Raises Refused where it takes no equation.
+
+    Args:
+      name: of the column.
+      program, args: the program.
+      references: whether equations of references and tokens stay.
+      running: whether each equation is run by itself, which tells what XLA refuses.
+    """
+    finite, takes = name in _DERIVATIVES, partial(_takes, name, running=running)
+    with silent():
+        part = taken_part(program, args, Taking(takes, MAX_BYTES, STEP_LIMIT, finite, references))
+    if not part[0].eqns:
+        raise Refused("it takes no equation of the program")
+    return part
+
+
+def _takes(
+    name: str, program: ClosedJaxpr, args: Sequence[Value], *, running: bool = False
+) -> bool:
+    """Whether neither side of a column refuses the types of a program or, with `running`, to run it."""
+    try:
+        sides = COLUMNS[name](program, args)
+        sides.check()
+        if running:
+            sides.theirs(sides.args)
+        return bool(is_determined(sides.program))
+    except (JaxprToolError, Refused):
+        return False
+    except Exception:
+        return True  # it is for the column to find
 
 
 def _is_finite(program: ClosedJaxpr, args: Sequence[Value]) -> bool:

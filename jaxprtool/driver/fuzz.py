@@ -10,7 +10,7 @@ from typing import Any
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver import reduce as reducing
-from jaxprtool.driver.columns import Deviation, Refused, column_named, deviation
+from jaxprtool.driver.columns import Deviation, Refused, Tried, column_named, deviation, tried
 from jaxprtool.driver.generate import (
     Generated,
     Recipe,
@@ -131,8 +131,10 @@ class Fuzzing(Answer):
 
     Attributes:
       programs: how many programs were drawn.
-      compared: by column how many of them both sides took.
-      refused: by column how many one side did not take, and said so.
+      compared: by column of how many of them both sides took at least one equation.
+      refused: by column of how many one side took none, and said so.
+      drawn: how many equations the programs have.
+      equations: by column how many of these were compared.
       findings: the programs that fail, one of each kind.
       alike: how many more fail as one of them does.
       seconds: how long it took.
@@ -141,6 +143,8 @@ class Fuzzing(Answer):
     programs: int
     compared: dict[str, int]
     refused: dict[str, int]
+    drawn: int
+    equations: dict[str, int]
     findings: Sequence[Finding]
     alike: int
     seconds: float
@@ -149,11 +153,14 @@ class Fuzzing(Answer):
         found = [line for f in self.findings for line in f.lines()]
         if self.alike:
             found.append(f"{self.alike} more that fail in the same way")
-        columns = ", ".join(f"{name} {n:,}" for name, n in self.compared.items())
+        shares = ", ".join(f"{name} {self._share(name):.0%}" for name in self.compared)
         n = len(self.findings)
         end = "nothing differs" if not n else f"{counted(n, 'finding')}"
         drawn = f"{counted(self.programs, 'program')} in {self.seconds:.0f} s"
-        return [*found, f"{end}: {drawn} (compared: {columns})"]
+        return [*found, f"{end}: {drawn} (compared of {self.drawn:,} equations: {shares})"]
+
+    def _share(self, column: str) -> float:
+        return self.equations[column] / max(1, self.drawn)
 
     def json(self) -> dict[str, Any]:
         return {
@@ -162,6 +169,8 @@ class Fuzzing(Answer):
             "programs": self.programs,
             "compared": self.compared,
             "refused": self.refused,
+            "drawn": self.drawn,
+            "equations": self.equations,
             "findings": [f.json() for f in self.findings],
             "alike": self.alike,
             "seconds": round(self.seconds, 3),
@@ -196,26 +205,30 @@ class Fuzzer:
             fail(UsageError, "--check needs a column", "option", help="--check numpy,xla")
         self.compared = dict.fromkeys(self.columns, 0)
         self.refused = dict.fromkeys(self.columns, 0)
+        self.equations = dict.fromkeys(self.columns, 0)
+        self.drawn = 0
         self.findings: list[Finding] = []
         self.alike = 0
 
     def try_one(self, case: Generated) -> None:
-        """Run a program through all columns, and keep what fails."""
+        """Run a program through all columns, as far as each takes it, and keep what fails."""
+        self.drawn += len(case.program.eqns)
         for column in self.columns:
             try:
-                found = deviation(column, case.program, case.args)
+                done = tried(column, case.program, case.args)
             except Refused:
                 self.refused[column] += 1
                 continue
             self.compared[column] += 1
-            if found is not None:
-                self._keep(case, found)
+            self.equations[column] += len(done.program.eqns)
+            if done.found is not None:
+                self._keep(case, done, done.found)
 
-    def _keep(self, case: Generated, found: Deviation) -> None:
+    def _keep(self, case: Generated, done: Tried, found: Deviation) -> None:
         if any(f.explains(case, found) for f in self.findings):
             self.alike += 1
             return
-        finding = self._reduced(case, found)
+        finding = self._reduced(case, done, found)
         folder = made_folder(self.folder)
         name = f"{case.name}-{found.column}"
         files = [
@@ -227,15 +240,15 @@ class Fuzzer:
         for line in finding.lines():
             self.show(line)
 
-    def _reduced(self, case: Generated, found: Deviation) -> Finding:
+    def _reduced(self, case: Generated, done: Tried, found: Deviation) -> Finding:
         """The finding with a smaller program, where it fails each time."""
         if not self.patience:
-            return Finding(case.seed, found, case.program, case.args, case)
+            return Finding(case.seed, found, done.program, done.args, case)
         how = reducing.How(seconds=self.patience)
         try:
-            small = reducing.reduce(case.program, case.args, _Deviates(found), how)
+            small = reducing.reduce(done.program, done.args, _Deviates(found), how)
         except JaxprToolError:
-            return Finding(case.seed, found, case.program, case.args, case)
+            return Finding(case.seed, found, done.program, done.args, case)
         args = small.args or ()
         again = deviation(found.column, small.program, args) or found
         return Finding(case.seed, again, small.program, args, case)
@@ -282,4 +295,5 @@ def fuzz(
         if len(fuzzer.findings) + fuzzer.alike == kept:
             drawing += time.monotonic() - start
     took = time.monotonic() - begin
-    return Fuzzing(done, fuzzer.compared, fuzzer.refused, fuzzer.findings, fuzzer.alike, took)
+    counts = fuzzer.compared, fuzzer.refused, fuzzer.drawn, fuzzer.equations
+    return Fuzzing(done, *counts, fuzzer.findings, fuzzer.alike, took)

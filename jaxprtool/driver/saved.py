@@ -121,7 +121,7 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         if a.folder:
             found.values(key, a.value(entry), b.value(other), *places, *ins)
         else:
-            found.digests(key, entry, other, *places, agree=ins[0] == ins[1])
+            found.digests(key, entry, other, *places, *ins)
     return found.comparison(_of_digests(a), *(_alone(x, y) for x, y in ((a, b), (b, a))))
 
 
@@ -167,7 +167,7 @@ def compare_with_run(
             if line is None:
                 found.values(key, *pair, *places, *ins)
             else:
-                found.digests(key, *pair, *places, agree=ins[0] == ins[1])
+                found.digests(key, *pair, *places, *ins)
 
     with printing_aside():
         program = ready(a, args, limits.max_bytes)
@@ -182,6 +182,7 @@ class _Table:
     Attributes:
       first: the first whose operands agree; perhaps: the first of which that is not known.
       alike: of values that were compared and are not the same, by their hashes, whether they agree within the tolerance.
+      common: the hashes of values that both had in the same place.
     """
 
     def __init__(self, a: str, b: str, tolerance: Tolerance):
@@ -192,6 +193,7 @@ class _Table:
         self.alike: dict[tuple[str | None, str | None], bool] = {}
         self.flips: First | None = None
         self.count = 0
+        self.common: set[str | None] = {None}
 
     def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any, p: Ins, q: Ins) -> None:
         """Compare two values; p, q: the hashes of the operands on both sides."""
@@ -199,16 +201,27 @@ class _Table:
         if not differences().same(x, y):
             pair = digests().hash_of(x), digests().hash_of(y)
             self.alike[pair] = not found.n_different
+        elif not self.outputs:
+            self.common.add(digests().hash_of(x))
         self._add(key, found, a, b, agree=self._agree(p, q))
 
     def _agree(self, p: Ins, q: Ins) -> bool | None:
         """Whether operands agree; None where nobody knows."""
         if p is None or q is None or len(p) != len(q):
             return None
+        self.common |= {s for s, t in zip(p, q, strict=True) if s == t}
+        if self._are_others(p, q):
+            return True
         pairs = zip(p, q, strict=True)
         unlike = False if self.tolerance == EXACT else None
         found = [s == t or None in (s, t) or self.alike.get((s, t), unlike) for s, t in pairs]
         return False if False in found else None if None in found else True
+
+    def _are_others(self, p: Sequence[str | None], q: Sequence[str | None]) -> bool:
+        """Whether operands are other values, or in another order, of those that both have: then the equation was changed."""
+        if self.outputs or p == q:
+            return False
+        return self.common.issuperset({*p} - {*q}) and self.common.issuperset({*q} - {*p})
 
     def digests(
         self,
@@ -217,12 +230,15 @@ class _Table:
         y: dict[str, Any],
         a: Any,
         b: Any,
-        *,
-        agree: bool,
+        p: Ins,
+        q: Ins,
     ) -> None:
-        """Compare two digests; the operands agree where their hashes do."""
+        """Compare two digests; p, q: as of `values`. The operands agree where their hashes do."""
         made = differences().Found
         n = int(x["hash"] != y["hash"] or x["type"] != y["type"])
+        agree = p == q or self._agree(p, q) is True
+        if not n:
+            self.common.add(x["hash"])
         self._add(key, made(x["type"], y["type"], 1, n), a, b, agree=agree)
 
     def _add(self, key: tuple[str, int], found: Any, a: Any, b: Any, *, agree: bool | None) -> None:

@@ -75,11 +75,51 @@ def _others(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
             inputs = [*eqn.inputs]
             inputs[i] = Lit(value, x.aval)
             others.append((eqn.replace(inputs=inputs), f"{name}: {x.val} -> {value}"))
+    others += _in_other_order(eqn)
     for key, value in eqn.params.items():
-        if key in ("reverse", "is_stable", "exclusive") and isinstance(value, bool):
-            params = {**eqn.params, key: not value}
-            others.append((eqn.replace(params=params), f"{name}: {key} -> {not value}"))
+        for other in _other_values(value):
+            params = {**eqn.params, key: other}
+            others.append((eqn.replace(params=params), f"{name}: {key} {value} -> {other}"))
     return others
+
+
+def _in_other_order(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
+    """The equation with two operands of one type in each other's place; a loop or a call is left alone."""
+    found, inputs = [], eqn.inputs
+    if eqn.primitive.holds_jaxprs or eqn.primitive.name in COMMUTATIVE:
+        return []
+    for j, y in enumerate(inputs):
+        for i, x in enumerate(inputs[:j]):
+            if x is not y and x.aval is y.aval and not (type(x) is Lit and type(y) is Lit):
+                other = [*inputs]
+                other[i], other[j] = y, x
+                found.append((eqn.replace(inputs=other), f"{eqn.primitive}: operands {i}, {j}"))
+    return found
+
+
+COMMUTATIVE = ("add", "add_any", "mul", "max", "min", "and", "or", "xor", "eq", "ne")
+
+
+def _other_values(value: Any) -> list[Any]:
+    """Values of a param that are near one: another truth, the next numbers, two members in each other's place."""
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, int):
+        return [value + 1, value - 1]
+    found: list[Any] = []
+    if (
+        type(value) is tuple
+        and len(value) <= 8
+        and all(type(x) in (bool, int, tuple) for x in value)
+    ):
+        for i, x in enumerate(value):
+            found += [(*value[:i], y, *value[i + 1 :]) for y in _other_values(x)]
+            for j in range(i):
+                if x != value[j]:
+                    swapped = [*value]
+                    swapped[i], swapped[j] = value[j], x
+                    found.append(tuple(swapped))
+    return found
 
 
 def _with(program: ClosedJaxpr, old: JaxprEqn, new: JaxprEqn) -> ClosedJaxpr:

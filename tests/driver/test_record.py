@@ -97,6 +97,34 @@ def test_saved_values_name_the_exchanged_equation(path, tmp_path):
             assert found.json()["first_b"]["line"] == line
 
 
+def test_an_equation_that_reads_other_values_is_the_first(tmp_path):
+    """Its operands differ from those of the other run, but not because of an earlier difference."""
+    text = """{ lambda ; a:f32[5] b:f32[5]. let
+        c:f32[5] = sin a
+        d:f32[5] = jit[name=f jaxpr={ lambda ; e:f32[5] g:f32[5] h:f32[5]. let
+            i:f32[5] = cos g
+            j:f32[5] = sub e g
+            k:f32[5] = mul j i
+          in (k,) }] c b a
+        l:f32[5] = add d c
+      in (l,) }"""
+    args, program = [X, X + 1], jt.parse(text, "p")
+    for old, new, line in (
+        ("sub e g", "sub g e", 5),
+        ("sub e g", "sub i g", 5),
+        ("add d c", "add d a", 8),
+    ):
+        other = jt.parse(text.replace(old, new), "q")
+        save(program, args, tmp_path / f"{line}{new}", every=1)
+        saved = load_saved(str(tmp_path / f"{line}{new}"))
+        found = compare_with_run(other, args, saved, EXACT, "q", Limits(), swap=True)
+        assert found.json()["first"]["line"] == line, (new, str(found))
+    save(jt.parse(text, "p"), [X, X + 2], tmp_path / "other", every=1)
+    saved = load_saved(str(tmp_path / "other"))
+    found = compare_with_run(program, args, saved, EXACT, "p", Limits())
+    assert found.first is None, "the arguments differ"
+
+
 def steps_of(f, x, every=0, name="sin"):
     """The steps of the loops around an equation of which a record is kept."""
     program, kept = with_places(jt.trace(f, x), "f"), []

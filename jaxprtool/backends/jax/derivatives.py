@@ -1,4 +1,4 @@
-"""Derivatives of programs as JAX's own rules have them."""
+"""Values and derivatives of programs as JAX's own rules have them."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["jvp_with_jax", "vjp_with_jax"]
-
-# (arguments, tangents or cotangents) -> results
-Derivative = Callable[[Sequence[Any], Sequence[Any]], list[Any]]
+__all__ = ["WithJax", "jvp_with_jax", "values_with_jax", "vjp_with_jax"]
 
 
-def jvp_with_jax(program: ClosedJaxpr) -> Derivative:
+def values_with_jax(program: ClosedJaxpr) -> WithJax:
+    """A program, compiled by JAX: a function of its arguments and of no directions."""
+    return WithJax(program, lambda flat, given, _: flat(*given))
+
+
+def jvp_with_jax(program: ClosedJaxpr) -> WithJax:
     """`jax.jvp` of a program, compiled: a function of its arguments and the tangents of the inexact ones.
 
     It returns the results, then the tangents of the inexact ones, as `driver.jvp` orders them. It raises UnsupportedError
@@ -37,10 +39,10 @@ def jvp_with_jax(program: ClosedJaxpr) -> Derivative:
         pairs = zip(program.out_avals, out_tangents, strict=True)
         return [*outs, *(t for a, t in pairs if _is_inexact(a))]
 
-    return _compiled(program, derivative)
+    return WithJax(program, derivative)
 
 
-def vjp_with_jax(program: ClosedJaxpr) -> Derivative:
+def vjp_with_jax(program: ClosedJaxpr) -> WithJax:
     """`jax.vjp` of a program, compiled: a function of its arguments and the cotangents of its inexact results.
 
     It returns the results, then the cotangents of the inexact arguments, as `driver.vjp` orders them. It raises as that of
@@ -55,32 +57,51 @@ def vjp_with_jax(program: ClosedJaxpr) -> Derivative:
         pairs = zip(program.in_avals, found, strict=True)
         return [*outs, *(t for a, t in pairs if _is_inexact(a))]
 
-    return _compiled(program, derivative)
+    return WithJax(program, derivative)
 
 
-def _compiled(
-    program: ClosedJaxpr, derivative: Callable[[FlatFunction, list[Any], list[Any]], list[Any]]
-) -> Derivative:
-    wide = has_wide_types(program)
-    with jax.enable_x64(wide):
-        flat = FlatFunction(program)
-        compiled = jax.jit(functools.partial(derivative, flat))
+class WithJax:
+    """A function of a program's arguments and of directions, computed by JAX.
 
-    def run(args: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        with jax.enable_x64(wide):
-            given = flat.arguments(args), [*map(jax.numpy.asarray, directions)]
+    Attributes:
+      program: the program.
+    """
+
+    def __init__(
+        self,
+        program: ClosedJaxpr,
+        function: Callable[[FlatFunction, list[Any], list[Any]], list[Any]],
+    ):
+        self.program, self._wide = program, has_wide_types(program)
+        with jax.enable_x64(self._wide):
+            self._flat = FlatFunction(program)
+            self._compiled = jax.jit(functools.partial(function, self._flat))
+
+    def __call__(self, args: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
+        """The values; raises UnsupportedError where JAX refuses."""
+
+        def values(*given: Any) -> list[Any]:
+            return [_held(x) for x in jax.block_until_ready(self._compiled(*given))]
+
+        return self._done(values, args, directions)
+
+    def check(self, args: Sequence[Any], directions: Sequence[Any]) -> None:
+        """Raise UnsupportedError where JAX refuses the types, without computing a value."""
+        self._done(self._compiled.eval_shape, args, directions)
+
+    def _done(self, do: Callable[..., Any], args: Sequence[Any], directions: Sequence[Any]) -> Any:
+        with jax.enable_x64(self._wide):
+            given = self._flat.arguments(args), [*map(jax.numpy.asarray, directions)]
             try:
-                return [_held(x) for x in jax.block_until_ready(compiled(*given))]
+                return do(*given)
             except JaxprToolError:
                 raise
             except (
                 Exception
             ) as e:  # JAX's rules and its compiler are run here: any error is possible
                 first = next(iter(str(e).strip().splitlines()), "")
-                message = f"JAX does not differentiate the program: {type(e).__name__}: {first}"
+                message = f"JAX does not take the program: {type(e).__name__}: {first}"
                 fail(UnsupportedError, message, "jax-run")
-
-    return run
 
 
 def _held(x: Any) -> Any:
