@@ -1,6 +1,6 @@
 """The contraction of arrays of narrow numbers with scales."""
 
-from jaxprtool.core.kinds.dimension_numbers import DotNumbers
+from jaxprtool.core.kinds.dimension_numbers import PlainDotNumbers
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 
@@ -14,7 +14,7 @@ def scaled_dot(
     lhs_scale,
     rhs_scale,
     *,
-    dimension_numbers: DotNumbers,
+    dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = shown(None),
 ):
     """The contraction of lhs * lhs_scale and rhs * rhs_scale, which are computed in bf16.

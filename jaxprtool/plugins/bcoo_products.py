@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.core.kinds.dimension_numbers import PlainDotNumbers
 from jaxprtool.core.kinds.numbers import Shape
 from jaxprtool.core.primitive import optional
 from jaxprtool.interpreters.check import abstract_eval
@@ -19,7 +20,6 @@ from jaxprtool.plugins.bcoo import extract, layout, layout_of_indices, sum_dupli
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
-    NUMBERS,
     as_type,
     columns,
     filled,
@@ -40,7 +40,6 @@ from jaxprtool.plugins.sparse import (
 __all__ = ["dot", "dot_types"]
 
 Info = Annotated[Any, INFO]
-Numbers = Annotated[Any, NUMBERS]
 
 
 @jt.primitive(library=LIBRARY)
@@ -49,7 +48,7 @@ def bcoo_dot_general(
     lhs_indices,
     rhs,
     *,
-    dimension_numbers: Numbers,
+    dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = optional(None),
     lhs_spinfo: Info | None = optional(None),
     lhs_shape: Shape | None = optional(None),
@@ -64,7 +63,7 @@ def bcoo_dot_general(
 
 
 @jt.primitive(library=LIBRARY)
-def bcoo_dot_general_sampled(A, B, indices, *, dimension_numbers: Numbers):
+def bcoo_dot_general_sampled(A, B, indices, *, dimension_numbers: PlainDotNumbers):
     """The data at indices of the contraction `dot_general` of two dense arrays.
 
     dimension_numbers: ((contracted axes of A, of B), (batch axes of A, of B)).
@@ -80,7 +79,7 @@ def bcoo_spdot_general(
     *,
     lhs_spinfo: Info,
     rhs_spinfo: Info,
-    dimension_numbers: Numbers,
+    dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = optional(None),
 ):
     """Data and indices of the contraction `dot_general` of two sparse arrays, along sparse axes.

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.core.kinds.dimension_numbers import PlainDotNumbers
 from jaxprtool.core.kinds.numbers import ElementTypeOrClass
 from jaxprtool.core.primitive import optional
 from jaxprtool.interpreters.transpose import NONLINEAR
@@ -20,7 +21,6 @@ from jaxprtool.plugins.bcoo_products import dot, dot_types
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
-    NUMBERS,
     as_type,
     columns,
     index_dtype_of,
@@ -38,7 +38,6 @@ from jaxprtool.plugins.sparse import (
 __all__ = ["row_starts", "rows_of"]
 
 Info = Annotated[Any, INFO]
-Numbers = Annotated[Any, NUMBERS]
 
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
@@ -72,7 +71,7 @@ def bcsr_dot_general(
     lhs_indptr,
     rhs,
     *,
-    dimension_numbers: Numbers,
+    dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = optional(None),
     lhs_spinfo: Info,
 ):

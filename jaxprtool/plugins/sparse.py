@@ -17,7 +17,6 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import lax
-from jaxprtool.core.kinds.dimension_numbers import DOT_NUMBERS
 from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
@@ -33,7 +32,6 @@ from jaxprtool.makers.decomposed import expansion
 __all__ = [
     "INFO",
     "LIBRARY",
-    "NUMBERS",
     "as_type",
     "columns",
     "filled",
@@ -69,15 +67,7 @@ class _InfoKind(Kind):
         return isinstance(shape, (tuple, list)) and all(type(n) is int and n >= 0 for n in shape)
 
 
-class _PlainNumbers(type(DOT_NUMBERS)):
-    """Dimension numbers as tuples, which JAX prints as they are."""
-
-    def printed(self, value: Any, style: Any) -> Any:
-        return value
-
-
 INFO = _InfoKind("SparseInfo", "a SparseInfo(shape=...)", "SparseInfos", "the shape of the array")
-NUMBERS = _PlainNumbers(DOT_NUMBERS.item, 2, name="DotNumbers", note=DOT_NUMBERS.note)
 
 
 def shape_of_info(name: str, info: Any, shape: Any) -> tuple[int, ...]:

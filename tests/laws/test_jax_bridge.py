@@ -86,6 +86,13 @@ def test_what_comes_back_prints_as_it_was(example):
 
 
 @law(STRUCTURES)
+def test_text_is_written_as_jax_writes_it(example):
+    closed = traced(example)
+    text = str(closed)
+    assert jt.format_jaxpr(jt.parse(text)) == text
+
+
+@law(STRUCTURES)
 def test_a_program_and_its_text_are_equal(example):
     live = jt.from_jax(traced(example))
     text = jt.format_jaxpr(live, lossless=True)

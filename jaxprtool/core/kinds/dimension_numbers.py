@@ -13,6 +13,7 @@ __all__ = [
     "ConvNumbers",
     "DotNumbers",
     "GatherNumbers",
+    "PlainDotNumbers",
     "RaggedDotNumbers",
     "ScatterNumbers",
 ]
@@ -88,6 +89,7 @@ DOT_NUMBERS = _DotNumbers(
     name="DotNumbers",
     note="((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs))",
 )
+PLAIN_DOT_NUMBERS = TupleOf(DOT_NUMBERS.item, 2, name="DotNumbers", note=DOT_NUMBERS.note)
 GATHER_NUMBERS = DimensionNumbers(
     "GatherNumbers",
     "GatherDimensionNumbers",
@@ -121,6 +123,7 @@ RAGGED_NUMBERS = DimensionNumbers(
 CONV_NUMBERS = either(_CONV_RECORD, TupleOf(_INTS, 3), name="ConvNumbers")
 _Pair = tuple[tuple[int, ...], tuple[int, ...]]
 DotNumbers = Annotated[tuple[_Pair, _Pair], DOT_NUMBERS]
+PlainDotNumbers = Annotated[tuple[_Pair, _Pair], PLAIN_DOT_NUMBERS]  # which JAX prints as tuples
 GatherNumbers = Annotated[Any, GATHER_NUMBERS]
 ScatterNumbers = Annotated[Any, SCATTER_NUMBERS]
 ConvNumbers = Annotated[Any, CONV_NUMBERS]
