@@ -103,6 +103,7 @@ class _Reader:
     def __init__(self, captures: bool) -> None:
         self.captures = captures
         self.jaxprs: dict[int, Jaxpr] = {}
+        self.variables: dict[Any, Var] = {}
         self.closeds: dict[tuple, ClosedJaxpr] = {}
         self.avals: dict[Any, Any] = {}
         self.shared_params: dict[tuple[Any, ...], Params] = {}
@@ -164,7 +165,10 @@ class _Reader:
         aval = self.aval(v.aval)
         if isinstance(v, private.DropVar):
             return DropVar(aval)
-        var = env[v] = Var(aval)
+        var = self.variables.get(v)
+        if var is None:
+            var = self.variables[v] = Var(aval)
+        env[v] = var
         return var
 
     def atom(self, x: Any, env: dict[Any, Var]) -> Any:

@@ -140,6 +140,7 @@ class _Writer:
         self.defined: dict[Jaxpr, ClosedJaxpr] = {}
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
+        self.variables: dict[Any, Any] = {}
         self.mesh = mesh
 
     @contextlib.contextmanager
@@ -199,7 +200,11 @@ class _Writer:
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
         if isinstance(v, DropVar):
             return private.DropVar(self.aval(v.aval))
-        var = env[v] = private.Var(self.aval(v.aval))
+        key = v, self.mesh
+        var = self.variables.get(key)
+        if var is None:
+            var = self.variables[key] = private.Var(self.aval(v.aval))
+        env[v] = var
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
