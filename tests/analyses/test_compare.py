@@ -208,7 +208,8 @@ def test_the_first_difference_is_the_exchanged_equation(path):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         args = arguments(open_binders(program), ["random:0"])
-        assert check_exchanges(program, args, 6)
+        # Of a few exchanges all may change nothing, in a program of matrices of 1x1 for example.
+        assert any(check_exchanges(program, args, n) for n in (6, 30))
 
 
 @pytest.mark.parametrize("name", sorted(PROGRAMS))
