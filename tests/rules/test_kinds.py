@@ -60,6 +60,7 @@ WRONG: dict[str, list[Any]] = {
     "Destinations": [1, ("x", 1), (1,)],
     "Donated": [True, (1,)],
     "DotNumbers": [((0,), (1,)), (((0,), (1,)), ((), ()), ((), ())), (((0.5,), (1,)), ((), ()))],
+    "PlainDotNumbers": [((0,), (1,)), (((0.5,), (1,)), ((), ()))],
     "Effect": [1, (), {}],
     "ElementTypeOrClass": ["float32", 1, Opaque("<class 'numpy.float32'>")],
     "EigenvalueAlgorithm": ["LU", 0],

@@ -89,7 +89,7 @@ DOT_NUMBERS = _DotNumbers(
     name="DotNumbers",
     note="((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs))",
 )
-PLAIN_DOT_NUMBERS = TupleOf(DOT_NUMBERS.item, 2, name="DotNumbers", note=DOT_NUMBERS.note)
+PLAIN_DOT_NUMBERS = TupleOf(DOT_NUMBERS.item, 2, name="PlainDotNumbers", note=DOT_NUMBERS.note)
 GATHER_NUMBERS = DimensionNumbers(
     "GatherNumbers",
     "GatherDimensionNumbers",
