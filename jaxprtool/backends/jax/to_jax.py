@@ -201,10 +201,9 @@ class _Writer:
         if isinstance(v, DropVar):
             return private.DropVar(self.aval(v.aval))
         key = v, self.mesh
-        var = self.variables.get(key)
-        if var is None:
-            var = self.variables[key] = private.Var(self.aval(v.aval))
-        env[v] = var
+        if key not in self.variables:
+            self.variables[key] = private.Var(self.aval(v.aval))
+        var = env[v] = self.variables[key]
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
