@@ -370,11 +370,12 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
 
 
 # Types of params that are what their kind has them.
-_USUAL = frozenset(
-    {bool, int, float, complex, type(None), DType, ClosedJaxpr, Word, Opaque, Record}
-)
-
-_NAMED = (Word, Record, Opaque)
+_NAMED = (
+    Word,
+    Opaque,
+    Record,
+)  # and their subclasses, which hold the object of JAX's that they stand for
+_USUAL = frozenset({bool, int, float, complex, type(None), DType, ClosedJaxpr, *_NAMED})
 
 
 def _is_usual(value: Any) -> bool:

@@ -237,9 +237,11 @@ def _bounds(
 ) -> Iterator[tuple[str, Release]]:
     for spelling in _SPELLED[name]:
         since = spelling.since
-        if spelling.born or spelling.gone or spelling.name:
-            earlier = spelling.gone or name != (spelling.name or name)
-            yield "before" if earlier else "since", since
+        if spelling.gone or spelling.name not in ("", name):
+            yield "before", since
+            continue
+        if spelling.born or spelling.name:
+            yield "since", since
             continue
         for ours, theirs in spelling.renamed.items():
             if ours in found or theirs in found:

@@ -1,4 +1,4 @@
-"""Programs with one equation exchanged, at any depth: another primitive, another literal, another param."""
+"""Programs with one equation exchanged, at any depth: another primitive, literal, param, or order of operands."""
 
 from __future__ import annotations
 
@@ -35,14 +35,19 @@ class Exchange(NamedTuple):
     how: str
 
 
-def exchanges(program: ClosedJaxpr, n: int, seed: int = 0) -> list[Exchange]:
-    """Up to n well-typed programs, each with one fault, drawn from all that there are."""
+def exchanges(
+    program: ClosedJaxpr, n: int, seed: int = 0, *, subtle: bool = True
+) -> list[Exchange]:
+    """Up to n well-typed programs, each with one fault, drawn from all that there are.
+
+    `subtle` is for operands in another order and for params of near values too, which change nothing more often than the rest.
+    """
     rng = random.Random(seed)
     eqns = [*all_eqns(program.jaxpr)]
     rng.shuffle(eqns)
     found: list[Exchange] = []
     for eqn in eqns:
-        others = _others(eqn)
+        others = _others(eqn) + (_subtle(eqn) if subtle else _of_flags(eqn))
         rng.shuffle(others)
         for other, how in others:
             made = _with(program, eqn, other)
@@ -75,12 +80,26 @@ def _others(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
             inputs = [*eqn.inputs]
             inputs[i] = Lit(value, x.aval)
             others.append((eqn.replace(inputs=inputs), f"{name}: {x.val} -> {value}"))
-    others += _in_other_order(eqn)
-    for key, value in eqn.params.items():
-        for other in _other_values(value):
-            params = {**eqn.params, key: other}
-            others.append((eqn.replace(params=params), f"{name}: {key} {value} -> {other}"))
     return others
+
+
+def _subtle(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
+    others = _in_other_order(eqn)
+    for key, value in eqn.params.items():
+        others += [_with_param(eqn, key, other) for other in _other_values(value)]
+    return others
+
+
+def _of_flags(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:
+    flags = (
+        k for k in ("reverse", "is_stable", "exclusive") if isinstance(eqn.params.get(k), bool)
+    )
+    return [_with_param(eqn, k, not eqn.params[k]) for k in flags]
+
+
+def _with_param(eqn: JaxprEqn, key: str, value: Any) -> tuple[JaxprEqn, str]:
+    how = f"{eqn.primitive}: {key} {eqn.params[key]} -> {value}"
+    return eqn.replace(params={**eqn.params, key: value}), how
 
 
 def _in_other_order(eqn: JaxprEqn) -> list[tuple[JaxprEqn, str]]:

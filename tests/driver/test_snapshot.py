@@ -102,8 +102,8 @@ def test_each_kind_of_change_is_told_from_the_others(drawn):
 
 
 def test_most_exchanged_equations_are_differences():
-    kinds = [kind(p, made) for p in map(read, SOME) for made, _, _ in exchanges(p, 4)]
-    assert len(kinds) > 30 and kinds.count(DIFFERENT) >= 0.8 * len(kinds)
+    kinds = [kind(p, made) for p in map(read, SOME) for made, _, _ in exchanges(p, 2, subtle=False)]
+    assert len(kinds) > 15 and kinds.count(DIFFERENT) >= 0.9 * len(kinds)
 
 
 @pytest.mark.parametrize("path", SOME, ids=lambda p: p.stem)

@@ -61,18 +61,14 @@ def vjp_with_jax(program: ClosedJaxpr) -> WithJax:
 
 
 class WithJax:
-    """A function of a program's arguments and of directions, computed by JAX.
-
-    Attributes:
-      program: the program.
-    """
+    """A function of a program's arguments and of directions, computed by JAX."""
 
     def __init__(
         self,
         program: ClosedJaxpr,
         function: Callable[[FlatFunction, list[Any], list[Any]], list[Any]],
     ):
-        self.program, self._wide = program, has_wide_types(program)
+        self._wide = has_wide_types(program)
         with jax.enable_x64(self._wide):
             self._flat = FlatFunction(program)
             self._compiled = jax.jit(functools.partial(function, self._flat))

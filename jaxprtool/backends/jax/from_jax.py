@@ -97,6 +97,7 @@ class _Reader:
 
     Attributes:
       captures: whether derivative rules are traced.
+      variables: ours for each of JAX's, in all jaxprs: those that share one print it with one name.
       rules: names of the custom rules that are being captured, to bound rules that call themselves.
     """
 
@@ -165,10 +166,9 @@ class _Reader:
         aval = self.aval(v.aval)
         if isinstance(v, private.DropVar):
             return DropVar(aval)
-        var = self.variables.get(v)
-        if var is None:
-            var = self.variables[v] = Var(aval)
-        env[v] = var
+        if v not in self.variables:
+            self.variables[v] = Var(aval)
+        var = env[v] = self.variables[v]
         return var
 
     def atom(self, x: Any, env: dict[Any, Var]) -> Any:
