@@ -270,11 +270,8 @@ class _Namer:
         """The jaxprs of an equation in the order of printing, without the shared ones."""
         printed = {id(closed) for closed in self.calls[id(eqn)]}
         for key in params_order(eqn.primitive, eqn.params):
-            value: ParamValue = eqn.params[key]
-            for closed in value if isinstance(value, tuple) else (value,):
-                if not isinstance(closed, ClosedJaxpr) or id(closed) not in printed:
-                    continue
-                if closed.jaxpr not in self.shared:
+            for closed in printed_jaxprs(eqn.params[key]):
+                if id(closed) in printed and closed.jaxpr not in self.shared:
                     yield closed.jaxpr
 
     def _name(self, atoms: Sequence[Any]) -> None:

@@ -1,5 +1,7 @@
 """JAX's jaxprs to ours and back: the same text, the same values, the same derivatives."""
 
+import collections
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -434,6 +436,28 @@ def test_primitives_of_this_process(how):
     inner = back.eqns[0].params["jaxpr"]
     assert inner.eqns[0].params == {"mode": "fast", "sizes": (3, None)}
     np.testing.assert_array_equal(jax.core.eval_jaxpr(inner.jaxpr, (), X)[0], 3 * X)
+
+
+SQUARE = jax.make_jaxpr(lambda x: jnp.sin(x) * x)(X)
+VALUES_WITH_JAXPRS = {
+    "jaxpr": SQUARE,
+    "jaxprs": (SQUARE, jax.make_jaxpr(jnp.cos)(X)),
+    "mixed": (SQUARE, 3),
+    "mixed, last": (3, SQUARE),
+    "nested": ((SQUARE,), 3),
+    "dict": {"f": SQUARE},
+    "named tuple": collections.namedtuple("Two", "f g")(SQUARE, 3),
+}
+
+
+@pytest.mark.parametrize("value", VALUES_WITH_JAXPRS.values(), ids=VALUES_WITH_JAXPRS)
+def test_names_after_a_value_that_holds_a_jaxpr(value):
+    """JAX names the variables of a jaxpr in such a value by themselves, but for a jaxpr and a tuple of jaxprs."""
+    p = jax.extend.core.Primitive("holds_a_jaxpr")
+    p.def_abstract_eval(lambda x, *, held: x)
+    closed = jax.make_jaxpr(lambda x: jnp.cos(p.bind(jnp.tan(x), held=value)) * x)(X)
+    assert str(from_jax(closed)) == str(closed)
+    assert format_jaxpr(parse(str(closed))) == str(closed)
 
 
 @pytest.mark.parametrize("at", [0, 2, -1, 7, -9])
