@@ -27,11 +27,12 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
-from typing import Any, ParamSpec, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from jaxprtool.core.bind import state
 
-__all__ = ["deep", "heap_set_aside", "run_deep", "run_nested"]
+__all__ = ["deep", "heap_set_aside", "run_deep", "run_in_waiting_thread", "run_nested"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,10 +41,14 @@ _STACK_BYTES = 512 << 20  # reserved, not used, until nesting needs it
 _RECURSION_LIMIT = 100_000
 
 
+_Calls = SimpleQueue[Callable[[], None] | None]
+
+
 class _Here(threading.local):
-    """Whether this thread has a deep stack."""
+    """Whether this thread has a deep stack, and what it asks the thread to call that waits for it; None asks for no more."""
 
     deep = False
+    asked: _Calls | None = None
 
 
 _here = _Here()
@@ -93,25 +98,63 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         return f(*args, **kwargs)
     here = dict(state.__dict__)
     context = contextvars.copy_context()
-    results: list[T] = []
-    errors: list[BaseException] = []
+    outcome = _Outcome[T]()
+    asked: _Calls = SimpleQueue()
 
     def work() -> None:
-        _here.deep = True
+        _here.deep, _here.asked = True, asked
         state.__dict__.update(here)
-        try:
-            results.append(context.run(f, *args, **kwargs))
-        except BaseException as e:  # handed on to the thread that waits
-            errors.append(e)
+        outcome.of(lambda: context.run(f, *args, **kwargs))
+        asked.put(None)
 
     with _raised_limit():
         thread = _start(work)
         if thread is None:
             return f(*args, **kwargs)
+        while (call := asked.get()) is not None:
+            call()
         thread.join()
-    if errors:
-        raise errors[0]
-    return results[0]
+    return outcome.get()
+
+
+def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Call f in the thread that waits for this deep one, the main one mostly; in this thread where none waits.
+
+    Raises:
+      What f raises.
+    """
+    if _here.asked is None:
+        return f(*args, **kwargs)
+    outcome, done = _Outcome[T](), threading.Event()
+
+    def call() -> None:
+        outcome.of(lambda: f(*args, **kwargs))
+        done.set()
+
+    _here.asked.put(call)
+    done.wait()
+    return outcome.get()
+
+
+class _Outcome(Generic[T]):
+    """What a call returns or raises, for another thread."""
+
+    def __init__(self) -> None:
+        self.results: list[T] = []
+        self.errors: list[BaseException] = []
+
+    def of(self, f: Callable[[], T]) -> None:
+        """Call f."""
+        try:
+            self.results.append(f())
+        except BaseException as e:  # handed on to the thread that waits
+            self.errors.append(e)
+
+    def get(self) -> T:
+        """What it returned. Raises what it raised."""
+        if self.errors:
+            raise self.errors[0]
+        return self.results[0]
 
 
 def run_nested(first: Iterator[Any]) -> None:

@@ -14,7 +14,7 @@ from functools import partial
 from types import BuiltinFunctionType, FunctionType
 from typing import Any, NoReturn, cast
 
-from jaxprtool.driver.modules import module_of_file
+from jaxprtool.driver.modules import as_script, module_of_file
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
@@ -84,7 +84,8 @@ def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
     found = _find(module_name or beside.rpartition(":")[0], attribute, "value")
     if isinstance(found, _FUNCTIONS) or hasattr(found, "__wrapped__") or called:
         try:
-            found = found(*[int(n) for n in numbers.split(",") if n])
+            with as_script(module_name or beside.rpartition(":")[0]):
+                found = found(*[int(n) for n in numbers.split(",") if n])
         except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"--like {name}")
     return cast("tuple[Any, ...]", found) if type(found) is tuple else (found,)
@@ -147,7 +148,8 @@ def _load_module(name: str) -> Any:
         )
     had_jax = "jax" in sys.modules
     try:
-        module = module_of_file(path) if is_file else importlib.import_module(name)
+        with as_script(name):
+            module = module_of_file(path) if is_file else importlib.import_module(name)
         _brought_jax.setdefault(path if is_file else name, not had_jax and "jax" in sys.modules)
         return module
     except (Exception, SystemExit) as e:  # whatever the user's module raises is theirs to see
@@ -200,6 +202,8 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
         first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
     help = _concretization_help(error) or _beginning(rest)
+    if isinstance(error, SystemExit):
+        help = "the code runs without arguments of a command line: `sys.argv` has its name alone"
     raise UsageError(Diagnostic(message, "user-exception", span, help)) from error
 
 

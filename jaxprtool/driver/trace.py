@@ -6,6 +6,7 @@ import functools
 import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
@@ -19,6 +20,7 @@ from jaxprtool.driver.loading import (
     load_function,
     user_error,
 )
+from jaxprtool.driver.modules import as_script
 from jaxprtool.driver.shapes import parse_shape
 from jaxprtool.driver.verify import check_text
 from jaxprtool.interpreters.origins import show_origins, without_origins
@@ -114,14 +116,18 @@ def tracer(
     bound = _with_static(f, static) if static else f
     _check_arguments(f, bound, args)
 
-    def traced() -> ClosedJaxpr:
-        try:
-            if frontend != "jax":
-                program = _trace_with_ours(bound, args)
-            else:
-                from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
+    def recorded() -> ClosedJaxpr:
+        if frontend != "jax":
+            return _trace_with_ours(bound, args)
+        from jaxprtool.backends.jax.trace import trace_with_jax  # noqa: PLC0415 (gateway)
 
-                program = share_equal(trace_with_jax(bound, tuple(args), x64, rules))
+        return share_equal(trace_with_jax(bound, tuple(args), x64, rules))
+
+    def traced() -> ClosedJaxpr:
+        named = target if isinstance(target, str) else None
+        try:
+            with as_script(named.rpartition(":")[0]) if named else nullcontext():
+                program = recorded()
         except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"tracing {_name(f)}")
         if not source:
