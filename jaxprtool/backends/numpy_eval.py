@@ -149,8 +149,8 @@ def value(x: Any, aval: Any = None) -> Any:
 
 
 def _scalar(value: Any, dtype: np.dtype) -> Any:
-    """A Python number as a NumPy scalar; what bf16 makes of a NaN has no payload."""
-    if dtype == ml_dtypes.bfloat16 and value != value:
+    """The value of a literal: of a number a NumPy scalar; what bf16 makes of a NaN has no payload."""
+    if dtype == ml_dtypes.bfloat16 and np.ndim(value) == 0 and value != value:
         upper = np.asarray(value, np.float32).view(np.uint32) >> np.uint32(16)
         return upper.astype(np.uint16).view(dtype)[()]
     return np.asarray(value, dtype)[()]

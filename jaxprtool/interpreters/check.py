@@ -539,8 +539,11 @@ def check_split(
     b1 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if not u]
     b2 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if u]
     residuals = first.out_types[len(b1) :]
+    # constants of jaxprs inside, which the known part uses outside of them, come after those of the whole
+    inner = slice(len(jaxpr.const_binders), len(known.const_binders))
+    known_ins = [t for i, t in enumerate(first.in_types) if not inner.start <= i < inner.stop]
     got = JaxprType(
-        first.in_types + second.in_types[len(residuals) :],
+        known_ins + second.in_types[len(residuals) :],
         first.out_types[: len(b1)] + second.out_types,
     )
     want = JaxprType(a1 + a2, b1 + b2)
