@@ -31,6 +31,7 @@ __all__ = [
 ]
 
 _FEW_BITS = 2.0**-16  # the relative error of the types that have so few
+_SMALLEST_KINK = 1e-6  # of the slopes; a change of them that is smaller is the rounding of what a result is computed from
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -76,19 +77,20 @@ def fraction_bits(dtype: DType) -> int:
     return int(ml_dtypes.finfo(np_dtype(dtype.real)).nmant)
 
 
-def steps_for(bits: int, size: float | None = None, tiny: float = 0.0) -> Steps:
+def steps_for(bits: int, size: float | None = None, tiny: float = 0.0, *, finer: int = 0) -> Steps:
     """The steps for values with so many bits after the point.
 
     Args:
       bits: of the coarsest type that the function computes with.
       size: the smallest step, where the caller chooses it.
       tiny: the smallest normal number of the types, the largest of them.
+      finer: how many more steps there are, each smaller than the one before: fewer of them cross a kink nearby.
     """
     epsilon = 2.0**-bits
     if size is not None:
         return Steps((4 * size, 2 * size, size), 2.0, epsilon, tiny)
     first, count, factor = (5, 7, 4) if bits > 40 else (4, 5, 4) if bits > 16 else (2, 4, 2)
-    sizes = tuple(2.0**-first / factor**k for k in range(count))
+    sizes = tuple(2.0**-first / factor**k for k in range(count + finer))
     return Steps(sizes, float(factor), epsilon, tiny)
 
 
@@ -256,6 +258,7 @@ def _sides(
     for k in range(1, len(gaps)):
         shown = gaps[k] > 8 * noise[k]
         stays = gaps[k] > (1 + 1 / steps.factor) / 2 * gaps[k - 1]
+        stays &= gaps[k] > _SMALLEST_KINK * np.maximum(*map(np.abs, slopes[k]))
         grows = gaps[k] > (1 + steps.factor) / 2 * gaps[k - 1]
         kink, firm = np.where(shown, stays, kink), np.where(shown, stays & ~grows, firm)
         hidden = np.where(shown, 0.0, hidden)

@@ -176,3 +176,24 @@ def test_an_infinite_derivative_does_not_spoil_those_of_other_elements() -> None
         lambda x: jnp.sqrt(x).sum(), np.float32([0, 2]), modes=("rev",)
     ).derivatives
     assert not any(c.wrong for c in found.checks), str(found)
+
+
+def network(act: Callable[..., Any]) -> Callable[..., Any]:
+    def f(x: Any, w1: Any, w2: Any, w3: Any) -> Any:
+        h = jax.nn.relu(x @ w1)
+        h = jnp.max(jnp.abs(h @ w2).reshape(4, 16, 2), -1)
+        return act(h @ w3)
+
+    return f
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("wrong", [False, True])
+def test_kinks_nearby_are_no_mistakes(seed: int, wrong: bool) -> None:
+    """Among hundreds of units there is one whose kink the steps of single precision cross."""
+    draw = np.random.default_rng(seed).standard_normal
+    args = [draw(s).astype(np.float32) / 4 for s in ((4, 64), (64, 64), (64, 32), (16, 3))]
+    (found,) = jt.gradcheck(network(wrong_sine if wrong else jnp.sin), *args, seed=seed).derivatives
+    statuses = {c.mode: c.status for c in found.checks}
+    assert statuses["fwd"] == ("differs" if wrong else "agrees"), str(found)
+    assert statuses["rev"] == ("differs" if wrong else "agrees"), str(found)
