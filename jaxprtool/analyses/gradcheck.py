@@ -492,7 +492,15 @@ class _Checking:
             known = [self.numpy.where(g, x, 0) for g, x in zip(good, values, strict=True)]
             return numeric.dot(known, weights)
 
-        got, size = numeric.dot(self.pulled(cts), direction.tangents)
+        back = [*map(numeric.wide, self.pulled(cts))]
+        if any(b[b != b].size for b in back) and not all(g.all() for g in good):
+            # 0 times an infinite derivative, which a result that is left out may have
+            known = [abs(b) < math.inf for b in back]
+            back = [self.numpy.where(k, b, 0) for k, b in zip(known, back, strict=True)]
+            kept = zip(known, direction.tangents, strict=True)
+            direction = direction._replace(tangents=[self.numpy.where(k, t, 0) for k, t in kept])
+            found, pushed = self.estimate(direction.tangents), None
+        got, size = numeric.dot(back, direction.tangents)
         wanted, among = total([e.value for e in found])
         weights = [abs(numeric.wide(ct)) for ct in cts]
         error, _ = total([e.error for e in found], weights)

@@ -178,6 +178,26 @@ def test_an_infinite_derivative_does_not_spoil_those_of_other_elements() -> None
     assert not any(c.wrong for c in found.checks), str(found)
 
 
+WITH_ZEROS = np.array([0, 1, 4, 0, 2, 3] * 6, np.float32)
+INFINITE: dict[str, Callable[..., Any]] = {
+    "sqrt": jnp.sqrt,
+    "power": lambda x: jnp.sqrt(x) ** 3,
+    "log": lambda x: jnp.log(x + 1) * jnp.sqrt(x),
+    "among others": lambda x: jnp.cos(x) + jnp.where(jnp.arange(36) > 9, jnp.sqrt(x), x),
+}
+
+
+@pytest.mark.parametrize("f", INFINITE.values(), ids=INFINITE)
+def test_an_infinite_derivative_among_many_accuses_no_rule(f: Callable[..., Any]) -> None:
+    """The derivative of a sum in which such an element has the weight 0 is NaN there."""
+    found = jt.gradcheck(f, WITH_ZEROS)
+    assert not any(c.wrong for d in found.derivatives for c in d.checks), str(found)
+    assert not any(e.kind == "wrong" for d in found.derivatives for e in d.equations), str(found)
+    found = jt.gradcheck(lambda x: (f(x), wrong_sine(x)), WITH_ZEROS)
+    (wrong,) = {f.place.eqn.primitive.name for f in found.blame}
+    assert wrong == "custom_jvp_call"
+
+
 def network(act: Callable[..., Any]) -> Callable[..., Any]:
     def f(x: Any, w1: Any, w2: Any, w3: Any) -> Any:
         h = jax.nn.relu(x @ w1)
