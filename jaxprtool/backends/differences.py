@@ -180,6 +180,7 @@ def difference(
     atol: float | None = None,
     ulp: float | None = None,
     rounding: bool = False,
+    extra: Any = 0.0,
 ) -> Found:
     """How two values differ.
 
@@ -188,6 +189,7 @@ def difference(
       rtol, atol: floats differ where their difference exceeds `atol + rtol * max(|a|, |b|)`.
       ulp: floats differ where their distance exceeds this. With none of the three they differ where they are not equal.
       rounding: floats differ where their difference exceeds what rounding explains (`backends.tolerances`). Integers, booleans and keys are always compared exactly.
+      extra: how much more floats may differ, elementwise.
     """
     if a is NOTHING or b is NOTHING:
         return _alone(a, b)
@@ -211,7 +213,7 @@ def difference(
     if same(a, b):
         return _nothing(found, kinds)
     if kinds & {"f", "c"}:
-        return _floats(x, y, found, Tolerance(rtol, atol, ulp, rounding))
+        return _floats(x, y, found, Tolerance(rtol, atol, ulp, rounding), extra)
     return _exact(x, y, found, numbers=kinds == {"i"})
 
 
@@ -289,11 +291,11 @@ def _element(x: np.ndarray, y: np.ndarray, at: int) -> tuple[tuple[int, ...], An
     return where, x.reshape(-1)[at].item(), y.reshape(-1)[at].item()
 
 
-def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance) -> Found:
+def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance, extra: Any) -> Found:
     a, b = dtype_of(x.dtype), dtype_of(y.dtype)
     assert a is not None and b is not None
     dtype = a if a is b or epsilon(a.real) >= epsilon(b.real) else b
-    fine = x, y
+    fine, extra = (x, y), np.broadcast_to(extra, x.shape).reshape(-1)
     with np.errstate(all="ignore"):
         x, y = x.astype(np_dtype(dtype)), y.astype(np_dtype(dtype))
         scale = _largest(x, y) if tolerance.rounding else 0.0
@@ -310,6 +312,7 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance) ->
             relative = np.where(np.isnan(relative), np.inf, relative)
             u, v = without_infinities(u, dtype), without_infinities(v, dtype)
             near, size = np.abs(u - v), np.maximum(np.abs(u), np.abs(v))
+            near = np.maximum(near - extra[start : start + _CHUNK], 0.0)
             differ = tolerance.exceeded(near, size, ulps, scale, dtype) & ~equal | nans
             total[0] += int(differ.sum())
             total[1] += int(zeros.sum())

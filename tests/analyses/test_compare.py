@@ -538,3 +538,53 @@ def test_what_is_clearly_within_a_tolerance_does_not_differ_by_it(types, given):
         assert not (near and found.n_different), (x, y)
         quick += near
     assert quick > 50
+
+
+def _logdet_of_one(x):
+    """Two parts whose sum is 0 but for rounding: a change of variables and back."""
+    return jnp.log(jnp.linalg.det(x)) + jnp.log(jnp.linalg.det(jnp.linalg.inv(x)))
+
+
+_NEAR_ONE = np.outer(X[:3], X[2:]).astype(np.float32)
+CANCELLING = {
+    "log det": (_logdet_of_one, np.eye(3, dtype=np.float32) * 3 + _NEAR_ONE / 8),
+    "inverse": (lambda x: x @ jnp.linalg.inv(x) - jnp.eye(3), np.float32(np.eye(3)) + _NEAR_ONE),
+    "sum of squares": (
+        lambda x: (jnp.cos(x) ** 2 + jnp.sin(x) ** 2 - 1).sum(),
+        np.linspace(0, 9, 999, dtype="f"),
+    ),
+    "shares": (
+        lambda x: jnp.exp(x - jax.nn.logsumexp(x)).sum() - 1,
+        np.linspace(-3, 3, 999, dtype="f"),
+    ),
+    "wide result": (lambda x: jnp.fft.ifft(jnp.fft.fft(x)).astype("complex128") - x, X),
+}
+
+
+@pytest.mark.parametrize("name", CANCELLING)
+def test_what_other_roundings_change_as_well_is_no_difference(name):
+    f, x = CANCELLING[name]
+    with jax.enable_x64(True):
+        program = jt.from_jax(jax.make_jaxpr(f)(x))
+    on_numpy = jt.eval_jaxpr(program, [x])
+    found = compare(program, None, [x], backends=("numpy", "xla"))
+    assert found.equal, found
+    assert compare(program, None, [x], backends=("numpy", "xla"), first=True).first is None
+    # a mistake of a thousandth is none of rounding
+    wrong = jt.rewrite(program, _wrong_by_a_thousandth)
+    other = compare(program, wrong, [x], backends=("numpy", "xla"))
+    assert not other.equal, other
+    assert len(on_numpy) == len(other.outputs)
+
+
+def _wrong_by_a_thousandth(eqn):
+    if eqn.primitive.name not in ("cos", "log", "exp", "fft", "dot_general"):
+        return None
+
+    def moved(*ins):
+        found = jt.bind(eqn.primitive, *ins, **eqn.params)
+        return jt.lax.add(
+            found, jt.lax.convert_element_type(0.001, new_dtype=eqn.out_binders[0].aval.dtype)
+        )
+
+    return moved
