@@ -24,6 +24,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.double import in_complex
 
 __all__ = [
     "check_point",
@@ -252,6 +253,8 @@ class _Checking:
             f, given = point.wide_results, [*map(self.numeric.wide, given)]
             steps = self.numeric.steps_for(52, point.how.step)
         found = self.numeric.estimate(f, given, tangents, steps)
+        if point.complex and point.form("complex", in_complex) is None:
+            point.complex = False  # an operation takes no complex numbers
         if not point.complex:
             return found
         try:
