@@ -66,6 +66,13 @@ def _load_rows(declared_in: str) -> None:
     load_rows(declared_in)
 
 
+def _load_type_rule() -> None:
+    from jaxprtool.interpreters.check import abstract_eval  # noqa: PLC0415 (gateway)
+    from jaxprtool.syntax.infer import set_type_rule  # noqa: PLC0415 (gateway)
+
+    set_type_rule(abstract_eval)
+
+
 def _compile_jaxpr(closed: ClosedJaxpr) -> Any:
     from jaxprtool.backends.xla.compile import compile_jaxpr  # noqa: PLC0415 (gateway)
 
@@ -92,6 +99,7 @@ gateways.load_family = _load_family
 gateways.load_families = _load_families
 gateways.load_plugins = _load_plugins
 gateways.load_rows = _load_rows
+gateways.load_type_rule = _load_type_rule
 gateways.compile_jaxpr = _compile_jaxpr
 gateways.apply_jax_function = _apply_jax_function
 

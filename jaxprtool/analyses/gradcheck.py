@@ -8,6 +8,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
+from jaxprtool.analyses.gradcheck_point import MODES, How, Point
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import inexact
@@ -23,11 +24,9 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import doubled, in_complex, in_double
+from jaxprtool.passes.double import in_complex
 
 __all__ = [
-    "MODES",
-    "How",
     "check_point",
     "derivative_of",
     "differentiable",
@@ -35,40 +34,11 @@ __all__ = [
     "is_symmetric",
 ]
 
-MODES = ("fwd", "rev")
 _NO_DERIVATIVE = (UnsupportedError, MissingRuleError)
 # What a rule may raise that takes no complex numbers although its types do.
 _NO_COMPLEX = (JaxprToolError, TypeError, ValueError)
-_RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
 _NEGLIGIBLE = 1e-3  # of a result: what a difference does not show of it is no reason for doubt
 _SMALL = 24  # up to so many elements the whole Jacobian is checked
-
-
-class How(NamedTuple):
-    """How derivatives are checked.
-
-    Attributes:
-      modes: of `MODES`.
-      step: the smallest step of the differences, relative to the size of an argument; None: by the type.
-      rtol, atol: how far a derivative may be from its difference, relative and absolute; None: by the type.
-      directions: how many random directions a program with more than a few elements is checked along.
-      seed: of the directions.
-      complex: whether steps in the imaginary direction are tried.
-      symmetric: whether arguments that are symmetric matrices stay so, and of square results the lower triangles count:
-        operations on such arguments, cholesky for example, have derivatives along such directions alone, and some leave the
-        upper triangle as it is.
-      max_bytes: what the program and its derivatives may need; None: no limit.
-    """
-
-    modes: Sequence[str] = MODES
-    step: float | None = None
-    rtol: float | None = None
-    atol: float | None = None
-    directions: int = 3
-    seed: int = 0
-    complex: bool = False
-    symmetric: bool = False
-    max_bytes: int | None = None
 
 
 def differentiable(program: ClosedJaxpr) -> bool:
@@ -97,101 +67,14 @@ def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
     return made
 
 
-class _Point:
-    """A program at a point.
-
-    Attributes:
-      live: for each argument whether it has tangents; `given` are those arguments.
-      flags: for each result whether it has tangents.
-      wide: the program in double precision, where differences are taken of that.
-    """
-
-    def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
-        from jaxprtool.backends import finite_differences  # noqa: PLC0415 (gateway: NumPy)
-
-        self.program, self.args, self.how = program, args, how
-        self.numeric = finite_differences
-        self.live, self.flags = inexact(program.in_avals), inexact(program.out_avals)
-        self.given = [*compress(args, self.live)]
-        self.outputs = [i for i, flag in enumerate(self.flags) if flag]
-        self.positions = [i for i, flag in enumerate(self.live) if flag]
-        dtypes = _dtypes(program)
-        bits = min(
-            [*map(finite_differences.fraction_bits, dtypes), *_kept_bits(program)], default=52
-        )
-        tiny = max(map(finite_differences.smallest_normal, dtypes), default=0.0)
-        self.steps = finite_differences.steps_for(bits, how.step, tiny)
-        # what is not known of a number of the size of denormal ones
-        self.floor = 16 * self.steps.epsilon * tiny
-        real = all(d.kind == "f" for d in dtypes)
-        self.complex = in_complex(program) if how.complex and real else None
-        tolerance = _RTOL["fine" if bits > 40 else "single" if bits > 16 else "half"]
-        self.rtol = tolerance if how.rtol is None else how.rtol
-        self.atol = how.atol
-        self.wide: ClosedJaxpr | None = None
-        self.bits = bits
-
-    def widen(self) -> bool:
-        """Take differences in double precision, with smaller steps; returns whether there are such.
-
-        In single precision steps are lost where what is rounded inside of a program shows in its results, as those of x in
-        (x + 1e4) - 1e4, and they are so large that some cross a kink nearby. What the differences say of the derivative is then their chance.
-        """
-        if self.bits > 40 or self.wide is not None:
-            return False
-        self.wide = in_double(self.program)
-        return True
-
-    def wide_results(self, given: Sequence[Any]) -> list[Any]:
-        """The results in double precision."""
-        assert self.wide is not None
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return self.counted([*compress(eval_jaxpr(self.wide, [*map(doubled, args)]), self.flags)])
-
-    def results(self, given: Sequence[Any]) -> list[Any]:
-        """The results with tangents, for other values of the arguments with tangents."""
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return self.counted([*compress(eval_jaxpr(self.program, args), self.flags)])
-
-    def counted(self, values: Sequence[Any]) -> list[Any]:
-        """What counts of results, or of tangents or cotangents of them."""
-        if not self.how.symmetric:
-            return [*values]
-        tril = numpy_namespace().tril
-        return [tril(x) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x for x in values]
-
-    def complex_results(self, given: Sequence[Any]) -> list[Any]:
-        """The same of complex numbers."""
-        assert self.complex is not None
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return [*compress(eval_jaxpr(self.complex, args), self.flags)]
-
-
 def directions_of(
     program: ClosedJaxpr, args: Sequence[Any], mode: str, how: How, k: int = 0
 ) -> list[Any]:
     """A random direction of the arguments (`fwd`) or of the results (`rev`), in their types, as a derivative takes it."""
-    point = _Point(program, args, how)
+    point = Point(program, args, how)
     like = point.given if mode == "fwd" else [x * 0 + 1 for x in point.results(point.given)]
     found = point.numeric.directions(like, 5000 + 1000 * how.seed + k, 2.0**-4)
     return _typed(found, like)
-
-
-def _dtypes(program: ClosedJaxpr) -> set[Any]:
-    """The floating and complex types that a program computes with."""
-    atoms = [*program.jaxpr.all_binders]
-    atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
-    dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
-    return {d for d in dtypes if d.is_inexact}
-
-
-def _kept_bits(program: ClosedJaxpr) -> list[int]:
-    """How many bits after the point the equations keep that round to fewer than their type has."""
-    found = [eqn.params.get("mantissa_bits") for eqn in all_eqns(program.jaxpr)]
-    return [max(bits, 1) for bits in found if isinstance(bits, int)]
 
 
 def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
@@ -208,23 +91,12 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
     Raises:
       UsageError: a derivative needs more memory than is allowed.
     """
-    point = _Point(program, args, how)
-    made: dict[str, ClosedJaxpr] = {}
+    point = Point(program, args, how)
     checks = [Check(mode) for mode in how.modes]
-    for check in checks:
-        try:
-            made[check.mode] = derivative_of(program, check.mode)
-        except _NO_DERIVATIVE as e:
-            check.reason = _reason(e)
-    if how.max_bytes is not None:
-        for derivative in made.values():
-            check_memory(derivative, how.max_bytes)
-    if not made:
-        return checks
-    found = [*checks, *_Checking(point, made, checks).run()]
+    found = [*checks, *_Checking(point, checks).run()]
     if any(c.wrong or c.kinks for c in found) and point.widen():
         again = [c if c.reason else Check(c.mode) for c in checks]
-        again += _Checking(point, made, again).run()
+        again += _Checking(point, again).run()
         # a kink in single precision, which few bits may hide, is no mistake in double precision
         if any(c.wrong for c in found) or not any(c.wrong for c in again):
             return again
@@ -245,6 +117,7 @@ class _Direction(NamedTuple):
       length: of the direction of one element, else 1; numbers are reported per unit.
       kinks: for each result where it has a kink along the direction, so that the reverse mode is not compared with the
         differences there: where the slopes on the two sides differ, unless rounding explains that and forward mode agrees.
+      pushed: the tangents of the results; empty before forward mode was looked at.
     """
 
     tangents: list[Any]
@@ -252,6 +125,7 @@ class _Direction(NamedTuple):
     argument: tuple[int, tuple[int, ...]] | None
     length: float
     kinks: list[Any]
+    pushed: list[Any]
 
 
 def _is_finite(x: Any) -> bool:
@@ -263,42 +137,72 @@ def _is_finite(x: Any) -> bool:
 class _Checking:
     """The comparisons at one point.
 
+    One mode is compared after the other: the derivative of a long program is several times as long, and one alone is kept.
+
     Attributes:
-      made: the program of the derivative in each mode.
+      made: the program of the derivative that is compared.
       checks: what is found in each mode.
       both, value: what is found of one mode against the other, and of the values that rules compute.
+      base: the results.
       small: whether every element is checked.
+      finite: whether all results are finite; where one is not, a sum over them may be NaN.
+      directions: what is compared along, with what the differences say.
       gaps: how far the derivative of each element of a result may be from its differences, where it has a kink along the
         first direction, which is a random one; else 0. One argument alone may show no kink where it ties with several others.
-      kinks: where the results have a kink along the first direction, as `_Direction.kinks`.
-      finite: whether all results are finite; where one is not, a sum over them may be NaN.
     """
 
-    def __init__(self, point: _Point, made: dict[str, ClosedJaxpr], checks: Sequence[Check]):
-        self.point, self.made, self.numeric = point, made, point.numeric
+    made: ClosedJaxpr
+    base: list[Any]
+    small: bool
+    finite: bool
+
+    def __init__(self, point: Point, checks: Sequence[Check]):
+        self.point, self.numeric = point, point.numeric
         self.numpy = numpy_namespace()
         self.checks = {c.mode: c for c in checks}
         self.both, self.value = Check("fwd=rev"), Check("value")
-        self.base = point.results(point.given)
-        self.finite = all(map(_is_finite, self.base))
-        self.small = max(_size(point.given), _size(self.base)) <= _SMALL
+        self.directions: list[_Direction] = []
         self.gaps: list[Any] = []
-        self.kinks: list[Any] = []
         self.rows: dict[tuple[int, int], list[Any]] = {}
 
     def run(self) -> list[Check]:
-        """Compare along each direction; returns what was found besides the checks of the modes."""
-        with self.numpy.errstate(all="ignore"):  # infinities are compared as well
-            self.along_all()
+        """Compare in each mode along each direction; returns what was found besides the checks of the modes."""
+        for mode in MODES:
+            check = self.checks.get(mode)
+            if check is None or check.reason or not self.derive(check):
+                continue
+            with self.numpy.errstate(all="ignore"):  # infinities are compared as well
+                if not self.directions:
+                    self.look()
+                    self.point.forget()
+                for direction in self.directions:
+                    (self.forward if mode == "fwd" else self.reverse)(direction)
+            del self.made
         for check in self.checks.values():  # those of one element say most
-            check.steps = "real" if self.point.complex is None else "complex"
+            check.steps = "complex" if self.directions and self.point.complex else "real"
             check.wrong.sort(key=lambda m: m.argument is None)
         found = [self.value] if self.value.wrong else []
-        return [*found, self.both] if len(self.made) == 2 else found
+        done = self.directions and not any(c.reason for c in self.checks.values())
+        return [*found, self.both] if done and len(self.checks) == 2 else found
 
-    def along_all(self) -> None:
-        """Compare along random directions or, for few arguments, along each element too."""
+    def derive(self, check: Check) -> bool:
+        """Make the derivative of a mode; whether there is one."""
+        try:
+            # of a copy, since what is derived from a program is kept as long as that is
+            self.made = derivative_of(self.point.program.replace(), check.mode)
+        except _NO_DERIVATIVE as e:
+            check.reason = _reason(e)
+            return False
+        if self.point.how.max_bytes is not None:
+            check_memory(self.made, self.point.how.max_bytes)
+        return True
+
+    def look(self) -> None:
+        """Take differences along random directions or, for few arguments, along each element too."""
         point, smallest = self.point, self.point.steps.sizes[-1]
+        self.base = point.results(point.given)
+        self.finite = all(map(_is_finite, self.base))
+        self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         for k in range(1 if self.small else point.how.directions):
             seed = 1000 * point.how.seed + k
             self.along(self.numeric.directions(point.given, seed, smallest))
@@ -315,40 +219,46 @@ class _Checking:
         argument: tuple[int, tuple[int, ...]] | None = None,
         length: float = 1.0,
     ) -> None:
-        """Compare along one direction."""
+        """Take differences along one direction."""
         if self.point.how.symmetric:
             pairs = zip(tangents, self.point.given, strict=True)
             tangents = [t + t.conj().swapaxes(-1, -2) if is_symmetric(x) else t for t, x in pairs]
         found = self.estimate(tangents)
-        direction = _Direction(tangents, found, argument, length or 1.0, [e.kink for e in found])
+        kinks = [e.kink for e in found]
+        self.directions.append(_Direction(tangents, found, argument, length or 1.0, kinks, []))
         if not self.gaps:
             gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
             self.gaps = [
                 self.numpy.where(e.kink, 3 * gap, 0.0) for e, gap in zip(found, gaps, strict=True)
             ]
-        pushed = None
-        if "fwd" in self.made:
-            pushed = [*map(self.numeric.wide, self.pushed(tangents))]
-            for k, (t, e) in enumerate(zip(pushed, found, strict=True)):
-                direction.kinks[k] = self.compare(k, t, e, direction)
-        self.kinks = self.kinks or direction.kinks
-        if "rev" in self.made and self.small:
+
+    def forward(self, direction: _Direction) -> None:
+        """Compare the tangents of the results along a direction with the differences."""
+        direction.pushed.extend(map(self.numeric.wide, self.tangents_of_results(direction)))
+        for k, (t, e) in enumerate(zip(direction.pushed, direction.found, strict=True)):
+            direction.kinks[k] = self.compare(k, t, e, direction)
+
+    def reverse(self, direction: _Direction) -> None:
+        """Compare the cotangents of the arguments with the differences along a direction, and with the tangents."""
+        if self.small:
             for k, y in enumerate(self.base):
                 for flat in range(math.prod(y.shape)):
-                    self.row(k, flat, direction, pushed)
-        elif "rev" in self.made:
+                    self.row(k, flat, direction)
+        else:
             for seed in range(2):
-                self.pull(seed, direction, pushed)
+                self.pull(seed, direction)
 
     def estimate(self, tangents: list[Any]) -> Sequence[Any]:
         """The derivatives of the results along a direction: by complex steps as long as these fit the differences."""
         point = self.point
         f, given, steps = point.results, point.given, point.steps
-        if point.wide is not None:
+        if point.is_wide:
             f, given = point.wide_results, [*map(self.numeric.wide, given)]
             steps = self.numeric.steps_for(52, point.how.step, finer=4)
         found = self.numeric.estimate(f, given, tangents, steps)
-        if point.complex is None:
+        if point.complex and point.form("complex", in_complex) is None:
+            point.complex = False  # an operation takes no complex numbers
+        if not point.complex:
             return found
         try:
             better = self.numeric.by_complex_step(
@@ -357,13 +267,13 @@ class _Checking:
         except _NO_COMPLEX:
             better = None
         if better is None:
-            point.complex = None
+            point.complex = False
         return better or found
 
-    def pushed(self, tangents: list[Any]) -> list[Any]:
-        """The tangents of the results."""
+    def tangents_of_results(self, direction: _Direction) -> list[Any]:
+        """The tangents of the results along a direction."""
         point = self.point
-        outs = eval_jaxpr(self.made["fwd"], [*point.args, *_typed(tangents, point.given)])
+        outs = eval_jaxpr(self.made, [*point.args, *_typed(direction.tangents, point.given)])
         self.check_values(outs)
         return point.counted(outs[len(point.flags) :])
 
@@ -371,7 +281,7 @@ class _Checking:
         """The cotangents of the arguments."""
         point = self.point
         given = _typed(point.counted(cotangents), self.base)
-        outs = eval_jaxpr(self.made["rev"], [*point.args, *given])
+        outs = eval_jaxpr(self.made, [*point.args, *given])
         self.check_values(outs)
         return outs[len(point.flags) :]
 
@@ -447,11 +357,11 @@ class _Checking:
         argument = None if direction is None else direction.argument
         check.wrong.append(Mismatch(check.mode, self.point.outputs[k], index, argument, *numbers))
 
-    def row(self, k: int, flat: int, direction: _Direction, pushed: Sequence[Any] | None) -> None:
+    def row(self, k: int, flat: int, direction: _Direction) -> None:
         """Compare the derivative of one element of a result with its estimate and its tangent."""
         e = direction.found[k]
         wanted, error, size = (x.reshape(-1)[flat].item() for x in (e.value, e.error, e.size))
-        kinks = (direction.kinks[k], self.kinks[k])
+        kinks = (direction.kinks[k], self.directions[0].kinks[k])
         if not error < math.inf or any(x.reshape(-1)[flat] for x in kinks):
             self.checks["rev"].unsure += 1
             return
@@ -468,14 +378,14 @@ class _Checking:
             + self.point.floor
         )
         self.scalar("rev", got, complex(wanted).real, own, 3 * error, size, where, direction)
-        if pushed is not None:
-            t = complex(pushed[k].reshape(-1)[flat].item()).real
+        if direction.pushed:
+            t = complex(direction.pushed[k].reshape(-1)[flat].item()).real
             rounding = 16 * self.point.steps.epsilon * largest_of(e.size)
             own = 0.1 * self.point.rtol * (abs(t) + among) + rounding + self.point.floor
             if math.isfinite(t) and got == got:
                 self.scalar("fwd=rev", t, got, own, 0.0, 0.0, where, direction)
 
-    def pull(self, seed: int, direction: _Direction, pushed: Sequence[Any] | None) -> None:
+    def pull(self, seed: int, direction: _Direction) -> None:
         """Compare the derivative of a random sum of the results with the sum of the estimates and of the tangents."""
         numeric, point, found = self.numeric, self.point, direction.found
         good = [(e.error < math.inf) & ~x for e, x in zip(found, direction.kinks, strict=True)]
@@ -498,8 +408,11 @@ class _Checking:
             known = [abs(b) < math.inf for b in back]
             back = [self.numpy.where(k, b, 0) for k, b in zip(known, back, strict=True)]
             kept = zip(known, direction.tangents, strict=True)
-            direction = direction._replace(tangents=[self.numpy.where(k, t, 0) for k, t in kept])
-            found, pushed = self.estimate(direction.tangents), None
+            tangents = [self.numpy.where(k, t, 0) for k, t in kept]
+            direction, found = (
+                direction._replace(tangents=tangents, pushed=[]),
+                self.estimate(tangents),
+            )
         got, size = numeric.dot(back, direction.tangents)
         wanted, among = total([e.value for e in found])
         weights = [abs(numeric.wide(ct)) for ct in cts]
@@ -508,8 +421,8 @@ class _Checking:
         floor = point.floor * (_size(point.given) + _size(self.base))
         own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0) + floor
         self.scalar("rev", got, wanted, own, 3 * error, values, None, direction)
-        if pushed is not None:
-            forward, among = total(pushed)
+        if direction.pushed:
+            forward, among = total(direction.pushed)
             own = 0.1 * point.rtol * (abs(forward) + size + among) + floor
             if math.isfinite(forward) and got == got:
                 self.scalar("fwd=rev", forward, got, own, 0.0, 0.0, None, direction)

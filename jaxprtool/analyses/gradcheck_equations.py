@@ -7,13 +7,13 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradcheck import (
-    How,
     check_point,
     differentiable,
     directions_of,
     is_symmetric,
 )
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch
+from jaxprtool.analyses.gradcheck_point import How
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.dce import has_effects

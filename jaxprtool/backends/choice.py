@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from scipy.optimize import Bounds, LinearConstraint, milp
@@ -36,41 +37,55 @@ def cheapest(
       seconds: when to be content with the best choice so far.
 
     Returns:
-      For each value whether it is kept; None where no choice was found.
+      For each value whether it is kept; None where no choice was found, and where there are more than 20,000 values: HiGHS
+      then prepares for minutes without a look at the clock.
     """
     n = len(sizes)
     if not n:
         return []
+    if n > _MOST:
+        return None
     # One variable for each value (kept or not), then one for each equation (computed again or not); they are 0 or 1.
-    rows = _rows(n, makers, reads, needed)
     scale = max(limit, 1)
-    entries = [(i, j, float(x)) for i, (row, _) in enumerate(rows) for j, x in row]
-    entries += [(len(rows), value, -size / scale) for value, size in enumerate(sizes)]
-    lower = np.array([*[least for _, least in rows], -limit / scale])
-    i, j, x = (np.array(column) for column in zip(*entries, strict=True))
-    matrix = coo_array((x, (i, j)), shape=(len(lower), n + len(costs)))
+    matrix, least = _constraints(np.array(sizes) / scale, len(costs), makers, reads, needed)
+    lower = np.append(least, -limit / scale)
     # between choices of one cost the one that keeps less
     total, small = max(sum(costs), 1), 1e-6 / max(sum(sizes), 1)
     found = milp(
         np.array([*[s * small for s in sizes], *[c / total for c in costs]]),
-        constraints=LinearConstraint(matrix.tocsr(), lower, np.inf),  # type: ignore[arg-type] (SciPy's types say a number)
+        constraints=LinearConstraint(matrix, lower, np.inf),  # type: ignore[arg-type] (SciPy's types say a number)
         integrality=np.ones(n + len(costs)),
         bounds=Bounds(0, 1),
-        options={"time_limit": seconds},
+        # The constraint of the sizes has all values in it, and the time of HiGHS's presolve, which does not look at the clock,
+        # grows with the square of such a row.
+        options={"time_limit": seconds, "presolve": n <= _PRESOLVED},
     )
     return None if found.x is None else [bool(kept > 0.5) for kept in found.x[:n]]
 
 
-_Row = tuple[list[tuple[int, int]], int]
+_PRESOLVED, _MOST = 4_000, 20_000
 
 
-def _rows(
-    n: int, makers: Sequence[int], reads: Sequence[Sequence[int]], needed: Sequence[int]
-) -> list[_Row]:
-    """The constraints that values are there: coefficients of variables, and the least that their sum may be."""
-    found: list[_Row] = [([(value, 1), (n + makers[value], 1)], 1) for value in needed]
-    for equation, values in enumerate(reads):
-        for value in values:
-            if makers[value] != equation:
-                found.append(([(value, 1), (n + makers[value], 1), (n + equation, -1)], 0))
-    return found
+def _constraints(
+    sizes: np.ndarray,
+    equations: int,
+    makers: Sequence[int],
+    reads: Sequence[Sequence[int]],
+    needed: Sequence[int],
+) -> tuple[Any, np.ndarray]:
+    """The coefficients of the constraints that values are there and, in the last row, of their sizes.
+
+    Returns:
+      The matrix, and the least that the products of its rows with the variables may be, the last row's aside.
+    """
+    n, made = len(sizes), np.array(makers)
+    pairs = [(v, e) for e, values in enumerate(reads) for v in values if makers[v] != e]
+    read, reader = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    there = np.concatenate([np.array(needed, dtype=np.int64), read])
+    row = np.arange(len(there))
+    columns = [there, n + made[there], n + reader, np.arange(n)]
+    rows = [row, row, row[len(needed) :], np.full(n, len(there))]
+    entries = [np.ones(len(there)), np.ones(len(there)), -np.ones(len(reader)), -sizes]
+    i, j, x = map(np.concatenate, (rows, columns, entries))
+    matrix = coo_array((x, (i, j)), shape=(len(there) + 1, n + equations)).tocsr()
+    return matrix, (row < len(needed)).astype(float)

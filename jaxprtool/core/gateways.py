@@ -26,6 +26,7 @@ class Gateways:
       load_families: imports all modules of `ops`.
       load_plugins: takes the name of a primitive that nobody declares; imports the installed plug-ins that do.
       load_rows: takes the name of a module of `ops`; imports the rows of the primitives that it declares.
+      load_type_rule: has what gives operations their result types told to the reader of texts that leave types out.
       compile_jaxpr: takes a jaxpr; gives the compiled function of values.
       dim_arithmetic: takes an operator and two numbers, of which one at least is a symbolic dimension; gives the result, or None.
       apply_jax_function: takes a function written with JAX and its arguments, values of ours; gives its results.
@@ -38,6 +39,7 @@ class Gateways:
     load_families: Callable[[], None]
     load_plugins: Callable[[str], None]
     load_rows: Callable[[str], None]
+    load_type_rule: Callable[[], None]
     compile_jaxpr: Callable[[ClosedJaxpr], Callable[..., list[Any]]]
     dim_arithmetic: Callable[[Callable[[Any, Any], Any], Any, Any], Any]
     apply_jax_function: Callable[[Callable[..., Any], Any], Any]

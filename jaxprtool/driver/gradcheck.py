@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.gradcheck import (
-    MODES,
-    How,
     check_point,
     derivative_of,
     differentiable,
@@ -16,6 +14,7 @@ from jaxprtool.analyses.gradcheck import (
 from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
 from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
 from jaxprtool.analyses.gradcheck_found import Check
+from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.numbers import check_not_negative
@@ -91,10 +90,14 @@ def _derivatives(
         derivative_of(program, how.modes[0])  # raises
     for mode in how.modes if order == 2 else ():
         if any(c.mode == mode and not c.reason for c in found[0].checks):
-            made = derivative_of(program, mode)
-            tangents = directions_of(program, args, mode, how)
-            found.append(_checked(made, [*args, *tangents], how, 2, mode))
+            found.append(_second(program, args, how, mode))
     return found
+
+
+def _second(program: ClosedJaxpr, args: Sequence[Value], how: How, mode: str) -> Derivative:
+    """What is found of the derivatives of a derivative, which is there no longer than that takes."""
+    made = derivative_of(program.replace(), mode)  # of a copy, since it is kept with the program
+    return _checked(made, [*args, *directions_of(program, args, mode, how)], how, 2, mode)
 
 
 def _how(

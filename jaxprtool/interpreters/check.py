@@ -510,7 +510,12 @@ class _Checker:
 
 def _place(eqn: JaxprEqn, found: Diagnostic) -> Any:
     """Where what is wrong with an equation stands: a param of it, or all of it."""
-    return param_place(eqn.span, found.param) if found.param else eqn.span
+    param = found.param
+    if found.code == "param-value" and not param:  # the message of a rule names it
+        message = found.message.replace("=", " ")
+        named = [key for key in eqn.params if f" {key} " in message]
+        param = min(named, key=lambda key: message.find(f" {key} "), default="")
+    return param_place(eqn.span, param) if param else eqn.span
 
 
 _DECLARE = "a module that declares it can be given with --plugin; --allow-unknown accepts it"

@@ -175,6 +175,10 @@ class _Linearized:
         primal, linear, n_res = merge_residuals(*split)
         return LinearParts(primal, linear, flags, n_res)
 
+    def forget_tangents(self) -> None:
+        """Give back the memory of the operations on tangents."""
+        self.second, self.out_tangents = PartialEvalTrace(self.first), []
+
 
 @deep
 def linearize_jaxpr(
@@ -230,6 +234,14 @@ def _pull_back(
 
     cotangent(aval) is that of a result. wanted: which of the arguments' cotangents; all by default.
     """
+    results = _cotangents(lin, cotangent, wanted)
+    return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
+
+
+def _cotangents(
+    lin: _Linearized, cotangent: Callable[[Value], Value], wanted: Sequence[int] | None
+) -> list[Value]:
+    """The cotangents of the arguments with a tangent, computed in `lin.first`; see `_pull_back`. The tangents are forgotten."""
     with set_current_trace(lin.first):
         avals = [get_aval(x) for x in lin.outs]
         cts = [cotangent(a.tangent()) if is_inexact(a) else Zero(a) for a in avals]
@@ -237,10 +249,13 @@ def _pull_back(
         live = [(t, ct) for t, ct in pairs if type(t) is not Zero]
         linear = lin.second.build([t for t, _ in live])
         undef = [UndefPrimal(v.aval) for v in linear.jaxpr.in_binders]
-        back = within_jaxpr(linear.jaxpr, "transpose")
-        out = backward_pass(back, [*linear.const_operands, *undef], [ct for _, ct in live])
-        results = [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
-    return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
+        operands, back = [*linear.const_operands, *undef], within_jaxpr(linear.jaxpr, "transpose")
+        cts = [ct for _, ct in live]
+        # `back` stands for these operations from here on, which are half of all
+        lin.forget_tangents()
+        del linear, pairs, live
+        out = backward_pass(back, operands, cts)
+        return [instantiate(ct) for ct in (out if wanted is None else [out[i] for i in wanted])]
 
 
 @deep

@@ -14,7 +14,7 @@ from jaxprtool.ir.placement import Placement
 from jaxprtool.syntax.spellings import Form
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["params_in_form", "params_order", "printed_params", "recover_params"]
+__all__ = ["has_open_results", "params_in_form", "params_order", "printed_params", "recover_params"]
 
 
 def recover_params(
@@ -58,10 +58,12 @@ def printed_params(
     params: dict[str, Any],
     lossless: bool,
     defined: Collection[str] = frozenset(),
+    untold: bool = False,
 ) -> list[tuple[str, Any]]:
     """The params that are printed, in order; those that JAX hides only when `lossless` needs them.
 
-    A name that is one of `defined`, the names of definitions, is found in the text whatever it holds.
+    A name that is one of `defined`, the names of definitions, is found in the text whatever it holds. `untold` says that the
+    types of the results are not printed: then a param that they imply stays.
     """
     if not primitive.known:
         return [*params.items()]
@@ -70,7 +72,7 @@ def printed_params(
     for key in params_order(primitive, params):
         value = params[key]
         declaration = declared.get(key)
-        if declaration is not None and _is_left_out(declaration, value, lossless):
+        if declaration is not None and _is_left_out(declaration, value, lossless, untold):
             continue
         if isinstance(value, Placement):  # the binder's type says it
             continue
@@ -98,6 +100,7 @@ def params_in_form(
     if was is not None:
         return sorted(was.items())
     declared, found = eqn.primitive.params, dict[str, Any]()
+    untold = has_open_results(eqn)
     for key, value in eqn.params.items():
         declaration = declared.get(key)
         if isinstance(value, Placement) or declaration is None:
@@ -112,7 +115,7 @@ def params_in_form(
                 continue
         elif key in form.shown or key in form.more:
             pass
-        elif _is_left_out(declaration, value, lossless):
+        elif _is_left_out(declaration, value, lossless, untold):
             continue
         value = _shown(declaration.kind, value, lossless, defined)
         found[form.names.get(key, key)] = value
@@ -131,12 +134,17 @@ def params_in_form(
     return [(k, found[k]) for k in (*first, *rest) if k in found]
 
 
-def _is_left_out(declaration: Param, value: ParamValue, lossless: bool) -> bool:
+def has_open_results(eqn: JaxprEqn) -> bool:
+    """Whether an equation has a result without a type, which JAX's print then does not say either."""
+    return bool(eqn.primitive.recovered) and any(v.aval is UNTYPED for v in eqn.out_binders)
+
+
+def _is_left_out(declaration: Param, value: ParamValue, lossless: bool, untold: bool) -> bool:
     """Whether the printer leaves out a param with this value."""
     hidden, default = declaration.hidden, declaration.default
     if hidden == "never":
         return False
-    if hidden == "implied" or value is default:
+    if value is default or (hidden == "implied" and not untold):
         return True
     if _same_kind(value, default) and value == default:
         return True

@@ -19,7 +19,7 @@ from typing import NamedTuple, TypeAlias
 
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
+from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Names, Origin, names_of, stack_of
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations", "size_of"]
@@ -66,6 +66,8 @@ class Annotated:
         self.numbers = [i + 1 for i, _ in left]
         self._starts = [0, *itertools.accumulate(len(x) + 1 for _, x in left)]
         self._notes: dict[int, deque[_Note]] = {}
+        # one object for the equations of one line of Python, and what is derived from it later
+        self._origins: dict[tuple[Frame | None, Names | None, int], Origin] = {}
         self.beside = any(len(several) > 1 for _, several in notes.values())
         for _, (_, several) in sorted(notes.items()):
             self._notes.setdefault(several[0].line, deque()).extend(several)
@@ -89,12 +91,17 @@ class Annotated:
 
     def _give_one(self, eqn: JaxprEqn, notes: deque[_Note]) -> None:
         with_frame, with_names = _has(eqn)
-        frame, names, shown = None, (), 0
+        frame: Frame | None = None
+        names: Names | None = ()
+        shown = 0
         if with_frame and notes[0].names is None:
             frame, shown = notes.popleft().frame, SOURCE
         if with_names and notes and notes[0].names is not None:
             names, shown = notes.popleft().names, shown | NAMES
-        origin = Origin(frame, names, shown)
+        key = (frame, names, shown)
+        origin = self._origins.get(key)
+        if origin is None:
+            origin = self._origins[key] = Origin(*key)
         span = eqn.span and eqn.span._replace(origin=origin)
         amend(eqn, origin=origin, span=span)
 

@@ -17,7 +17,7 @@ from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.dialects import Dialect, dialect_of
-from jaxprtool.syntax.elided_params import params_in_form, printed_params
+from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import Nested, has_definitions, name_variables, shared_jaxprs
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment, size_of
@@ -282,7 +282,8 @@ class Printer:
         """The params that are printed, in order, in this dialect."""
         form = self.forms.get(eqn.primitive.name)
         if form is None or not eqn.primitive.known:
-            return printed_params(eqn.primitive, eqn.params, self.lossless, self.defined)
+            untold = has_open_results(eqn)
+            return printed_params(eqn.primitive, eqn.params, self.lossless, self.defined, untold)
         return params_in_form(eqn, form, self.lossless, self.defined)
 
     def _plain_params(self, eqn: JaxprEqn) -> tuple[str, list[str]]:

@@ -17,7 +17,7 @@ from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.backwards import open_operands
@@ -59,6 +59,7 @@ def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> Non
         run_nested(propagation.jaxpr(program.jaxpr, outer, None))
     finally:
         state.axes = outer
+    propagation.warn_of_guesses()
 
 
 def _open_among(atoms: Sequence[Any]) -> bool:
@@ -82,6 +83,7 @@ class _Propagation:
     Attributes:
       failures: how many equations do not fit the types of their operands.
       shapes: the values whose shapes their uses decide.
+      noted: literals whose types are guesses, with their text, by equation and position.
       guesses: the values of a guessed type; the equation that is the first to use one with others decides it.
       trail: what was changed, last of all: an object and what its fields were.
     """
@@ -92,6 +94,7 @@ class _Propagation:
         self.trail: list[tuple[Any, dict[str, Any]]] = []
         self.seen: set[Jaxpr] = set()
         self.guesses: dict[Any, _Guess] = {}
+        self.noted: dict[tuple[JaxprEqn, int], tuple[Lit, str]] = {}
         self.shapes, self.looks = OpenShapes(self.change), _MOST_LOOKS
         self.rules = ResultTypes(_result_types)
 
@@ -143,7 +146,7 @@ class _Propagation:
             state.axes = axes
             self.shapes.await_result(eqn)
             if self.warn and not told:
-                _warn_of_guesses(eqn, before)
+                self.note_guess(eqn, before)
         return left
 
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
@@ -198,7 +201,29 @@ class _Propagation:
             yield from self.equation(eqn, axes)
 
     def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """Give types to the results of an equation, and inside it."""
+        """Give types to the results of an equation, and inside it: with other types of guessed operands where these do not fit."""
+        length, failures = len(self.trail), self.failures
+        yield from self.as_it_is(eqn, axes)
+        if self.failures == failures or not inner_jaxprs(eqn):
+            return
+        tried = False
+        for guess, dtype in self.other_types(eqn):
+            if self.retries <= 0:
+                break
+            self.retries, tried = self.retries - 1, True
+            self.undo(length)
+            self.failures, state.axes = failures, axes
+            if self.retype(guess, dtype):
+                yield from self.as_it_is(eqn, axes)
+                if self.failures == failures:
+                    return
+        if tried:
+            self.undo(length)
+            self.failures = failures
+            yield from self.as_it_is(eqn, axes)
+
+    def as_it_is(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
+        """Give types to the results of an equation, and inside it, by those of its operands."""
         inner = inner_jaxprs(eqn)
         state.axes = axes
         if inner:
@@ -246,7 +271,7 @@ class _Propagation:
 
     def results(self, eqn: JaxprEqn) -> None:
         found = self.result_types(eqn)
-        if found is None and self.guesses:
+        if found is None and self.guesses and not inner_jaxprs(eqn):
             found = self.guessed_again(eqn)
         if found is None:
             self.failures += 1
@@ -272,16 +297,45 @@ class _Propagation:
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
         """The types of the results where an operand's type was a guess and is another one; None where none fits."""
-        dtypes = {getattr(x.aval, "dtype", None): None for x in eqn.inputs}
-        for guess in [self.guesses[x] for x in eqn.inputs if x in self.guesses]:
-            for dtype in dtypes:
-                length = len(self.trail)
-                if dtype is not None and self.retype(guess, dtype):
-                    found = self.result_types(eqn)
-                    if found is not None:
-                        return found
-                self.undo(length)
+        for guess, dtype in self.other_types(eqn):
+            length = len(self.trail)
+            if self.retype(guess, dtype):
+                found = self.result_types(eqn)
+                if found is not None:
+                    return found
+            self.undo(length)
         return None
+
+    def other_types(self, eqn: JaxprEqn) -> list[tuple[_Guess, DType]]:
+        """The operands of an equation whose types are guesses, each with the element types that others have."""
+        dtypes = dict.fromkeys(getattr(x.aval, "dtype", None) for x in eqn.inputs)
+        guessed = [x for x in dict.fromkeys(eqn.inputs) if x in self.guesses]
+        own = {x: getattr(x.aval, "dtype", None) for x in guessed}
+        return [
+            (self.guesses[x], d) for x in guessed for d in dtypes if d is not None and d != own[x]
+        ]
+
+    def note_guess(self, eqn: JaxprEqn, before: Sequence[Any]) -> None:
+        """Note a literal with a type that nothing in the text tells, and that a result has for it.
+
+        Args:
+          eqn: the equation.
+          before: its operands as they were, without the types of literals.
+        """
+        told = {getattr(x.aval, "dtype", None) for x in before}
+        results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
+        for i, (old, new) in enumerate(zip(before, eqn.inputs, strict=False)):
+            if is_untyped(old) and type(new) is Lit and new.aval.dtype in results - told:
+                self.noted[eqn, i] = new, old.text
+                return
+
+    def warn_of_guesses(self) -> None:
+        """Warn of what was noted, but where a later equation has told another type."""
+        for (eqn, i), (lit, text) in self.noted.items():
+            if eqn.inputs[i] is lit:
+                place = f"{eqn.span}: " if eqn.span else ""
+                what = f"the type of {text} is not in the text, and is taken to be {lit.aval}"
+                warnings.warn(f"{place}{what}", UntypedWarning, stacklevel=3)
 
     def retype(self, guess: _Guess, dtype: DType) -> bool:
         """Give literals another element type, and what is made of them alone; False where that does not fit."""
@@ -303,21 +357,3 @@ def _result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | Non
     except JaxprToolError:
         return None
     return result_types(eqn, operands)
-
-
-def _warn_of_guesses(eqn: JaxprEqn, before: Sequence[Any]) -> None:
-    """Warn of a literal with a type that nothing in the text tells, and that a result has for it.
-
-    Args:
-      before: the operands as they were, without the types of literals.
-    """
-    told = {getattr(x.aval, "dtype", None) for x in before}
-    results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
-    for old, new in zip(before, eqn.inputs, strict=False):
-        if is_untyped(old) and not is_untyped(new) and new.aval.dtype in results - told:
-            place = f"{eqn.span}: " if eqn.span else ""
-            message = (
-                f"{place}the type of {old.text} is not in the text, and is taken to be {new.aval}"
-            )
-            warnings.warn(message, UntypedWarning, stacklevel=2)
-            return

@@ -13,12 +13,12 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.gradcheck import (
-    How,
     check_point,
     derivative_of,
     differentiable,
     directions_of,
 )
+from jaxprtool.analyses.gradcheck_point import How
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import random
+import time
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from jax.ad_checkpoint import checkpoint_name
 
 import jaxprtool as jt
 from jaxprtool.backends.choice import cheapest
+from jaxprtool.driver import residuals as driver
 from jaxprtool.driver.residuals import residuals, under_policy
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from tests.analyses.planting import REAL, real_program
@@ -190,3 +193,43 @@ def test_best_of_a_program_with_references(limit):
         jt.grad(lambda *xs, p=p: jt.jaxpr_as_fun(p)(*xs)[0])(x, x) for p in (program, made)
     )
     np.testing.assert_allclose(got, wanted, rtol=1e-6)
+
+
+def chain(n):
+    """A program of n equations whose derivatives all keep something."""
+    lines = [f"    v{i + 1}:f32[3] = {('sin', 'tanh')[i % 2]} v{i}" for i in range(n)]
+    body = "\n".join(lines)
+    return jt.parse(f"{{ lambda ; v0:f32[3]. let\n{body}\n  in (v{n},) }}")
+
+
+def test_best_keeps_no_derivative_of_a_dearer_policy(monkeypatch):
+    """Of what was tried for `best`, the cheapest and the one under way are in memory, and not all."""
+    counts = []
+
+    def counted(program, flags, kept=driver._kept):
+        gc.collect()
+        counts.append(sum(type(x).__name__ == "JaxprEqn" for x in gc.get_objects()))
+        return kept(program, flags)
+
+    monkeypatch.setattr(driver, "_kept", counted)
+    n = 300
+    driver.best(chain(n), 10**6)
+    derivatives = [(count - counts[0]) / n for count in counts]
+    assert max(derivatives) < 10, derivatives
+
+
+def solved(n):
+    """What the solver finds for a chain of n values of one size, of which each tenth is needed and a tenth may be kept."""
+    reads = [[], *([i] for i in range(n - 1))]
+    needed = [*range(0, n, 10)]
+    return cheapest([4] * n, [1] * n, range(n), reads, needed, 4 * n // 20, seconds=30)
+
+
+@pytest.mark.slow
+def test_the_solver_takes_long_programs():
+    """One row of the constraints has all values in it: HiGHS's presolve takes time that grows with its square."""
+    start = time.process_time()
+    found = solved(15_000)
+    assert found is not None and sum(found) <= 15_000 // 20
+    assert solved(100_000) is None
+    assert time.process_time() - start < 25

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 import warnings
 
 import pytest
@@ -212,3 +214,68 @@ def test_a_type_that_nothing_tells_is_said_to_be_a_guess():
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             jt.parse(f"{head}{equation} in (b,) }}", "x")
+
+
+GUESSED = "d = broadcast_in_dim[broadcast_dimensions=() shape=(3,)] 0"
+HOLDING = {
+    "jit": "e = jit[name=f jaxpr={ lambda ; k l. let m = add l k in (m,) }] d a",
+    "cond": "e = cond[branches=({ lambda ; k l. let m = add k l in (m,) } { lambda ; k l. let m = mul k l in (m,) })] p d a",
+    "while": """e f = while[
+      body_jaxpr={ lambda ; k l. let m = mul k l in (m, l) }
+      body_nconsts=0
+      cond_jaxpr={ lambda ; k l. let m = reduce_max[axes=(0,)] k; n = lt m 9 in (n,) }
+      cond_nconsts=0
+    ] d a""",
+    "scan": """g = broadcast_in_dim[broadcast_dimensions=() shape=()] 1
+    f e = scan[
+      jaxpr={ lambda ; k l. let m = mul k l in (m, m) }
+      length=3
+      linear=(False, False)
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] g a""",
+    "scatter": """e = scatter[
+      dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+      indices_are_sorted=False
+      mode=GatherScatterMode.FILL_OR_DROP
+      unique_indices=False
+      update_consts=()
+      update_jaxpr={ lambda ; k l. let  in (l,) }
+    ] d i a""",
+}
+
+
+def guessed(name: str) -> str:
+    head = "{ lambda ; a:u8[3] p:i32[] i:i32[3,1]. let\n    "
+    return f"{head}{GUESSED}\n    {HOLDING[name]}\n  in (e,) }}\n"
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_a_guess_gives_way_to_what_holds_jaxprs(name):
+    """What is made of literals alone has the type that an operation with jaxprs inside needs, and nothing is said to be a guess."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if name != "scan" else "ignore")
+        program = jt.parse(guessed(name))
+    jt.typecheck_jaxpr(program)
+    assert str(program.jaxpr.outs[0].aval) == "u8[3]"
+
+
+@pytest.mark.parametrize("name", HOLDING)
+def test_formatted_programs_have_the_types_that_are_found(name, tmp_path):
+    """In a process that has checked nothing before, as `fmt` is one."""
+    file = tmp_path / "x.jaxpr"
+    file.write_text(guessed(name))
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxprtool", "fmt", str(file)], capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert "d:u8[3] = broadcast_in_dim 0:u8[]" in done.stdout or name == "scan"
+    jt.typecheck_jaxpr(jt.parse(done.stdout))
+
+
+def test_what_types_do_not_say_stays_in_the_text():
+    """A result without a type does not say its shape, so that the param does; where it does, the param goes, as in JAX."""
+    text = "{ lambda ; a. let d = broadcast_in_dim[shape=(3,)] 0; e = add d a in (e,) }"
+    assert "broadcast_in_dim[shape=(3,)] 0" in jt.format_jaxpr(jt.parse(text))

@@ -1,0 +1,155 @@
+"""A program at a point at which its derivatives are checked: what is differentiated, and how finely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any, NamedTuple
+
+from jaxprtool.core.trace import inexact
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.double import doubled, in_complex, in_double
+
+__all__ = ["MODES", "How", "Point"]
+
+MODES = ("fwd", "rev")
+_RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
+
+
+class How(NamedTuple):
+    """How derivatives are checked.
+
+    Attributes:
+      modes: of `MODES`.
+      step: the smallest step of the differences, relative to the size of an argument; None: by the type.
+      rtol, atol: how far a derivative may be from its difference, relative and absolute; None: by the type.
+      directions: how many random directions a program with more than a few elements is checked along.
+      seed: of the directions.
+      complex: whether steps in the imaginary direction are tried.
+      symmetric: whether arguments that are symmetric matrices stay so, and of square results the lower triangles count:
+        operations on such arguments, cholesky for example, have derivatives along such directions alone, and some leave the
+        upper triangle as it is.
+      max_bytes: what the program and its derivatives may need; None: no limit.
+    """
+
+    modes: Sequence[str] = MODES
+    step: float | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    directions: int = 3
+    seed: int = 0
+    complex: bool = False
+    symmetric: bool = False
+    max_bytes: int | None = None
+
+
+class Point:
+    """A program at a point.
+
+    Attributes:
+      live: for each argument whether it has tangents; `given` are those arguments.
+      flags: for each result whether it has tangents.
+      complex: whether steps in the imaginary direction are tried.
+      is_wide: whether differences are taken of the program in double precision.
+      forms: the programs that were run; see `forget`.
+    """
+
+    def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
+        from jaxprtool.backends import finite_differences  # noqa: PLC0415 (gateway: NumPy)
+
+        self.program, self.args, self.how = program, args, how
+        self.numeric = finite_differences
+        self.live, self.flags = inexact(program.in_avals), inexact(program.out_avals)
+        self.given = [*compress(args, self.live)]
+        self.outputs = [i for i, flag in enumerate(self.flags) if flag]
+        self.positions = [i for i, flag in enumerate(self.live) if flag]
+        dtypes = _dtypes(program)
+        bits = min(
+            [*map(finite_differences.fraction_bits, dtypes), *_kept_bits(program)], default=52
+        )
+        tiny = max(map(finite_differences.smallest_normal, dtypes), default=0.0)
+        self.steps = finite_differences.steps_for(bits, how.step, tiny)
+        # what is not known of a number of the size of denormal ones
+        self.floor = 16 * self.steps.epsilon * tiny
+        real = all(d.kind == "f" for d in dtypes)
+        self.complex = how.complex and real
+        self.forms: dict[str, ClosedJaxpr | None] = {}
+        tolerance = _RTOL["fine" if bits > 40 else "single" if bits > 16 else "half"]
+        self.rtol = tolerance if how.rtol is None else how.rtol
+        self.atol = how.atol
+        self.is_wide = False
+        self.bits = bits
+
+    def form(self, word: str, make: Callable[[ClosedJaxpr], ClosedJaxpr | None]) -> Any:
+        """A form of the program that is run: `make` makes it."""
+        if word not in self.forms:
+            self.forms[word] = make(self.program)
+        return self.forms[word]
+
+    def forget(self) -> None:
+        """Give back the memory of the programs that were run, and of what running them has prepared."""
+        self.forms.clear()
+
+    def widen(self) -> bool:
+        """Take differences in double precision, with smaller steps; returns whether there are such.
+
+        In single precision steps are lost where what is rounded inside of a program shows in its results, as those of x in
+        (x + 1e4) - 1e4, and they are so large that some cross a kink nearby. What the differences say of the derivative is then their chance.
+        """
+        if self.bits > 40 or self.is_wide:
+            return False
+        self.is_wide = True
+        return True
+
+    def wide_results(self, given: Sequence[Any]) -> list[Any]:
+        """The results in double precision."""
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return self.counted(
+            [
+                *compress(
+                    eval_jaxpr(self.form("double", in_double), [*map(doubled, args)]), self.flags
+                )
+            ]
+        )
+
+    def results(self, given: Sequence[Any]) -> list[Any]:
+        """The results with tangents, for other values of the arguments with tangents."""
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return self.counted([*compress(eval_jaxpr(self.form("plain", _copied), args), self.flags)])
+
+    def counted(self, values: Sequence[Any]) -> list[Any]:
+        """What counts of results, or of tangents or cotangents of them."""
+        if not self.how.symmetric:
+            return [*values]
+        tril = numpy_namespace().tril
+        return [tril(x) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x for x in values]
+
+    def complex_results(self, given: Sequence[Any]) -> list[Any]:
+        """The same of complex numbers."""
+        rest = iter(given)
+        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        return [*compress(eval_jaxpr(self.form("complex", in_complex), args), self.flags)]
+
+
+def _copied(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program as another object, so that what is prepared of it can go before it does."""
+    return program.replace(jaxpr=program.jaxpr.replace())
+
+
+def _dtypes(program: ClosedJaxpr) -> set[Any]:
+    """The floating and complex types that a program computes with."""
+    atoms = [*program.jaxpr.all_binders]
+    atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
+    dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
+    return {d for d in dtypes if d.is_inexact}
+
+
+def _kept_bits(program: ClosedJaxpr) -> list[int]:
+    """How many bits after the point the equations keep that round to fewer than their type has."""
+    found = [eqn.params.get("mantissa_bits") for eqn in all_eqns(program.jaxpr)]
+    return [max(bits, 1) for bits in found if isinstance(bits, int)]
