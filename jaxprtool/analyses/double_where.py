@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.products import is_linear_in
-from jaxprtool.analyses.zeros import Zeros
+from jaxprtool.analyses.products import is_linear_in, is_mixing
+from jaxprtool.analyses.zeros import Zero, Zeros
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.jvp import jvp_jaxpr
@@ -231,19 +231,17 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
 
     Args:
       place: where the NaN begins, or a product in which it meets a 0.
-      zeros: the operands there.
+      zeros: the operands that are 0 there.
       program: the program.
     """
     level, maybe = _level_of(program, place.path), None
-    pairs = enumerate(zip(place.eqn.inputs, zeros.operands, strict=False))
-    linear = [i for i, (_, r) in pairs if r and 0 in r.values and is_linear_in(place.eqn, i)]
-    for i in linear:
+    for zero in zeros:
+        i = zero.operand
+        if not is_linear_in(place.eqn, i):
+            continue
         others = [(level, y) for k, y in enumerate(place.eqn.inputs) if k != i]
         factors = _Ancestors(others)
-        nonzero = zeros.nonzero[i] if zeros.nonzero else ()
-        for found, where in _choices_before(
-            level, place.eqn.inputs[i], aligned=True, nonzero=nonzero
-        ):
+        for found, where in _choices_before(level, place.eqn.inputs[i], zero=zero):
             if factors.holds(found, where):
                 continue  # it comes before the operation, and its zeros are data
             condition = _resolved(where, found.inputs[0])
@@ -398,10 +396,10 @@ _DEFINITIONS = Memo[dict[Var, tuple[JaxprEqn, int]]]("which equation makes each 
 class _Ancestors:
     """What values are computed from: variables and choices, each where it stands."""
 
-    def __init__(self, values: Sequence[tuple[Level, Any]], *, aligned: bool = False):
+    def __init__(self, values: Sequence[tuple[Level, Any]]):
         self._variables: set[Any] = set()
         self._choices: set[Any] = set()
-        for level, x, eqn in _walk(values, aligned=aligned, through=True):
+        for level, x, eqn in _walk(values, through=True):
             self._variables.add((level.key(), x))
             if eqn is not None and _is_choice(eqn):
                 self._choices.add((level.key(), eqn))
@@ -417,7 +415,7 @@ class _Ancestors:
 
 def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) -> bool:
     """Whether cases of a choice are computed from what values are computed from: from all of it but literals and constants."""
-    cases = _Ancestors([(level, x) for x in choice.inputs[1:]], aligned=True)
+    cases = _Ancestors([(level, x) for x in choice.inputs[1:]])
     some = False
     for at, x, eqn in _walk(values, through=True, until=cases.has):
         inside = cases.has(at, x)
@@ -428,22 +426,19 @@ def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) 
 
 
 def _choices_before(
-    level: Level,
-    x: Any,
-    *,
-    aligned: bool = False,
-    seen: set[Any] | None = None,
-    nonzero: Container[Any] = (),
+    level: Level, x: Any, *, zero: Zero | None = None, seen: set[Any] | None = None
 ) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first; `aligned`, `seen`: see `_walk`.
+    """The choices from which a value is computed, the nearest ones first; `seen`: see `_walk`.
 
-    nonzero: variables that are not gone into.
+    zero: of a value that is 0, what is known of where the 0 has come from; others are not gone into.
     """
+    nonzero = () if zero is None else zero.nonzero
 
     def until(level: Level, v: Any) -> bool:
         return v in nonzero
 
-    for at, v, eqn in _walk([(level, x)], aligned=aligned, seen=seen, until=until):
+    mixed = None if zero is None else zero.mixed
+    for at, v, eqn in _walk([(level, x)], mixed=mixed, seen=seen, until=until):
         if eqn is not None and _is_choice(eqn) and v not in nonzero:
             yield eqn, at
 
@@ -451,7 +446,7 @@ def _choices_before(
 def _walk(
     values: Sequence[tuple[Level, Any]],
     *,
-    aligned: bool = False,
+    mixed: Container[Any] | None = None,
     through: bool = False,
     until: Callable[[Level, Any], bool] = lambda level, x: False,
     seen: set[Any] | None = None,
@@ -462,7 +457,7 @@ def _walk(
 
     Args:
       values: the values.
-      aligned: do not go on before products of matrices and the like, whose elements are not those of the operands.
+      mixed: before products of matrices and the like, whose elements are not those of the operands, go on with these operands only.
       through: go on before choices.
       until: do not go on before variables of which this is true.
       seen: the variables that have been gone through; more are added.
@@ -485,14 +480,6 @@ def _walk(
         inner = [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
         if inner:
             queue += [(i, i.jaxpr.outs[k]) for i in inner]
-        elif (through or not _is_choice(eqn)) and not (aligned and _mixes(eqn)):
-            queue += [(level, v) for v in eqn.inputs]
-
-
-def _mixes(eqn: JaxprEqn) -> bool:
-    """Whether an element of a result is computed from elements of operands that lie elsewhere."""
-    stub = eqn.primitive.stub
-    return stub is not None and stub.__module__.rpartition(".")[2] in _MIXING
-
-
-_MIXING = frozenset({"convolution", "dot_general", "linear_solve", "ragged", "triangular"})
+        elif through or not _is_choice(eqn):
+            parts = mixed is not None and is_mixing(eqn, level.jaxpr)
+            queue += [(level, v) for v in eqn.inputs if not parts or v in (mixed or ())]
