@@ -256,7 +256,9 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
                     return Unguarded(Place(other, at.path()), kept=True)
             if _is_transposed(found, where):
                 return Unguarded(Place(found, where.path()), kept=False)
-            if maybe is None and not _has_names(found) and _has_constant_case(found, where):
+            if maybe is not None or not zero.alone or _has_names(found):
+                continue
+            if _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
     return maybe
 
@@ -267,7 +269,8 @@ def unguarded_on_way(
     """The choice that drops a bad value which the derivative of what made it takes up again; None where there is none.
 
     The untaken side is computed, sqrt(x) for a negative x say, and the choice drops it. Its derivative is computed with it, NaN too,
-    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN.
+    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN. What the transpose itself
+    hands on is on the side that is taken.
 
     Args:
       chain: the equations from where the value begins to a result that it reaches.
@@ -282,11 +285,14 @@ def unguarded_on_way(
             if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
     seen = set[Any]()  # what comes before one place is not looked at again before a later one
+    handing_on = {place.eqn for place in chain}
     for place in chain[1:] if dropping else ():
         level = _level_of(program, place.path)
         for x in place.eqn.inputs:
             for found, where in _choices_before(level, x, seen=seen):
                 mask = dropping.get(_resolved(where, found.inputs[0]))
+                if found in handing_on:
+                    continue
                 if mask is not None and _is_before(mask.eqn, found, program):
                     certain = _is_derived(place.eqn, place.path)
                     return Unguarded(mask, kept=True, certain=certain)

@@ -34,11 +34,13 @@ class Zero(NamedTuple):
       operand: its position.
       nonzero: variables before it that are not 0 where it is: no 0 has come from there.
       mixed: variables before it whose 0s a product of matrices, or the like, has handed on: they have come from there.
+      alone: whether the product is bad only where that is so.
     """
 
     operand: int
     nonzero: frozenset[Var] = frozenset()
     mixed: frozenset[Var] = frozenset()
+    alone: bool = True
 
 
 Zeros = Sequence[Zero]
@@ -72,18 +74,19 @@ def zeros_of(log: Log, i: int, bad: Any, sought: Sought) -> Zeros:
     """
     eqn, ins = log.jaxpr.eqns[i], log.ins(i)
     if is_elementwise(eqn.primitive):
-        masks = {k: _narrow(bad, x) & (x == 0) for k, x in enumerate(ins)}
+        met = {k: (_narrow(bad, x) & (x == 0), bad & (x == 0)) for k, x in enumerate(ins)}
     else:
-        masks = _met_in_sums(log, i, bad, sought)
+        met = _met_in_sums(log, i, bad, sought)
     found: list[Zero] = []
-    for k, mask in masks.items():
+    for k, (mask, there) in met.items():
         if mask.any():
-            found.append(Zero(k, *_before(log, eqn.inputs[k], mask)))
+            alone = not (bad & ~there).any()
+            found.append(Zero(k, *_before(log, eqn.inputs[k], mask), alone))
     return found
 
 
-def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, Any]:
-    """Of each operand the 0s by which an operation multiplies bad values, in elements of the result that are bad for no other reason.
+def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, tuple[Any, Any]]:
+    """Of each operand the 0s by which an operation multiplies bad values, and the elements of the result that are bad for no other reason.
 
     A sum of products is NaN where one of them is 0 times infinity. Of a solve the whole right side is 0.
     """
@@ -94,8 +97,8 @@ def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, Any]:
     worse, zero = ({k: of(ins[k]) for k in floats} for of in (sought.where, lambda x: x == 0))
     if not is_bilinear(eqn):
         whole = [k for k in floats if zero[k].all() and is_linear_in(eqn, k)]
-        return {k: zero[k] for k in whole if any(worse[j].any() for j in floats if j != k)}
-    found: dict[int, Any] = {}
+        return {k: (zero[k], bad) for k in whole if any(worse[j].any() for j in floats if j != k)}
+    found: dict[int, tuple[Any, Any]] = {}
     for j, k in (floats, floats[::-1]):
         if not (zero[j].any() and worse[k].any()):
             continue
@@ -104,9 +107,10 @@ def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, Any]:
         otherwise |= reaches(
             eqn, _with(ins, {j: worse[j], k: numpy_namespace().ones_like(worse[k])})
         )
-        read = read_by(eqn, j, _with(ins, {k: worse[k]}), meet & ~otherwise)
+        there = meet & ~otherwise
+        read = read_by(eqn, j, _with(ins, {k: worse[k]}), there)
         if read is not None:
-            found[j] = read & zero[j]
+            found[j] = read & zero[j], there
     return found
 
 

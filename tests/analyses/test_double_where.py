@@ -19,6 +19,7 @@ X = np.array([1.5, 0.0, 2.0], np.float32)
 # At 0 the derivative of each makes a NaN, by a coefficient of its own or by one that meets the 0 of the cotangent.
 INNER: dict[str, Callable[[Any], Any]] = {
     "log": jnp.log,
+    "log |x|": lambda x: jnp.log(jnp.abs(x)),
     "x ** x": lambda x: jnp.power(x, x),
     "x log x": lambda x: x * jnp.log(x),
     "arctan2": lambda x: jnp.arctan2(x, x * 0),
@@ -97,6 +98,11 @@ def test_a_where_after_a_nan_of_the_data_is_named() -> None:
         jax.grad(lambda w, m, d: (jnp.where(w > 1, w, 0.0) * jnp.log(w - 2)).sum()),
         jax.grad(lambda w, m, d: (jnp.where(m, w / 0.5, 0.0) ** 2 / jnp.sum(w - 2)).sum()),
         jax.grad(lambda w, m, d: jnp.log(-jnp.sum(jax.nn.relu(w - 1.5) * w))),
+        jax.grad(
+            lambda w, m, d: (
+                jnp.sum(jnp.maximum(w - 1.5, 0) * jnp.where(w > 2, w, 0)) * jnp.log(-w.sum())
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("text", [False, True])
