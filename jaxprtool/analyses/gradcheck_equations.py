@@ -70,10 +70,12 @@ def find_equations(
       evaluate: evaluate(observer) runs the program once.
       how: how derivatives are checked.
       every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
-        a loop disagrees and nothing in those steps does.
+        a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
     """
     found = _search(evaluate, how, every)
     open_ones = {f.kind for f in found if _follows(f.place.eqn)} & {"wrong", "kink"}
+    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found):
+        open_ones -= {"kink"}  # what is to be mended is known
     if not every and open_ones:
         more = _search(evaluate, how, True)
         kinds = {f.kind for f in more}
