@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -373,9 +373,16 @@ def _unguarded(
             if found is not None:
                 return found
     dropping = _events(flow, "masks", sites, reach.drops)
-    return unguarded_on_way(way, dropping, program) or _unguarded_of_zeros(
+    bad = {sites.written(made.eqn) for made in _all_made(flow) if made.eqn is not None}
+    return unguarded_on_way(way, dropping, bad, program) or _unguarded_of_zeros(
         flow, program, sites, reach
     )
+
+
+def _all_made(flow: Flow) -> Iterator[Made]:
+    """The equations that have made bad values, or handed some on, and the sources of some."""
+    contexts = flow.root.context().all_inside()
+    return (made for context in contexts for made in context.made.values())
 
 
 def _unguarded_of_zeros(
@@ -386,9 +393,7 @@ def _unguarded_of_zeros(
     Of a value that the program is given, it is only told where names say that the program is a derivative.
     """
     made_here = reduce(or_, [o.bit for o in flow.origins if o.source is None], 0)
-    contexts = flow.root.context().all_inside()
-    products = (made for context in contexts for made in context.made.values())
-    met = [(made, zeros) for made in products if (zeros := made.zeros) and reach.has(made)]
+    met = [(made, zeros) for made in _all_made(flow) if (zeros := made.zeros) and reach.has(made)]
     for made, zeros in met[:_MOST_ZEROS]:
         place = made.place
         found = place and unguarded_of(sites.of(place), zeros, program)

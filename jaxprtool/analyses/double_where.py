@@ -6,7 +6,7 @@ that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x,
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -229,7 +229,7 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
 
 
 def unguarded_on_way(
-    chain: Sequence[Place], masks: Sequence[Place], program: ClosedJaxpr
+    chain: Sequence[Place], masks: Sequence[Place], bad: Container[JaxprEqn], program: ClosedJaxpr
 ) -> Unguarded | None:
     """The choice that drops a bad value which the derivative of what made it takes up again; None where there is none.
 
@@ -240,6 +240,7 @@ def unguarded_on_way(
     Args:
       chain: the equations from where the value begins to a result that it reaches.
       masks: the equations that drop it elsewhere.
+      bad: those whose results hold bad values.
       program: the program.
     """
     dropping: dict[Any, Place] = {}
@@ -250,13 +251,12 @@ def unguarded_on_way(
             if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
     seen = set[Any]()  # what comes before one place is not looked at again before a later one
-    handing_on = {place.eqn for place in chain}
     for place in chain[1:] if dropping else ():
         level = level_of(program, place.path)
         for x in place.eqn.inputs:
             for found, where in _choices_before(level, x, seen=seen):
                 mask = dropping.get(resolved(where, found.inputs[0]))
-                if found in handing_on:
+                if found in bad:
                     continue
                 if mask is not None and _is_before(mask.eqn, found, program):
                     certain = _is_derived(place.eqn, place.path)
@@ -338,11 +338,12 @@ def _choices_before(
     zero: of a value that is 0, what is known of where the 0 has come from; others are not gone into.
     """
     nonzero = () if zero is None else zero.nonzero
+    passed = () if zero is None else zero.passed
 
     def until(level: Level, v: Any) -> bool:
         return v in nonzero
 
     mixed = None if zero is None else zero.mixed
-    for at, v, eqn in walk_before([(level, x)], mixed=mixed, seen=seen, until=until):
-        if eqn is not None and is_choice(eqn) and v not in nonzero:
+    for at, v, eqn in walk_before([(level, x)], mixed=mixed, passed=passed, seen=seen, until=until):
+        if eqn is not None and is_choice(eqn) and v not in nonzero and v not in passed:
             yield eqn, at

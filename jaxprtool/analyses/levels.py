@@ -129,6 +129,7 @@ def walk_before(
     values: Sequence[tuple[Level, Any]],
     *,
     mixed: Container[Any] | None = None,
+    passed: Container[Any] = (),
     through: bool = False,
     until: Callable[[Level, Any], bool] = lambda level, x: False,
     seen: set[Any] | None = None,
@@ -140,6 +141,7 @@ def walk_before(
     Args:
       values: the values.
       mixed: before products of matrices and the like, whose elements are not those of the operands, go on with these operands only.
+      passed: of choices, go on before those that give one of these.
       through: go on before choices.
       until: do not go on before variables of which this is true.
       seen: the variables that have been gone through; more are added.
@@ -162,7 +164,7 @@ def walk_before(
         inner = [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
         if inner:
             queue += [(i, i.jaxpr.outs[k]) for i in inner]
-        elif through or not is_choice(eqn):
+        elif through or not is_choice(eqn) or x in passed:
             parts = mixed is not None and is_mixing(eqn, level.jaxpr)
             queue += [(level, v) for v in eqn.inputs if not parts or v in (mixed or ())]
 

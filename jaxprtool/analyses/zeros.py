@@ -34,12 +34,14 @@ class Zero(NamedTuple):
       operand: its position.
       nonzero: variables before it that are not 0 where it is: no 0 has come from there.
       mixed: variables before it whose 0s a product of matrices, or the like, has handed on: they have come from there.
+      passed: variables before it that a choice has given, of values that are 0 by themselves: the choice has put none there.
       alone: whether the product is bad only where that is so.
     """
 
     operand: int
     nonzero: frozenset[Var] = frozenset()
     mixed: frozenset[Var] = frozenset()
+    passed: frozenset[Var] = frozenset()
     alone: bool = True
 
 
@@ -127,14 +129,15 @@ def _narrow(mask: Any, x: Any) -> Any:
     return mask.any(axis=axes, keepdims=True) if axes else mask
 
 
-def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var]]:
-    """The variables from which 0s are computed that are not 0 themselves, and those whose 0s are handed on by sums of products.
+def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var], frozenset[Var]]:
+    """What a `Zero` says of the variables before it: `nonzero`, `mixed` and `passed`.
 
     Args:
       log: of the jaxpr of x.
       x: an operand; mask: elements of it that are 0.
     """
     seen, zero, mixed = set[Var](), set[Var](), set[Var]()
+    passed, put = set[Var](), set[Var]()
     queue = [(log, x, mask)]
     for where, v, marked in queue:
         if isinstance(v, Lit) or len(queue) > _MOST:
@@ -144,13 +147,51 @@ def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var]
             continue
         seen.add(v)
         marked = marked & (value == 0)
-        if marked.any():
-            zero.add(v)
-            for step in _makers(where, v, value, marked):
-                if step[0] is where and _mixes(where, v):
-                    mixed.add(step[1])
-                queue.append(step)
-    return frozenset(seen - zero), frozenset(mixed)
+        if not marked.any():
+            continue
+        zero.add(v)
+        cases = _cases(where, v, marked)
+        if cases is not None:
+            (passed if cases else put).add(v)
+            queue += [(where, case, some) for case, some in cases]
+            continue
+        for step in _makers(where, v, value, marked):
+            if step[0] is where and _mixes(where, v):
+                mixed.add(step[1])
+            queue.append(step)
+    return frozenset(seen - zero), frozenset(mixed), frozenset(passed - put)
+
+
+def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Any, Any]] | None:
+    """Of a choice the cases that give its marked elements, which are 0, with these; None where v is none.
+
+    An empty list where nobody knows, or where one of these is a constant, as what a transpose chooses is; or 0 everywhere, where
+    none of all is known to be one.
+    """
+    made = log.layout.made.get(v)
+    eqn = None if made is None else log.jaxpr.eqns[made[0]]
+    if eqn is None or steering_facts[eqn.primitive] != "operand 0" or eqn.primitive.holds_jaxprs:
+        return None
+    predicate, cases = _value(log, eqn.inputs[0]), list[tuple[Any, Any]]()
+    constant = {x for x in eqn.inputs[1:] if _is_constant(log, x)}
+    for k, x in enumerate(eqn.inputs[1:]):
+        value = _value(log, x)
+        if predicate is None or value is None:
+            return []
+        some = marked & (predicate == k)
+        if some.any():
+            if x in constant if constant else not value.any():
+                return []
+            cases.append((x, some))
+    return cases
+
+
+def _is_constant(log: Log, x: Any) -> bool:
+    """Whether a value is the same in every run: a literal, or made of literals."""
+    made = None if isinstance(x, Lit) else log.layout.made.get(x)
+    if made is None:
+        return isinstance(x, Lit)
+    return all(isinstance(y, Lit) for y in log.jaxpr.eqns[made[0]].inputs)
 
 
 def _mixes(log: Log, v: Var) -> bool:
@@ -201,18 +242,25 @@ def _read(log: Log, i: int, marked: Any) -> Iterable[tuple[int, Any]]:
     floats = floats_of(eqn)
     if not floats or sum(ins[k].nbytes for k in floats) > _MOST_BYTES:
         return
-    mixes = is_mixing(eqn, log.jaxpr)
-    if mixes and not is_bilinear(eqn):
+    if not is_mixing(eqn, log.jaxpr):
         for k in floats:
-            if not ins[k].any() and is_linear_in(eqn, k):
-                yield k, ins[k] == 0
+            read = read_by(eqn, k, ins, marked)
+            if read is not None and read.any():
+                yield k, read
         return
+    zero, factors = ({k: of(ins[k]) for k in floats} for of in (lambda x: x == 0, lambda x: x != 0))
+    if not is_bilinear(eqn):
+        for k in floats:
+            read = read_by(eqn, k, ins, marked) if is_linear_in(eqn, k) else None
+            if read is not None and read.any() and not (read & factors[k]).any():
+                yield k, read
+        return
+    left = marked
+    for i, k in (floats, floats[::-1]):
+        left = left & ~reaches(eqn, _with(ins, {i: zero[i], k: factors[k]}))
+    both = {k: factors[k] | True for k in floats}  # of 0 times 0 either has given the 0
     for k in floats:
-        factors = {j: ins[j] != 0 for j in floats}
-        read = read_by(eqn, k, _with(ins, factors), marked)
-        if read is None:
-            continue
-        if mixes:
-            read = read & (ins[k] == 0)
-        if read.any():
-            yield k, read
+        for others, some in ((factors, marked), (both, left)):
+            read = read_by(eqn, k, _with(ins, others), some) if some.any() else None
+            if read is not None and (read & zero[k]).any():
+                yield k, read & zero[k]
