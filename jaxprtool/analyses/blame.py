@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -20,7 +20,6 @@ from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.provenance import Context, Made, Mark, Origin, Source
 from jaxprtool.analyses.sites import Sites
-from jaxprtool.analyses.zeros import Zeros
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
@@ -298,18 +297,15 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     """
     sites = Sites(program)
     reached = {made for mark in flow.outs if mark.bad for made in mark.made}
+    reach = _Reach(flow)
     origins = [o for o in flow.origins if o.order is not None or o.made in reached]
-    origins.sort(key=lambda o: (not o.flows, o.order is None, o.order or 0))
+    origins.sort(key=lambda o: (reach.is_idle(o), not o.flows, o.order is None, o.order or 0))
     appearances = [
         Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o) for o in origins
     ]
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None
-    begins = [
-        (place, Zeros(a.origin.operands, a.origin.nonzero))
-        for a in appearances[:_TRIED]
-        if a.source is None and (place := a.place) is not None
-    ]
+    place = appearances[0].place if appearances else None
     outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(flow.outs)]
     masks, deciding = (_events(flow, what, sites) for what in ("masks", "deciding"))
     way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
@@ -320,23 +316,84 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         chain,
         masks,
         deciding,
-        original=original_of(begins[0][0], program) if begins and makes_it else None,
-        unguarded=next(filter(None, (unguarded_of(*x, program) for x in begins)), None)
-        or unguarded_on_way(way or chain, masks, program)
-        or _unguarded_of_zeros(flow, program, sites),
+        original=original_of(place, program) if place is not None and makes_it else None,
+        unguarded=_unguarded(flow, reach, appearances[:_TRIED], way or chain, program, sites),
         stopped=stopped,
     )
 
 
-def _unguarded_of_zeros(flow: Flow, program: ClosedJaxpr, sites: Sites) -> Unguarded | None:
+class _Reach:
+    """Which bad values reach a result of a program, or a decision that one depends on: of others there is nothing to mend.
+
+    Attributes:
+      bits: their origins, and what these have come from.
+    """
+
+    def __init__(self, flow: Flow):
+        marks = flow.outs
+        self._all = not marks  # the run was stopped
+        self._made = set[Made](made for mark in marks for made in mark.made)
+        queue = [*self._made]
+        for made in queue:
+            queue += [x for x in made.parents if x not in self._made]
+            self._made.update(made.parents)
+        self._decided = reduce(or_, [mark.decided for mark in marks], 0)
+        self.bits = reduce(or_, [mark.bad for mark in marks], self._decided)
+        for origin in reversed(flow.origins):
+            if origin.bit & self.bits:
+                self.bits |= origin.earlier
+
+    def has(self, made: Made) -> bool:
+        """Whether what an equation has made does."""
+        return self._all or made in self._made or bool(made.origins & self._decided)
+
+    def is_idle(self, origin: Origin) -> bool:
+        """Whether an origin is a literal that the program drops, while others reach a result: it is meant so."""
+        is_literal = origin.source is not None and origin.source.kind == "literal"
+        return is_literal and bool(self._made) and not origin.bit & self.bits
+
+    def drops(self, context: Context, eqn: JaxprEqn) -> bool:
+        """Whether an equation of a context has dropped some elsewhere."""
+        return self._all or bool(context.dropped.get(eqn, 0) & self.bits)
+
+
+def _unguarded(
+    flow: Flow,
+    reach: _Reach,
+    appearances: Sequence[Appearance],
+    way: Sequence[Place],
+    program: ClosedJaxpr,
+    sites: Sites,
+) -> Unguarded | None:
+    """The choice whose other side makes a bad value that reaches a result; way: to the first result that one reaches."""
+    for a in appearances:
+        zeros, place = a.origin.made.zeros, a.place
+        if a.source is None and zeros and place is not None and reach.has(a.origin.made):
+            found = unguarded_of(place, zeros, program)
+            if found is not None:
+                return found
+    dropping = _events(flow, "masks", sites, reach.drops)
+    bad = {sites.written(made.eqn) for made in _all_made(flow) if made.eqn is not None}
+    return unguarded_on_way(way, dropping, bad, program) or _unguarded_of_zeros(
+        flow, program, sites, reach
+    )
+
+
+def _all_made(flow: Flow) -> Iterator[Made]:
+    """The equations that have made bad values, or handed some on, and the sources of some."""
+    contexts = flow.root.context().all_inside()
+    return (made for context in contexts for made in context.made.values())
+
+
+def _unguarded_of_zeros(
+    flow: Flow, program: ClosedJaxpr, sites: Sites, reach: _Reach
+) -> Unguarded | None:
     """The choice whose derivative multiplies a 0, its cotangent, by a bad value; None where there is none.
 
     Of a value that the program is given, it is only told where names say that the program is a derivative.
     """
     made_here = reduce(or_, [o.bit for o in flow.origins if o.source is None], 0)
-    contexts = flow.root.context().all_inside()
-    products = (made for context in contexts for made in context.made.values())
-    met = [(made, zeros) for made in products if (zeros := made.zeros) is not None]
+    met = [(made, zeros) for made in _all_made(flow) if (zeros := made.zeros) and reach.has(made)]
     for made, zeros in met[:_MOST_ZEROS]:
         place = made.place
         found = place and unguarded_of(sites.of(place), zeros, program)
@@ -400,13 +457,18 @@ def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
     return [*dict.fromkeys(chain)]  # several may run in the place of one
 
 
-def _events(flow: Flow, what: str, sites: Sites) -> list[Place]:
-    """Places of the equations that contexts have under `masks` or `deciding`, in the order in which they ran."""
+def _events(
+    flow: Flow,
+    what: str,
+    sites: Sites,
+    counts: Callable[[Context, JaxprEqn], bool] = lambda context, eqn: True,
+) -> list[Place]:
+    """Places of the equations that contexts have under `masks` or `deciding`, of those that count, in the order in which they ran."""
     found = [
         (order, sites.of(Place(eqn, path)))
         for context in flow.root.context().all_inside()
         for eqn, (order, path) in getattr(context, what).items()
-        if what != "masks" or not _goes_on_in_part(eqn, context, sites)
+        if counts(context, eqn) and (what != "masks" or not _goes_on_in_part(eqn, context, sites))
     ]
     return [*dict.fromkeys(place for _, place in sorted(found, key=lambda pair: pair[0]))]
 

@@ -6,24 +6,28 @@ that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
+from jaxprtool.analyses.levels import (
+    Level,
+    all_levels,
+    definitions,
+    is_choice,
+    level_of,
+    resolved,
+    walk_before,
+)
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.products import is_linear_in
-from jaxprtool.analyses.zeros import Zeros
+from jaxprtool.analyses.zeros import Zero, Zeros
 from jaxprtool.core.primitive import Primitive
-from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.interpreters.jvp import jvp_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Unguarded", "is_named", "original_of", "unguarded_of", "unguarded_on_way"]
-
-_MOST = 20_000  # equations that are looked at
 
 
 @dataclass
@@ -57,45 +61,6 @@ class Unguarded:
         return {**self.place.json(), "certain": self.certain}
 
 
-class Level(NamedTuple):
-    """A jaxpr as it stands in a program: the equation that holds it, the param, the position in that, and the jaxpr around."""
-
-    jaxpr: Jaxpr
-    step: Step | None = None
-    above: Level | None = None
-
-    def path(self) -> tuple[Step, ...]:
-        """The way to it."""
-        if self.above is None or self.step is None:
-            return ()
-        return (*self.above.path(), self.step)
-
-    def key(self) -> tuple[Any, ...]:
-        """What says where it is: the equations and params on the way to it."""
-        return tuple([(id(step.eqn), step.param, step.branch) for step in self.path()])
-
-    def inside(self, eqn: JaxprEqn) -> Iterator[Level]:
-        """The jaxprs that an equation of it holds."""
-        for key, value in eqn.params.items():
-            inner = [*jaxprs_in(value)]
-            for i, closed in enumerate(inner):
-                step = Step(eqn, key, i if len(inner) > 1 else None)
-                yield Level(closed.jaxpr, step, self)
-
-    def outside(self, v: Var) -> tuple[Level, Any] | None:
-        """The operand of the enclosing equation that an argument is, and the level of that; None where nobody knows.
-
-        Operands and arguments have the same order at the end.
-        """
-        if self.above is None or self.step is None:
-            return None
-        binders, inputs = [*self.jaxpr.all_binders], self.step.eqn.inputs
-        if v not in binders:
-            return None
-        from_end = len(binders) - binders.index(v)
-        return (self.above, inputs[-from_end]) if from_end <= len(inputs) else None
-
-
 def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
 
@@ -115,7 +80,7 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     if frame is None:
         return _original_on_same_values(place, program, certain=named)
     transposed = _is_transposed(eqn)
-    for found, level in _all(program):
+    for found, level in all_levels(program):
         if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
             if found is eqn:
                 return None
@@ -134,16 +99,16 @@ def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: boo
 
     Unless it is certain that it is a part of one, all of its operands are literals, or operands or results of the original.
     """
-    level, last = _level_of(program, place.path), None
-    operands = [x if isinstance(x, Lit) else _resolved(level, x) for x in place.eqn.inputs]
+    level, last = level_of(program, place.path), None
+    operands = [x if isinstance(x, Lit) else resolved(level, x) for x in place.eqn.inputs]
     values = {x for x in operands if isinstance(x, Var)}
-    for found, where in _all(program):
+    for found, where in all_levels(program):
         if found is place.eqn:
             return last
         if found.primitive.holds_jaxprs or _is_transposed(found, where):
             continue
         its_own = [x for x in (*found.inputs, *found.out_binders) if isinstance(x, Var)]
-        if not any(_resolved(where, x) in values for x in its_own):  # most are not, at once
+        if not any(resolved(where, x) in values for x in its_own):  # most are not, at once
             continue
         parts, known = _derivative(found)
         known |= _made_alike(parts, known, operands, level)
@@ -159,11 +124,11 @@ def _made_alike(
     parts: Sequence[JaxprEqn], known: dict[Var, Any], operands: Sequence[Any], level: Level
 ) -> dict[Var, Any]:
     """The results of parts of a derivative that are operands of an equation: the exponent of `pow(x, y - 1)`."""
-    made = _definitions(level.jaxpr)
+    made = definitions(level.jaxpr)
     makers = [(y, made[y][0]) for y in operands if isinstance(y, Var) and y in made]
     found: dict[Var, Any] = {}
     for y, maker in makers:
-        its_own = [_resolved(level, x) for x in maker.inputs]
+        its_own = [resolved(level, x) for x in maker.inputs]
         for part in parts:
             is_sure = all(isinstance(x, Lit) or x in known for x in part.inputs)
             if (
@@ -187,7 +152,7 @@ def _is_same(
             if not (isinstance(x, Lit) and isinstance(y, Lit) and x.val == y.val):
                 return False
         elif x in known:
-            if _resolved(level, known[x]) is not y:
+            if resolved(level, known[x]) is not y:
                 return False
             on_same += 1
     return on_same > 0 or not any(isinstance(x, Var) for x in part.inputs)
@@ -231,64 +196,68 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
 
     Args:
       place: where the NaN begins, or a product in which it meets a 0.
-      zeros: the operands there.
+      zeros: the operands that are 0 there.
       program: the program.
     """
-    level, maybe = _level_of(program, place.path), None
-    pairs = enumerate(zip(place.eqn.inputs, zeros.operands, strict=False))
-    linear = [i for i, (_, r) in pairs if r and 0 in r.values and is_linear_in(place.eqn, i)]
-    for i in linear:
+    level, maybe = level_of(program, place.path), None
+    for zero in zeros:
+        i = zero.operand
+        if not is_linear_in(place.eqn, i):
+            continue
         others = [(level, y) for k, y in enumerate(place.eqn.inputs) if k != i]
         factors = _Ancestors(others)
-        nonzero = zeros.nonzero[i] if zeros.nonzero else ()
-        for found, where in _choices_before(
-            level, place.eqn.inputs[i], aligned=True, nonzero=nonzero
-        ):
+        for found, where in _choices_before(level, place.eqn.inputs[i], zero=zero):
             if factors.holds(found, where):
                 continue  # it comes before the operation, and its zeros are data
-            condition = _resolved(where, found.inputs[0])
-            for other, at in _all(program):
+            condition = resolved(where, found.inputs[0])
+            for other, at in all_levels(program):
                 if other is found:
                     break  # the transpose comes after the choice
-                if not _is_choice(other) or _is_transposed(other, at):
+                if not is_choice(other) or _is_transposed(other, at):
                     continue
-                if _resolved(at, other.inputs[0]) != condition or isinstance(condition, Lit):
+                if resolved(at, other.inputs[0]) != condition or isinstance(condition, Lit):
                     continue
                 if not factors.holds(other, at) and _takes(other, at, others):
                     return Unguarded(Place(other, at.path()), kept=True)
             if _is_transposed(found, where):
                 return Unguarded(Place(found, where.path()), kept=False)
-            if maybe is None and not _has_names(found) and _has_constant_case(found, where):
+            if maybe is not None or not zero.alone or _has_names(found):
+                continue
+            if _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
     return maybe
 
 
 def unguarded_on_way(
-    chain: Sequence[Place], masks: Sequence[Place], program: ClosedJaxpr
+    chain: Sequence[Place], masks: Sequence[Place], bad: Container[JaxprEqn], program: ClosedJaxpr
 ) -> Unguarded | None:
     """The choice that drops a bad value which the derivative of what made it takes up again; None where there is none.
 
     The untaken side is computed, sqrt(x) for a negative x say, and the choice drops it. Its derivative is computed with it, NaN too,
-    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN.
+    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN. What the transpose itself
+    hands on is on the side that is taken.
 
     Args:
       chain: the equations from where the value begins to a result that it reaches.
       masks: the equations that drop it elsewhere.
+      bad: those whose results hold bad values.
       program: the program.
     """
     dropping: dict[Any, Place] = {}
     for place in masks:
-        if _is_choice(place.eqn):
-            level = _level_of(program, place.path)
-            condition = _resolved(level, place.eqn.inputs[0])
+        if is_choice(place.eqn):
+            level = level_of(program, place.path)
+            condition = resolved(level, place.eqn.inputs[0])
             if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
     seen = set[Any]()  # what comes before one place is not looked at again before a later one
     for place in chain[1:] if dropping else ():
-        level = _level_of(program, place.path)
+        level = level_of(program, place.path)
         for x in place.eqn.inputs:
             for found, where in _choices_before(level, x, seen=seen):
-                mask = dropping.get(_resolved(where, found.inputs[0]))
+                mask = dropping.get(resolved(where, found.inputs[0]))
+                if found in bad:
+                    continue
                 if mask is not None and _is_before(mask.eqn, found, program):
                     certain = _is_derived(place.eqn, place.path)
                     return Unguarded(mask, kept=True, certain=certain)
@@ -297,13 +266,8 @@ def unguarded_on_way(
 
 def _is_before(eqn: JaxprEqn, other: JaxprEqn, program: ClosedJaxpr) -> bool:
     """Whether one equation comes before another, as the choice comes before its transpose."""
-    first = next((e for e, _ in _all(program) if e is eqn or e is other), None)
+    first = next((e for e, _ in all_levels(program) if e is eqn or e is other), None)
     return first is eqn and eqn is not other
-
-
-def _is_choice(eqn: JaxprEqn) -> bool:
-    """Whether an equation chooses between values of other operands by its first one."""
-    return steering_facts[eqn.primitive] == "operand 0" and not eqn.primitive.holds_jaxprs
 
 
 def _names(eqn: JaxprEqn) -> Sequence[str]:
@@ -334,76 +298,15 @@ def _is_derived(eqn: JaxprEqn, path: Sequence[Step]) -> bool:
     return any("transpose(" in name or "jvp(" in name for name in names)
 
 
-def _all(program: ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The equations of a program in order, each jaxpr as often as it is used, up to a limit."""
-    top = Level(program.jaxpr)
-    stack = [(iter(program.jaxpr.eqns), top)]
-    looked_at = 0
-    while stack and looked_at < _MOST:
-        eqns, level = stack[-1]
-        eqn = next(eqns, None)
-        if eqn is None:
-            stack.pop()
-            continue
-        looked_at += 1
-        yield eqn, level
-        stack += [(iter(inner.jaxpr.eqns), inner) for inner in reversed([*level.inside(eqn)])]
-
-
-def _level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
-    """The level at the end of a way."""
-    level = Level(program.jaxpr)
-    for step in path:
-        inner = [*level.inside(step.eqn)]
-        level = next(
-            x
-            for x in inner
-            if x.step and (x.step.param, x.step.branch) == (step.param, step.branch)
-        )
-    return level
-
-
-def _resolved(level: Level, x: Any) -> Any:
-    """What defines a variable: an argument is what is passed, and a result of a call or a loop what the jaxpr in it gives.
-
-    What a loop stacks up for another, a condition that its derivative reads, stands for what it has in each step.
-    """
-    for _ in range(_MOST):
-        if not isinstance(x, Var):
-            return x
-        if x in level.jaxpr.all_binders:
-            outside = level.outside(x)
-            if outside is None:
-                return x
-            level, x = outside
-            continue
-        eqn, k = _definitions(level.jaxpr).get(x, (None, 0))
-        inner = [] if eqn is None else [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
-        if len(inner) != 1:
-            return x
-        level, x = inner[0], inner[0].jaxpr.outs[k]
-    return x
-
-
-def _definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:
-    """The equation that each variable of a jaxpr is a result of, and which."""
-    return _DEFINITIONS.of(
-        jaxpr, lambda: {v: (e, k) for e in jaxpr.eqns for k, v in enumerate(e.out_binders)}
-    )
-
-
-_DEFINITIONS = Memo[dict[Var, tuple[JaxprEqn, int]]]("which equation makes each variable")
-
-
 class _Ancestors:
     """What values are computed from: variables and choices, each where it stands."""
 
-    def __init__(self, values: Sequence[tuple[Level, Any]], *, aligned: bool = False):
+    def __init__(self, values: Sequence[tuple[Level, Any]]):
         self._variables: set[Any] = set()
         self._choices: set[Any] = set()
-        for level, x, eqn in _walk(values, aligned=aligned, through=True):
+        for level, x, eqn in walk_before(values, through=True):
             self._variables.add((level.key(), x))
-            if eqn is not None and _is_choice(eqn):
+            if eqn is not None and is_choice(eqn):
                 self._choices.add((level.key(), eqn))
 
     def holds(self, choice: JaxprEqn, level: Level) -> bool:
@@ -417,9 +320,9 @@ class _Ancestors:
 
 def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) -> bool:
     """Whether cases of a choice are computed from what values are computed from: from all of it but literals and constants."""
-    cases = _Ancestors([(level, x) for x in choice.inputs[1:]], aligned=True)
+    cases = _Ancestors([(level, x) for x in choice.inputs[1:]])
     some = False
-    for at, x, eqn in _walk(values, through=True, until=cases.has):
+    for at, x, eqn in walk_before(values, through=True, until=cases.has):
         inside = cases.has(at, x)
         some = some or inside
         if not inside and eqn is None and x in at.jaxpr.in_binders and at.above is None:
@@ -428,71 +331,19 @@ def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) 
 
 
 def _choices_before(
-    level: Level,
-    x: Any,
-    *,
-    aligned: bool = False,
-    seen: set[Any] | None = None,
-    nonzero: Container[Any] = (),
+    level: Level, x: Any, *, zero: Zero | None = None, seen: set[Any] | None = None
 ) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first; `aligned`, `seen`: see `_walk`.
+    """The choices from which a value is computed, the nearest ones first; `seen`: see `walk_before`.
 
-    nonzero: variables that are not gone into.
+    zero: of a value that is 0, what is known of where the 0 has come from; others are not gone into.
     """
+    nonzero = () if zero is None else zero.nonzero
+    passed = () if zero is None else zero.passed
 
     def until(level: Level, v: Any) -> bool:
         return v in nonzero
 
-    for at, v, eqn in _walk([(level, x)], aligned=aligned, seen=seen, until=until):
-        if eqn is not None and _is_choice(eqn) and v not in nonzero:
+    mixed = None if zero is None else zero.mixed
+    for at, v, eqn in walk_before([(level, x)], mixed=mixed, passed=passed, seen=seen, until=until):
+        if eqn is not None and is_choice(eqn) and v not in nonzero and v not in passed:
             yield eqn, at
-
-
-def _walk(
-    values: Sequence[tuple[Level, Any]],
-    *,
-    aligned: bool = False,
-    through: bool = False,
-    until: Callable[[Level, Any], bool] = lambda level, x: False,
-    seen: set[Any] | None = None,
-) -> Iterator[tuple[Level, Any, JaxprEqn | None]]:
-    """The variables that values are computed from, the nearest ones first, each with its level and the equation that makes it.
-
-    A variable of a loop is what it begins with: what earlier steps do is not gone into.
-
-    Args:
-      values: the values.
-      aligned: do not go on before products of matrices and the like, whose elements are not those of the operands.
-      through: go on before choices.
-      until: do not go on before variables of which this is true.
-      seen: the variables that have been gone through; more are added.
-    """
-    queue = [*values]
-    seen = set() if seen is None else seen
-    for level, x in queue:
-        key = level.key(), x
-        if isinstance(x, Lit) or key in seen or len(queue) > _MOST:
-            continue
-        seen.add(key)
-        eqn, k = _definitions(level.jaxpr).get(x, (None, 0))
-        yield level, x, eqn
-        if until(level, x):
-            continue
-        if eqn is None:
-            outside = level.outside(x)
-            queue += [outside] if outside is not None else []
-            continue
-        inner = [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
-        if inner:
-            queue += [(i, i.jaxpr.outs[k]) for i in inner]
-        elif (through or not _is_choice(eqn)) and not (aligned and _mixes(eqn)):
-            queue += [(level, v) for v in eqn.inputs]
-
-
-def _mixes(eqn: JaxprEqn) -> bool:
-    """Whether an element of a result is computed from elements of operands that lie elsewhere."""
-    stub = eqn.primitive.stub
-    return stub is not None and stub.__module__.rpartition(".")[2] in _MIXING
-
-
-_MIXING = frozenset({"convolution", "dot_general", "linear_solve", "ragged", "triangular"})

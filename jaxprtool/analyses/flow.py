@@ -89,7 +89,6 @@ class Flow(Logging):
                 self._begin(log, frame, i)
             self._follow_group(frame, logs)
         self._go_to(log, frame, len(log.results))
-        log.inside = [(i, logs[-1:]) for i, logs in log.inside[-1:] if logs[-1].outs is None]
         log.forget()
         return frame
 
@@ -416,7 +415,7 @@ class Flow(Logging):
                 return i  # which of them are where
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
             if chosen and plans.eqns[i].product:
-                made.zeros = self.events.zeros_met(log, i)
+                made.zeros = self.events.zeros_met(log, i, plans.eqns[i])
             marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
         return end

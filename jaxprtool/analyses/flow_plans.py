@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.products import is_product
+from jaxprtool.analyses.products import floats_of, is_product
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import goes_into_good_results, steering_facts
@@ -32,6 +32,7 @@ class Plan(NamedTuple):
       steering: positions of the operands that decide something.
       elementwise: whether each element of the result is computed from those of the operands at its index.
       product: whether it is an elementwise one that multiplies one operand by another.
+      sums: whether it may be one that adds up products of elements of floating operands: it is none that is elementwise.
       mixing: whether a good element of a result may have been computed from a bad one of an operand.
     """
 
@@ -46,6 +47,7 @@ class Plan(NamedTuple):
     steering: tuple[int, ...]
     elementwise: bool
     product: bool
+    sums: bool
     mixing: bool
 
 
@@ -108,6 +110,7 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         steering,
         elementwise,
         single and elementwise and is_product(eqn),
+        single and not elementwise and len(floats_of(eqn)) > 1,
         goes_into_good_results(eqn),
     )
 

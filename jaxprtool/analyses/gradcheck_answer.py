@@ -16,6 +16,7 @@ _SHOWN = 10
 _NOTES = {
     "kink": "a kink or a jump",
     "stopped": "no derivative passes, although the result changes",
+    "promise": "indices that are not as the equation promises, so that it has no derivative",
 }
 
 

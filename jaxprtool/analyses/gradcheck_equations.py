@@ -15,6 +15,7 @@ from jaxprtool.analyses.gradcheck import (
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch
 from jaxprtool.analyses.gradcheck_point import How
 from jaxprtool.analyses.places import Place, Watch
+from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import eval_jaxpr
@@ -32,6 +33,7 @@ _MEANT = {
     "wrong": ("wrong", "unsure", "kink"),
     "kink": ("unsure", "kink"),
     "stopped": ("wrong", "unsure", "kink"),
+    "promise": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
 
@@ -42,7 +44,7 @@ class Finding(NamedTuple):
     Attributes:
       place: where, with the step of each loop.
       kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
-        result changes (stop_gradient, round); `unsure`: its differences are not known well enough.
+        result changes (stop_gradient, round); `promise`: its indices are not as it promises; `unsure`: its differences are not known well enough.
       mismatch: what differs; None for `unsure`.
     """
 
@@ -68,10 +70,12 @@ def find_equations(
       evaluate: evaluate(observer) runs the program once.
       how: how derivatives are checked.
       every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
-        a loop disagrees and nothing in those steps does.
+        a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
     """
     found = _search(evaluate, how, every)
     open_ones = {f.kind for f in found if _follows(f.place.eqn)} & {"wrong", "kink"}
+    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found):
+        open_ones -= {"kink"}  # what is to be mended is known
     if not every and open_ones:
         more = _search(evaluate, how, True)
         kinds = {f.kind for f in more}
@@ -143,6 +147,8 @@ class _Equations(Watch):
         self.left -= 1
         program, positions = alone
         finding = self.check(eqn, program, [ins[i] for i in positions])
+        if finding is not None and finding.kind != "unsure" and breaks_promise(eqn, ins):
+            finding = Finding(finding.place, "promise")
         if finding is not None and (known is None or finding.kind == "wrong"):
             self.found[way] = finding
 

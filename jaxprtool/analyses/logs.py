@@ -152,8 +152,17 @@ class Log:
         return result if self.layout.jaxpr.eqns[i].primitive.multiple_results else (result,)
 
     def forget(self) -> None:
-        """Let go of what no later equation reads, of the equations that have been looked at."""
+        """Let go of what no later equation reads, of the equations that have been looked at, and of what has run inside of them.
+
+        What has run inside of a jaxpr that has run itself is let go with it.
+        """
         self.seen = n = len(self.results)
+        if self.outs is None or self.above is None:
+            done = [x for _, logs in self.inside for x in logs if x.outs is not None]
+            self.inside = [(i, logs[-1:]) for i, logs in self.inside[-1:] if logs[-1].outs is None]
+            for log in done:  # they refer to each other
+                done += [x for _, logs in log.inside for x in logs]
+                log.inside = []
         if self.outs is not None or not self.waiting:
             return
         dies = self.layout.dies

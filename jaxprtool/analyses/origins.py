@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from functools import reduce
-from operator import or_
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.flow_plans import Plan
 from jaxprtool.analyses.logs import Log
 from jaxprtool.analyses.provenance import Frame, Made, Mark, Origin, Source
-from jaxprtool.analyses.zeros import Zeros, chosen_in, nonzero_of
+from jaxprtool.analyses.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 
@@ -20,6 +18,7 @@ __all__ = ["Origins", "Seen", "Stop"]
 
 _TRIED = 4  # runs of a product that are looked at for a 0
 _MOST = 200  # products of which zeros are kept
+_MOST_SUMS = 100  # sums of products in which they are looked for
 
 
 class Seen:
@@ -101,7 +100,7 @@ class Origins:
         self.changed = False
         self.met: Counter[Made] = Counter()
         self._good: dict[tuple[int, int, int], Mark] = {}
-        self._events = self._n_zeros = 0
+        self._events = self._n_zeros = self._n_sums = 0
 
     def good_mark(self, taint: int, decided: int, mixed: int) -> Mark:
         """The one mark of good values that depend on these origins."""
@@ -146,8 +145,8 @@ class Origins:
         self.met[made] += 1
         made.times += 1
         made.count, made.nan = max(made.count, worst >> 1), made.nan or bool(worst & 1)
-        if seen.plan.product and made.zeros is None and made.times <= _TRIED:
-            made.zeros = self.zeros_met(seen.log, seen.i)
+        if made.zeros is None and made.times <= _TRIED:
+            made.zeros = self.zeros_met(seen.log, seen.i, seen.plan)
         bits, parents = whole.bad, whole.made
         own, fresh = 0, self._fresh(seen) if bits else None
         if fresh is not None:
@@ -168,21 +167,22 @@ class Origins:
         made.origins |= bits
         return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
-    def zeros_met(self, log: Log, i: int) -> Zeros | None:
-        """The operands of a product at the indices at which it multiplies a bad value by 0; None where there are none."""
-        inputs = log.jaxpr.eqns[i].inputs
-        if self._n_zeros >= _MOST or chosen_in(log).isdisjoint(inputs):
+    def zeros_met(self, log: Log, i: int, plan: Plan) -> Zeros | None:
+        """The operands of a product that are 0 where it is bad for it; None where it is none, or there are none."""
+        if not (plan.product or plan.sums) or self._n_zeros >= _MOST:
+            return None
+        if chosen_in(log).isdisjoint(plan.operands):
             return None
         ins, nonzeros = log.ins(i), numpy_namespace().count_nonzero
         if all([nonzeros(x) == x.size for x in ins]):  # noqa: C419 (quicker)
             return None
-        met = self.sought.where(log.results[i]) & reduce(or_, [x == 0 for x in ins])
-        if not met.any():
-            return None
-        indices, shape = self.sought.indices(met), met.shape
-        operands = [range_of(x, a.aval, indices, shape) for x, a in zip(ins, inputs, strict=True)]
-        self._n_zeros += 1
-        return Zeros(operands, nonzero_of(log, i, operands, indices, shape))
+        if plan.sums:
+            self._n_sums += 1
+            if self._n_sums > _MOST_SUMS:
+                return None
+        found = zeros_of(log, i, self.sought.where(log.results[i]), self.sought)
+        self._n_zeros += bool(found)
+        return found or None
 
     def begin_first(self, seen: Seen, made: Made) -> bool:
         """Whether bad elements begin at an equation with bad operands, and did not so far."""
@@ -247,8 +247,6 @@ class Origins:
         origin.operands = [
             range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
         ]
-        if seen.plan.product:
-            origin.nonzero = nonzero_of(seen.log, seen.i, origin.operands, at, shape)
         if self.keep:
             origin.seen = ins, outs
         if self.stop:
@@ -264,7 +262,8 @@ class Origins:
 
     def mask(self, frame: Frame, eqn: JaxprEqn, whole: Mark) -> None:
         """Remember an equation that has a bad operand and good results."""
-        table = frame.context().masks
+        table, dropped = frame.context().masks, frame.context().dropped
+        dropped[eqn] = dropped.get(eqn, 0) | whole.bad
         if eqn not in table:
             self.changed = True
             self._events += 1

@@ -10,7 +10,7 @@ from jaxprtool.analyses.bad_values import Range
 from jaxprtool.analyses.origin_sets import Stacked
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.zeros import Zeros
-from jaxprtool.ir.jaxpr import JaxprEqn, Var
+from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = [
     "CLEAN",
@@ -56,7 +56,7 @@ class Made:
       origins: the origins of its bad values, as bits.
       parents: what made the bad operands.
       origin: the origin that it is, or None.
-      zeros: of a product in which a bad element of an operand has met a 0 of the other, what is known of these; else None.
+      zeros: of a product that is bad where an operand is 0, what is known of these; None where nobody has looked.
     """
 
     __slots__ = (
@@ -147,7 +147,6 @@ class Origin:
       source: what gave the value, where no equation made it.
       result: which result of the equation, the type of it, how many elements are bad, where the first of them are, and their values.
       operands: the range of each operand.
-      nonzero: of each operand, the variables before it that are not 0 where the operand is (`Zeros`).
       seen: the values of operands and results, where they are kept.
       earlier: of one that appears in an equation whose operands are bad at other indices, or are infinite, their origins.
     """
@@ -164,7 +163,6 @@ class Origin:
         self.indices: list[tuple[int, ...]] = []
         self.values: list[Any] = []
         self.operands: list[Range | None] = []
-        self.nonzero: Sequence[frozenset[Var]] = ()
         self.earlier = 0
         self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
 
@@ -200,17 +198,19 @@ class Context:
       made: what equations of the jaxpr have made, and its literals.
       entries: what was known at each equation the last time.
       masks: equations with a bad operand and good results: the number of the event, and the way to it the first time.
+      dropped: the origins of what those have dropped, as bits.
       deciding: equations whose decision depends on a bad value, likewise.
       calls: what was known of the results of equations whose jaxprs have run, the last time.
     """
 
-    __slots__ = ("calls", "deciding", "entries", "inner", "made", "masks")
+    __slots__ = ("calls", "deciding", "dropped", "entries", "inner", "made", "masks")
 
     def __init__(self) -> None:
         self.inner: dict[tuple[JaxprEqn, str, int | None], Context] = {}
         self.made: dict[Any, Made] = {}
         self.entries: dict[JaxprEqn, Entry] = {}
         self.masks: dict[JaxprEqn, tuple[int, Path]] = {}
+        self.dropped: dict[JaxprEqn, int] = {}
         self.deciding: dict[JaxprEqn, tuple[int, Path]] = {}
         self.calls: dict[JaxprEqn, Sequence[Mark]] = {}
 

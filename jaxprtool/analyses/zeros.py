@@ -2,32 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Range
+from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.logs import Log
+from jaxprtool.analyses.products import (
+    floats_of,
+    is_bilinear,
+    is_linear_in,
+    is_mixing,
+    reaches,
+    read_by,
+)
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.ir.jaxpr import Jaxpr, Lit, Var
 from jaxprtool.ir.memo import MemoTable
 
-__all__ = ["Zeros", "chosen_in", "nonzero_of"]
+__all__ = ["Zero", "Zeros", "chosen_in", "zeros_of"]
 
-_MOST = 200  # values that are looked at for one element
+_MOST = 200  # values that are looked at before one
+_MOST_BYTES = 64 << 20  # of an operand of a product that is looked at
 
 
-class Zeros(NamedTuple):
-    """The operands of an operation that makes a bad value, or hands one on.
+class Zero(NamedTuple):
+    """An operand of a product that is 0 where the product is bad.
 
     Attributes:
-      operands: the ranges of the operands, with their values at the offending indices.
-      nonzero: of each operand, the variables before it that are not 0 where the operand is: no 0 has come from there.
+      operand: its position.
+      nonzero: variables before it that are not 0 where it is: no 0 has come from there.
+      mixed: variables before it whose 0s a product of matrices, or the like, has handed on: they have come from there.
+      passed: variables before it that a choice has given, of values that are 0 by themselves: the choice has put none there.
+      alone: whether the product is bad only where that is so.
     """
 
-    operands: Sequence[Range | None] = ()
-    nonzero: Sequence[frozenset[Var]] = ()
+    operand: int
+    nonzero: frozenset[Var] = frozenset()
+    mixed: frozenset[Var] = frozenset()
+    passed: frozenset[Var] = frozenset()
+    alone: bool = True
+
+
+Zeros = Sequence[Zero]
 
 
 def chosen_in(log: Log) -> set[Any]:
@@ -48,67 +66,201 @@ def _chosen(jaxpr: Jaxpr, *, inside: bool) -> set[Any]:
 _CHOSEN = MemoTable[set[Any]]("which variables are computed from a choice")
 
 
-def nonzero_of(
-    log: Log,
-    i: int,
-    operands: Sequence[Range | None],
-    indices: Sequence[tuple[int, ...]],
-    shape: tuple[int, ...],
-) -> list[frozenset[Var]]:
-    """Of each operand of an elementwise equation, the variables before it that are not 0 at any of the indices where the operand is.
+def zeros_of(log: Log, i: int, bad: Any, sought: Sought) -> Zeros:
+    """The operands that are 0 where a result of a product is bad because of it, with what is known of where the 0s come from.
 
     Args:
       log: of the jaxpr that holds the equation; i: its position there.
-      operands: the ranges of the operands, with their values at the indices.
-      indices: indices of elements of the result.
-      shape: the shape of the result.
+      bad: which elements of the result are bad.
+      sought: what a bad value is.
     """
-    found: list[frozenset[Var]] = []
-    for x, known in zip(log.jaxpr.eqns[i].inputs, operands, strict=True):
-        values = () if known is None else known.values
-        pairs = zip(indices, values, strict=False)
-        before = [_nonzero_before(log, x, at, shape) for at, value in pairs if value == 0]
-        found.append(frozenset(set.intersection(*before)) if before else frozenset())
+    eqn, ins = log.jaxpr.eqns[i], log.ins(i)
+    if is_elementwise(eqn.primitive):
+        met = {k: (_narrow(bad, x) & (x == 0), bad & (x == 0)) for k, x in enumerate(ins)}
+    else:
+        met = _met_in_sums(log, i, bad, sought)
+    found: list[Zero] = []
+    for k, (mask, there) in met.items():
+        if mask.any():
+            alone = not (bad & ~there).any()
+            found.append(Zero(k, *_before(log, eqn.inputs[k], mask), alone))
     return found
 
 
-def _nonzero_before(log: Log, x: Any, at: tuple[int, ...], shape: tuple[int, ...]) -> set[Var]:
-    """The variables from which elementwise operations compute a 0, and which are not 0 at its index; none before a choice."""
-    xp, found = numpy_namespace(), set[Var]()
-    queue = [(log, x)]
-    for where, v in queue:
+def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, tuple[Any, Any]]:
+    """Of each operand the 0s by which an operation multiplies bad values, and the elements of the result that are bad for no other reason.
+
+    A sum of products is NaN where one of them is 0 times infinity. Of a solve the whole right side is 0.
+    """
+    eqn, ins = log.jaxpr.eqns[i], log.ins(i)
+    floats = floats_of(eqn)
+    if max(ins[k].nbytes for k in floats) > _MOST_BYTES or not is_mixing(eqn, log.jaxpr):
+        return {}
+    worse, zero = ({k: of(ins[k]) for k in floats} for of in (sought.where, lambda x: x == 0))
+    if not is_bilinear(eqn):
+        whole = [k for k in floats if zero[k].all() and is_linear_in(eqn, k)]
+        return {k: (zero[k], bad) for k in whole if any(worse[j].any() for j in floats if j != k)}
+    found: dict[int, tuple[Any, Any]] = {}
+    for j, k in (floats, floats[::-1]):
+        if not (zero[j].any() and worse[k].any()):
+            continue
+        meet = reaches(eqn, _with(ins, {j: zero[j], k: worse[k]})) & bad
+        otherwise = reaches(eqn, _with(ins, {j: ~zero[j], k: worse[k]}))
+        otherwise |= reaches(
+            eqn, _with(ins, {j: worse[j], k: numpy_namespace().ones_like(worse[k])})
+        )
+        there = meet & ~otherwise
+        read = read_by(eqn, j, _with(ins, {k: worse[k]}), there)
+        if read is not None:
+            found[j] = read & zero[j], there
+    return found
+
+
+def _with(ins: Sequence[Any], masks: Mapping[int, Any]) -> list[Any]:
+    return [masks.get(k, x) for k, x in enumerate(ins)]
+
+
+def _narrow(mask: Any, x: Any) -> Any:
+    """Which elements of an operand stretch to elements of the result that a mask marks."""
+    xp, shape = numpy_namespace(), numpy_namespace().shape(x)
+    if not shape:
+        return xp.asarray(mask.any())
+    axes = tuple([d for d, n in enumerate(shape) if n != mask.shape[d]])
+    return mask.any(axis=axes, keepdims=True) if axes else mask
+
+
+def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var], frozenset[Var]]:
+    """What a `Zero` says of the variables before it: `nonzero`, `mixed` and `passed`.
+
+    Args:
+      log: of the jaxpr of x.
+      x: an operand; mask: elements of it that are 0.
+    """
+    seen, zero, mixed = set[Var](), set[Var](), set[Var]()
+    passed, put = set[Var](), set[Var]()
+    queue = [(log, x, mask)]
+    for where, v, marked in queue:
         if isinstance(v, Lit) or len(queue) > _MOST:
             continue
         value = _value(where, v)
-        if value is None or xp.shape(value) not in ((), shape):
+        if value is None or numpy_namespace().shape(value) != marked.shape:
             continue
-        if (value[at] if xp.shape(value) else value) != 0:
-            found.add(v)
-        else:
-            queue += _before(where, v, value)
-    return found
+        seen.add(v)
+        marked = marked & (value == 0)
+        if not marked.any():
+            continue
+        zero.add(v)
+        cases = _cases(where, v, marked)
+        if cases is not None:
+            (passed if cases else put).add(v)
+            queue += [(where, case, some) for case, some in cases]
+            continue
+        for step in _makers(where, v, value, marked):
+            if step[0] is where and _mixes(where, v):
+                mixed.add(step[1])
+            queue.append(step)
+    return frozenset(seen - zero), frozenset(mixed), frozenset(passed - put)
+
+
+def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Any, Any]] | None:
+    """Of a choice the cases that give its marked elements, which are 0, with these; None where v is none.
+
+    An empty list where nobody knows, or where one of these is a constant, as what a transpose chooses is; or 0 everywhere, where
+    none of all is known to be one.
+    """
+    made = log.layout.made.get(v)
+    eqn = None if made is None else log.jaxpr.eqns[made[0]]
+    if eqn is None or steering_facts[eqn.primitive] != "operand 0" or eqn.primitive.holds_jaxprs:
+        return None
+    predicate, cases = _value(log, eqn.inputs[0]), list[tuple[Any, Any]]()
+    constant = {x for x in eqn.inputs[1:] if _is_constant(log, x)}
+    for k, x in enumerate(eqn.inputs[1:]):
+        value = _value(log, x)
+        if predicate is None or value is None:
+            return []
+        some = marked & (predicate == k)
+        if some.any():
+            if x in constant if constant else not value.any():
+                return []
+            cases.append((x, some))
+    return cases
+
+
+def _is_constant(log: Log, x: Any) -> bool:
+    """Whether a value is the same in every run: a literal, or made of literals."""
+    made = None if isinstance(x, Lit) else log.layout.made.get(x)
+    if made is None:
+        return isinstance(x, Lit)
+    return all(isinstance(y, Lit) for y in log.jaxpr.eqns[made[0]].inputs)
+
+
+def _mixes(log: Log, v: Var) -> bool:
+    made = log.layout.made.get(v)
+    return made is not None and is_mixing(log.jaxpr.eqns[made[0]], log.jaxpr)
 
 
 def _value(log: Log, v: Any) -> Any:
     """The value of a variable; None where it is not known any more, or is no number."""
     made = log.layout.made.get(v)
-    if made is not None and log.results[made[0]] is None:
+    if made is not None and (made[0] >= len(log.results) or log.results[made[0]] is None):
         return None
     xp = numpy_namespace()
     value = log.value(v)
     return value if isinstance(value, (xp.ndarray, xp.generic, int, float, complex)) else None
 
 
-def _before(log: Log, v: Any, value: Any) -> Iterable[tuple[Log, Any]]:
-    """What an element of a value was computed from, or the operand that an argument is."""
+def _makers(log: Log, v: Any, value: Any, marked: Any) -> Iterable[tuple[Log, Any, Any]]:
+    """What marked elements, which are 0, are computed from, with the elements of it; or the operand that an argument is.
+
+    Nothing before a choice.
+    """
     made = log.layout.made.get(v)
-    if made is not None:
-        eqn = log.jaxpr.eqns[made[0]]
-        chooses = steering_facts[eqn.primitive] == "operand 0"
-        is_plain = is_elementwise(eqn.primitive) and not chooses
-        return [(log, x) for x in eqn.inputs] if is_plain else ()
-    if log.above is None or log.eqn is None:
+    if made is None:
+        outer = log.above
+        if outer is None or log.eqn is None:
+            return ()
+        operands = (x for x in log.eqn.inputs if type(x) is not Lit)
+        return [(outer, x, marked) for x in operands if _value(outer, x) is value]
+    eqn = log.jaxpr.eqns[made[0]]
+    if steering_facts[eqn.primitive] == "operand 0":
         return ()
-    outer = log.above
-    operands = (x for x in log.eqn.inputs if type(x) is not Lit)
-    return [(outer, x) for x in operands if _value(outer, x) is value]
+    if eqn.primitive.holds_jaxprs:
+        inner = [x for i, logs in log.inside if i == made[0] for x in logs if x.outs is not None]
+        pairs = [(x, y) for x in inner for y in x.jaxpr.outs if type(y) is not Lit]
+        return [(x, y, marked) for x, y in pairs if _value(x, y) is value]
+    values = [(x, _value(log, x)) for x in eqn.inputs if not isinstance(x, Lit)]
+    if is_elementwise(eqn.primitive):
+        return [(log, x, _narrow(marked, a)) for x, a in values if a is not None]
+    if len(eqn.out_binders) != 1 or any(a is None for _, a in values):
+        return ()
+    return [(log, eqn.inputs[k], m) for k, m in _read(log, made[0], marked)]
+
+
+def _read(log: Log, i: int, marked: Any) -> Iterable[tuple[int, Any]]:
+    """Of operands of a linear operation that is not elementwise which elements marked ones of the result are computed from."""
+    eqn, ins = log.jaxpr.eqns[i], log.ins(i)
+    floats = floats_of(eqn)
+    if not floats or sum(ins[k].nbytes for k in floats) > _MOST_BYTES:
+        return
+    if not is_mixing(eqn, log.jaxpr):
+        for k in floats:
+            read = read_by(eqn, k, ins, marked)
+            if read is not None and read.any():
+                yield k, read
+        return
+    zero, factors = ({k: of(ins[k]) for k in floats} for of in (lambda x: x == 0, lambda x: x != 0))
+    if not is_bilinear(eqn):
+        for k in floats:
+            read = read_by(eqn, k, ins, marked) if is_linear_in(eqn, k) else None
+            if read is not None and read.any() and not (read & factors[k]).any():
+                yield k, read
+        return
+    left = marked
+    for i, k in (floats, floats[::-1]):
+        left = left & ~reaches(eqn, _with(ins, {i: zero[i], k: factors[k]}))
+    both = {k: factors[k] | True for k in floats}  # of 0 times 0 either has given the 0
+    for k in floats:
+        for others, some in ((factors, marked), (both, left)):
+            read = read_by(eqn, k, _with(ins, others), some) if some.any() else None
+            if read is not None and (read & zero[k]).any():
+                yield k, read & zero[k]

@@ -197,7 +197,7 @@ def _check_scalar(x: Any, slot: Slot) -> None:
             _mismatch(slot, f"{x}", f"{dtype} holds {low} to {high - 1}")
 
 
-def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
+def generate(kind: str, seed: int, position: int, aval: Any, below: int | None = None) -> Any:
     """An array of a type.
 
     Args:
@@ -207,6 +207,7 @@ def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
       seed: of the random numbers; every position of an argument has its own stream.
       position: which argument it is.
       aval: the type.
+      below: of random integers, what they are to be below.
     """
     if is_key(aval):
         if kind != "random":
@@ -226,6 +227,7 @@ def generate(kind: str, seed: int, position: int, aval: Any) -> Any:
         return rng.integers(0, 2, aval.shape).astype(dtype)
     if aval.dtype.kind in "iu":
         top = min(10, 1 << (aval.dtype.bits - (aval.dtype.kind == "i")))
+        top = top if below is None else min(top, below)
         return rng.integers(0, top, aval.shape).astype(dtype)
     drawn = rng.standard_normal(aval.shape)
     if aval.dtype.kind == "c":

@@ -41,12 +41,13 @@ def gradcheck(
     which have no cancellation, are taken instead, as long as they fit the differences. Programs of up to 24 elements are checked element by element, others along
     random directions. Where derivatives differ, each equation is checked at its own values, those inside of loops, branches
     and calls too, and the equations whose rules disagree are named. Kinks (max at a tie, abs at 0) and what stops
-    derivatives (stop_gradient, round) are reported, and are no failure. Status 1 when a derivative is wrong.
+    derivatives (stop_gradient, round) are reported, and are no failure; so are indices that are not as an equation promises
+    (out of bounds, or twice). Random integers that are indices are within bounds. Status 1 when a derivative is wrong.
 
     JSON: {"schema", "passed", "derivatives": [{"order", "of", "passed", "modes": [{"mode", "status", "compared", "max_abs",
     "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
     "index", "argument", "argument_index", "derivative", "difference", "tolerance"}]}; mismatches have the keys of blame but
-    kind and place, notes have kind kink, stopped or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
+    kind and place, notes have kind kink, stopped, promise or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
     (the result that a rule computes); a status is agrees, differs, kink, unsure or unavailable;
     steps are complex or real.
 

@@ -16,6 +16,7 @@ from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equati
 from jaxprtool.analyses.gradcheck_found import Check
 from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.places import with_places
@@ -143,7 +144,7 @@ def _checked(
         equations = find_equations(evaluate, alone)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}
-        if not found & {"kink", "stopped", "wrong"}:
+        if not found & {"kink", "stopped", "promise", "wrong"}:
             for check in checks:
                 check.clear_doubted()
         if differs and "wrong" not in found:
@@ -165,9 +166,11 @@ def _is_explained(
 ) -> bool:
     """Whether derivatives differ from differences though all rules are right.
 
-    They do where an equation has a kink or stops the derivative, and where a step changes a decision of the program. The
-    two modes have to agree with each other even so.
+    They do where indices are not as an equation promises, where an equation has a kink or stops the derivative, and where a step changes a decision of the program. The
+    two modes have to agree with each other even so, but for broken promises.
     """
+    if any(f.kind == "promise" for f in equations):
+        return True
     if any(c.wrong for c in checks if c.mode in ("fwd=rev", "value")):
         return False
     if any(f.kind in ("kink", "stopped") for f in equations):
@@ -178,8 +181,9 @@ def _is_explained(
 def gradcheck_words(
     program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None = None, **how: Any
 ) -> GradCheck:
-    """`gradcheck` of a program on values that are given as words (see `driver.values`)."""
+    """`gradcheck` of a program on values that are given as words (see `driver.values`); random indices are within bounds."""
     check_arrays(check_input(program), "gradcheck", sized=True)
     binders, interface = open_binders(program), of_open(program)
-    args = arguments(binders, words, interface=interface, max_bytes=max_bytes)
+    below = bounds_of(program)
+    args = arguments(binders, words, interface=interface, max_bytes=max_bytes, below=below)
     return gradcheck(program, args, max_bytes=max_bytes, **how)

@@ -13,7 +13,7 @@ a dict of arguments gives several: `{"params": {...}, "x": [1, 2]}`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool.driver.arguments import parts_called, refuse_ambiguous, similar_names
@@ -79,6 +79,7 @@ def arguments(
     *,
     interface: Interface | None = None,
     max_bytes: int | None = None,
+    below: Mapping[Var, int] | None = None,
 ) -> list[Value]:
     """Values for binders, as NumPy arrays of the right shapes and dtypes.
 
@@ -87,6 +88,7 @@ def arguments(
       words: what the module's docstring describes, one word each.
       interface: the names and trees of the binders, as `interpreters.interfaces.of_open` gives them.
       max_bytes: refuse to make more than this.
+      below: of binders of integers, what random ones are to be below.
 
     Raises:
       UsageError: wrong number, shape, dtype or structure (the message names the argument and both types), an
@@ -97,7 +99,7 @@ def arguments(
     _check_size(binders, names, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
-    giving = _Giving(binders, interface, arrays)
+    giving = _Giving(binders, interface, arrays, below or {})
     unnamed: list[str] = []
     for word in split_words(words):
         m = _NAMED.fullmatch(word)
@@ -120,10 +122,18 @@ class _Giving:
     Attributes:
       values: by the position of the argument.
       too_many: how many words were for none.
+      below: what random integers are to be below.
     """
 
-    def __init__(self, binders: Sequence[Var], interface: Interface | None, arrays: Any):
+    def __init__(
+        self,
+        binders: Sequence[Var],
+        interface: Interface | None,
+        arrays: Any,
+        below: Mapping[Var, int],
+    ):
         self.binders, self.interface, self.arrays = binders, interface, arrays
+        self.below = below
         names = interface.names() if interface else []
         labels = argument_labels([v.name for v in binders], interface)
         self.slots = [*map(arrays.Slot, range(len(binders)), binders, labels)]
@@ -218,7 +228,10 @@ class _Giving:
         if generator is not None:
             kind, seed = generator[1], int(generator[2] or 0)
             chosen = left if last else left[:1]
-            made = [arrays.generate(kind, seed, s.position, s.var.aval) for s in chosen]
+            below = self.below.get
+            made = [
+                arrays.generate(kind, seed, s.position, s.var.aval, below(s.var)) for s in chosen
+            ]
             return made or [None]
         if word.endswith(".npz"):
             return arrays.load_npz(word, left)

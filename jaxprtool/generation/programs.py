@@ -14,7 +14,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Var
-from jaxprtool.ir.walk import all_eqns
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["draw_typed", "is_sized"]
 
@@ -114,9 +114,21 @@ def _longer(
     ]
     for make in makers:
         made = make()
-        if all(is_sized(v.aval) for v in made.in_binders) and _is_accepted(made):
+        sized = all(is_sized(v.aval) for v in made.in_binders)
+        if sized and _has_values(made) and _is_accepted(made):
             return ClosedJaxpr(made, [])
     return program
+
+
+def _has_values(jaxpr: Jaxpr) -> bool:
+    """Whether all literals have values, at any depth: those that are arrays have none in a text."""
+    stack = [jaxpr]
+    for inner in stack:
+        atoms = [*inner.outs, *(x for e in inner.eqns for x in e.inputs)]
+        if any(isinstance(x, Lit) and x.val is None for x in atoms):
+            return False
+        stack += [closed.jaxpr for e in inner.eqns for closed in sub_jaxprs(e)]
+    return True
 
 
 def _inside(rng: random.Random, piece: ClosedJaxpr, primitives: Collection[str]) -> ClosedJaxpr:

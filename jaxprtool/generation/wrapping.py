@@ -15,6 +15,7 @@ from jaxprtool.ops.calls import jit_call
 from jaxprtool.ops.control_flow import cond_call, scan_call, while_call
 from jaxprtool.ops.custom_functions import custom_jvp_call, custom_vjp_call
 from jaxprtool.ops.remat import remat_call
+from jaxprtool.ops.shape import broadcast_in_dim
 
 __all__ = ["WRAPS", "wrapped"]
 
@@ -50,11 +51,30 @@ def _results(program: ClosedJaxpr) -> list[Any]:
 def _identity(program: ClosedJaxpr) -> ClosedJaxpr:
     """Arguments whose types are those of the results, in any order: (args) -> results where there are such."""
     ins = [Var(v.aval) for v in program.jaxpr.in_binders]
-    left, outs = [*ins], []
-    for aval in _results(program):
-        found = next((v for v in left if v.aval is aval), None)
-        outs.append(found or Lit(None, aval))
-    return ClosedJaxpr(Jaxpr(ins, [], outs, []), [])
+    outs = [next((v for v in ins if v.aval is aval), None) for aval in _results(program)]
+    return _giving(ins, outs, _results(program))
+
+
+def _giving(ins: list[Var], outs: Sequence[Var | None], avals: Sequence[Any]) -> ClosedJaxpr:
+    """(ins) -> outs, where None stands for zeros of a type: a literal of higher rank has no value in a text."""
+    eqns: list[JaxprEqn] = []
+    given: list[Any] = []
+    for v, aval in zip(outs, avals, strict=True):
+        if v is not None:
+            given.append(v)
+        elif not isinstance(aval, ShapedArray) or aval.dtype.kind not in _ZEROS:
+            given.append(Lit(None, aval))
+        else:
+            zero = Lit(_ZEROS[aval.dtype.kind], ShapedArray((), aval.dtype))
+            made = Var(aval)
+            if aval.shape:
+                params = {"shape": aval.shape, "broadcast_dimensions": ()}
+                eqns.append(_eqn(broadcast_in_dim, [zero], params, [made]))
+            given.append(made if aval.shape else zero)
+    return ClosedJaxpr(Jaxpr(ins, eqns, given, []), [])
+
+
+_ZEROS: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
 
 
 def _jit(_rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
@@ -143,13 +163,8 @@ def _rule(rng: random.Random, ins: list[Any], outs: list[Any]) -> ClosedJaxpr | 
     if rng.random() < 0.05:
         return None
     binders = [Var(a) for a in ins]
-    given = [rng.choice([v for v in binders if v.aval is a] or [_zero(a)]) for a in outs]
-    return ClosedJaxpr(Jaxpr(binders, [], given, []), [])
-
-
-def _zero(aval: Any) -> Lit:
-    value: Any = False if isinstance(aval, ShapedArray) and aval.dtype.kind == "b" else 0
-    return Lit(value if getattr(aval, "shape", None) == () else None, aval)
+    given = [rng.choice([v for v in binders if v.aval is a] or [None]) for a in outs]
+    return _giving(binders, given, outs)
 
 
 def _custom_jvp(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:

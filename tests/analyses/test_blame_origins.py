@@ -156,14 +156,14 @@ def test_looking_for_the_choice_takes_time_in_proportion(monkeypatch):
             return b
 
         looked = [0]
-        of = double_where._resolved
+        of = double_where.resolved
 
         def counted(level, x, looked=looked, of=of):
             looked[0] += 1
             return of(level, x)
 
         with monkeypatch.context() as patch:
-            patch.setattr(double_where, "_resolved", counted)
+            patch.setattr(double_where, "resolved", counted)
             assert jt.blame(f, np.zeros(2, np.float32), np.zeros(2, np.float32)).found
         counts.append(looked[0])
     assert counts[0] > 50 and counts[1] < 6 * counts[0]

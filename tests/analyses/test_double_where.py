@@ -19,6 +19,7 @@ X = np.array([1.5, 0.0, 2.0], np.float32)
 # At 0 the derivative of each makes a NaN, by a coefficient of its own or by one that meets the 0 of the cotangent.
 INNER: dict[str, Callable[[Any], Any]] = {
     "log": jnp.log,
+    "log |x|": lambda x: jnp.log(jnp.abs(x)),
     "x ** x": lambda x: jnp.power(x, x),
     "x log x": lambda x: x * jnp.log(x),
     "arctan2": lambda x: jnp.arctan2(x, x * 0),
@@ -46,8 +47,10 @@ def _where(compare: Any) -> Choice:
 
 
 def _blamed(f: Any, args: Any, *, text: bool = False) -> Any:
-    program = jt.parse(str(jax.make_jaxpr(f)(*args))) if text else jt.trace(f, *args)
-    return jt.blame(program, *args)
+    if not text:
+        return jt.blame(jt.trace(f, *args), *args)
+    made = jax.make_jaxpr(f)(*args)
+    return jt.blame(jt.parse(str(made)), *[np.asarray(x) for x in (*made.consts, *args)])
 
 
 @pytest.mark.parametrize("context", CONTEXTS)
@@ -95,6 +98,11 @@ def test_a_where_after_a_nan_of_the_data_is_named() -> None:
         jax.grad(lambda w, m, d: (jnp.where(w > 1, w, 0.0) * jnp.log(w - 2)).sum()),
         jax.grad(lambda w, m, d: (jnp.where(m, w / 0.5, 0.0) ** 2 / jnp.sum(w - 2)).sum()),
         jax.grad(lambda w, m, d: jnp.log(-jnp.sum(jax.nn.relu(w - 1.5) * w))),
+        jax.grad(
+            lambda w, m, d: (
+                jnp.sum(jnp.maximum(w - 1.5, 0) * jnp.where(w > 2, w, 0)) * jnp.log(-w.sum())
+            )
+        ),
     ],
 )
 @pytest.mark.parametrize("text", [False, True])
@@ -102,3 +110,124 @@ def test_another_choice_beside_a_zero_and_a_nan_is_not_named(f: Any, text: bool)
     """Those of the text have neither names nor lines that say which of two choices is the transpose of the other."""
     found = _blamed(f, (W, M, D), text=text)
     assert found.found and found.unguarded is None, str(found)
+
+
+A = np.arange(1, 10, dtype=np.float32).reshape(3, 3)
+ROWS = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0], [1.0, 2.0, 1.0]], np.float32)
+DATA = np.array([[1.0, 1.0, 1.0], [1.0, np.nan, 1.0], [1.0, 1.0, 1.0]], np.float32)
+ONES = np.ones(1, np.float32)
+
+
+def _in_rows(m: Any, x: Any) -> Any:
+    return jnp.where(m[:, None], x, 0.0).sum()
+
+
+# The 0 of the cotangent, or the value that it meets, comes out of a sum of products.
+SUMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "by the matrix": (lambda a, x, m: jnp.where(m, a @ jnp.log(x), 0.0).sum(), (A, X, M)),
+    "before a matrix": (lambda r, a, m: _in_rows(m, jnp.log(r) @ a), (ROWS, A, M)),
+    "three factors": (lambda r, a, m: _in_rows(m, jnp.log(r) @ a @ a), (ROWS, A, M)),
+    "transposed": (lambda r, a, m: _in_rows(m, (a.T @ jnp.log(r).T).T), (ROWS, A, M)),
+    "einsum": (
+        lambda r, a, m: _in_rows(m, jnp.einsum("ij,kj->ik", jnp.log(r), a)),
+        (ROWS, A, M),
+    ),
+    "identity": (
+        lambda x: jnp.where(x > 0, jnp.eye(3, dtype=jnp.float32) @ jnp.sqrt(x), 0.0).sum(),
+        (X,),
+    ),
+    "data": (lambda w, d, m: jnp.where(m, d @ w, 0.0).sum(), (W, DATA, M)),
+    "convolution": (
+        lambda x, k, m: jnp.where(m, jnp.convolve(jnp.log(x), k, "same"), 0.0).sum(),
+        (X, ONES, M),
+    ),
+    "scan": (
+        lambda x, a: lax.scan(
+            lambda c, v: (c + jnp.where(v > 0, a[0] @ (jnp.log(v) * a), 0.0).sum(), None),
+            jnp.float32(0),
+            x,
+        )[0],
+        (X, A),
+    ),
+    "vmap": (
+        lambda x, a: jax.vmap(lambda v: jnp.where(v > 0, jnp.dot(jnp.log(v) * a[0], a[1]), 0.0))(
+            x
+        ).sum(),
+        (X, A),
+    ),
+    "remat": (
+        lambda r, a, m: jax.checkpoint(lambda r: _in_rows(m, jnp.log(r) @ a))(r),
+        (ROWS, A, M),
+    ),
+    "solve": (
+        lambda a, x: jnp.where(a.sum() > 0, jnp.linalg.solve(a, x).sum(), 0.0),
+        (A * 0, X),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SUMS)
+def test_a_where_around_a_sum_of_products_is_named(name: str) -> None:
+    f, args = SUMS[name]
+    gradient = jax.grad(f)
+    assert np.isnan(jax.jit(gradient)(*args)).any()
+    for text in (False, True):
+        found = _blamed(gradient, args, text=text)
+        assert found.unguarded is not None, str(found)
+        assert found.unguarded.kept or name == "remat", str(found)  # remat runs the transpose alone
+        assert found.unguarded.place.eqn.primitive.name == "select_n"
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda w, m, a: a @ (jnp.where(m, w, 0.0) * 0.0 + jnp.log(-w)),
+        lambda w, m, a: jnp.where(m, w, 0.0) @ jnp.log(-a),
+        jax.grad(lambda w, m, a: (jnp.where(m, a, 0.0) @ jnp.log(w - 1)).sum()),
+        jax.grad(lambda w, m, a: jnp.log(w - 1) @ jnp.where(m, 0.0, 0.0)),
+        jax.grad(lambda w, m, a: jnp.log(-jnp.sum(jax.nn.relu(a @ (w - 1.5)) * w))),
+        jax.grad(lambda w, m, a: (jnp.where(m, a @ w, 0.0) ** 2 / jnp.sum(w - 2)).sum()),
+    ],
+)
+@pytest.mark.parametrize("text", [False, True])
+def test_zeros_of_the_data_in_a_sum_of_products_are_no_choice_of_the_derivative(
+    f: Any, text: bool
+) -> None:
+    found = _blamed(f, (W, M, A), text=text)
+    assert found.found and found.unguarded is None, str(found)
+
+
+MASK = np.array([[True, True, False], [False, False, False], [True, True, True]])
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda s: (jnp.where(MASK, jax.nn.softmax(jnp.where(MASK, s, -jnp.inf)), 0.0) @ A).sum(),
+        lambda s: jax.nn.softmax(s, where=jnp.asarray(MASK)).sum(),
+        lambda s: jnp.where(
+            MASK.any(-1), jax.nn.logsumexp(jnp.where(MASK, s, -jnp.inf), axis=-1), 0.0
+        ).sum(),
+        lambda s: jax.vmap(lambda v: lax.cond(v > 2, lambda v: jnp.log(v - 2), lambda v: v * 0, v))(
+            s.ravel()
+        ).sum(),
+    ],
+)
+@pytest.mark.parametrize("text", [False, True])
+def test_no_where_is_named_where_no_bad_value_reaches_a_result(f: Any, text: bool) -> None:
+    gradient = jax.grad(f)
+    assert np.isfinite(jax.jit(gradient)(A)).all()
+    found = _blamed(gradient, (A,), text=text)
+    assert found.found and found.unguarded is None, str(found)
+
+
+@pytest.mark.parametrize("text", [False, True])
+def test_a_nan_that_the_program_writes_and_drops_is_neither_first_nor_what_a_where_makes(
+    text: bool,
+) -> None:
+    """`jnp.var` chooses between its result and NaN; the NaN of the derivative of `std` begins in that of the root."""
+    found = _blamed(jax.grad(jnp.std), (np.ones(3, np.float32),), text=text)
+    assert found.first is not None and found.first.eqn.primitive.name == "div", str(found)
+    assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
+    assert found.unguarded is None
+    assert any(a.source is not None for a in found.appearances)

@@ -13,6 +13,8 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.analyses import gradcheck_equations
+from jaxprtool.analyses.gradcheck import check_point
 
 X = np.array([0.9, 0.3, 1.4, 0.7], np.float32)
 S = np.array([[4, 1, 0], [1, 5, 2], [0, 2, 6]], np.float32)
@@ -217,3 +219,32 @@ def test_kinks_nearby_are_no_mistakes(seed: int, wrong: bool) -> None:
     statuses = {c.mode: c.status for c in found.checks}
     assert statuses["fwd"] == ("differs" if wrong else "agrees"), str(found)
     assert statuses["rev"] == ("differs" if wrong else "agrees"), str(found)
+
+
+def test_a_kink_in_a_loop_is_not_sought_in_each_step_where_a_rule_is_wrong(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    xs = np.linspace(0.5, 2, 100, dtype=np.float32)
+    xs[20] = 0.3  # in no step that is looked at first
+    counted = [0]
+
+    def counting(*args: Any) -> Any:
+        counted[0] += 1
+        return check_point(*args)
+
+    def checks_of(f: Callable[[Any], Any]) -> tuple[int, Any]:
+        counted[0] = 0
+        found = jt.gradcheck(f, xs)
+        return counted[0], found
+
+    def loop(x: Any) -> Any:
+        return lax.scan(lambda c, t: (c + jnp.abs(t - 0.3) * jnp.cos(t), None), 0.0, x)[0]
+
+    monkeypatch.setattr(gradcheck_equations, "check_point", counting)
+    n, found = checks_of(loop)
+    assert found.passed and n > 100, str(found)
+    kinks = [f for d in found.derivatives for f in d.equations if f.kind == "kink"]
+    assert [f.place.eqn.primitive.name for f in kinks] == ["abs"]
+    n, found = checks_of(lambda x: loop(x) + wrong_sine(x).sum())
+    assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
+    assert n < 100

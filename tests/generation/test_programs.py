@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,8 @@ from jaxprtool.analyses.signature import same_program
 from jaxprtool.generation.programs import draw_typed, is_sized
 from jaxprtool.generation.seeds import primitives_in, seeds
 from jaxprtool.generation.wrapping import WRAPS
+from jaxprtool.ir.jaxpr import Jaxpr, Lit
+from jaxprtool.ir.walk import sub_jaxprs
 from tests.invoke import invoke
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +44,21 @@ def test_what_is_drawn_runs() -> None:
         except jt.JaxprToolError:
             continue
     assert done > COUNT * 0.8
+
+
+def test_all_literals_have_values() -> None:
+    """Also in branches that are not taken: `vmap` takes all of them."""
+
+    def inside(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+        yield jaxpr
+        for eqn in jaxpr.eqns:
+            for closed in sub_jaxprs(eqn):
+                yield from inside(closed.jaxpr)
+
+    for seed in range(COUNT):
+        for jaxpr in inside(draw_typed(random.Random(seed), 20).jaxpr):
+            atoms = [*jaxpr.outs, *(x for e in jaxpr.eqns for x in e.inputs)]
+            assert all(x.val is not None for x in atoms if isinstance(x, Lit)), seed
 
 
 @pytest.mark.parametrize("size", [1, 5, 40])
