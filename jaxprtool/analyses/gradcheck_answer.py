@@ -16,6 +16,7 @@ _SHOWN = 10
 _NOTES = {
     "kink": "a kink or a jump",
     "stopped": "no derivative passes, although the result changes",
+    "quantile": "a draw, whose derivative is that of the distribution, and not of the draws of this key",
     "promise": "indices that are not as the equation promises, so that it has no derivative",
 }
 

@@ -34,6 +34,7 @@ _MEANT = {
     "kink": ("unsure", "kink"),
     "stopped": ("wrong", "unsure", "kink"),
     "promise": ("wrong", "unsure", "kink"),
+    "quantile": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
 
@@ -44,7 +45,8 @@ class Finding(NamedTuple):
     Attributes:
       place: where, with the step of each loop.
       kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
-        result changes (stop_gradient, round); `promise`: its indices are not as it promises; `unsure`: its differences are not known well enough.
+        result changes (stop_gradient, round); `promise`: its indices are not as it promises; `quantile`: it draws, and its derivative is
+        that of the distribution; `unsure`: its differences are not known well enough.
       mismatch: what differs; None for `unsure`.
     """
 
@@ -147,8 +149,11 @@ class _Equations(Watch):
         self.left -= 1
         program, positions = alone
         finding = self.check(eqn, program, [ins[i] for i in positions])
-        if finding is not None and finding.kind != "unsure" and breaks_promise(eqn, ins):
-            finding = Finding(finding.place, "promise")
+        if finding is not None and finding.kind != "unsure":
+            if derivative_facts[eqn.primitive] == "quantile":
+                finding = Finding(finding.place, "quantile")
+            elif breaks_promise(eqn, ins):
+                finding = Finding(finding.place, "promise")
         if finding is not None and (known is None or finding.kind == "wrong"):
             self.found[way] = finding
 

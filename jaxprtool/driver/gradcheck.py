@@ -144,7 +144,7 @@ def _checked(
         equations = find_equations(evaluate, alone)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}
-        if not found & {"kink", "stopped", "promise", "wrong"}:
+        if not found & {"kink", "stopped", "promise", "quantile", "wrong"}:
             for check in checks:
                 check.clear_doubted()
         if differs and "wrong" not in found:
@@ -166,14 +166,14 @@ def _is_explained(
 ) -> bool:
     """Whether derivatives differ from differences though all rules are right.
 
-    They do where indices are not as an equation promises, where an equation has a kink or stops the derivative, and where a step changes a decision of the program. The
+    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, and where a step changes a decision of the program. The
     two modes have to agree with each other even so, but for broken promises.
     """
     if any(f.kind == "promise" for f in equations):
         return True
     if any(c.wrong for c in checks if c.mode in ("fwd=rev", "value")):
         return False
-    if any(f.kind in ("kink", "stopped") for f in equations):
+    if any(f.kind in ("kink", "stopped", "quantile") for f in equations):
         return True
     return decides(program, args, how)
 

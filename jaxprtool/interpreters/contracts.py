@@ -241,7 +241,9 @@ Elements = Literal[
     "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
 ]  # what those of the results are
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
-Derivative = Literal["jaxprs", "rule", "zero"]  # what the derivative of an operation is made of
+Derivative = Literal[
+    "jaxprs", "rule", "zero", "quantile"
+]  # what the derivative of an operation is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
 Masks = Literal[
     "nothing", "nan", "inf", "both"

@@ -200,6 +200,26 @@ def test_an_infinite_derivative_among_many_accuses_no_rule(f: Callable[..., Any]
     assert wrong == "custom_jvp_call"
 
 
+DRAWS: dict[str, Callable[..., Any]] = {
+    "gamma": jax.random.gamma,
+    "loggamma": jax.random.loggamma,
+    "beta": lambda key, a: jax.random.beta(key, a, a + 1),
+    "dirichlet": jax.random.dirichlet,
+    "t": jax.random.t,
+}
+
+
+@pytest.mark.parametrize("draw", DRAWS.values(), ids=DRAWS)
+def test_draws_have_the_derivative_of_their_distribution(draw: Callable[..., Any]) -> None:
+    key, a = jax.random.key(0), np.float32([0.5, 2, 3])
+    found = jt.gradcheck(lambda a: jnp.sin(draw(key, a)), a)
+    assert found.passed, str(found)
+    assert "quantile" in {e.kind for d in found.derivatives for e in d.equations}
+    found = jt.gradcheck(lambda a: wrong_sine(draw(key, a)), a)
+    (wrong,) = {f.place.eqn.primitive.name for f in found.blame}
+    assert not found.passed and wrong == "custom_jvp_call"
+
+
 def network(act: Callable[..., Any]) -> Callable[..., Any]:
     def f(x: Any, w1: Any, w2: Any, w3: Any) -> Any:
         h = jax.nn.relu(x @ w1)

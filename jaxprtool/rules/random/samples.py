@@ -177,6 +177,7 @@ define(
     abstract_eval=_type,
     **decomposed(_random_gamma),
     jvp=jvp_terms(None, _term),
+    derivative="quantile",
     transpose=NONLINEAR,
     batch=_batch,
     cost=AS_LOWERED,
