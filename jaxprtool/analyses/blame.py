@@ -330,13 +330,9 @@ class _Reach:
     """
 
     def __init__(self, flow: Flow):
-        marks = flow.outs
+        marks = self._marks = flow.outs
         self._all = not marks  # the run was stopped
-        self._made = set[Made](made for mark in marks for made in mark.made)
-        queue = [*self._made]
-        for made in queue:
-            queue += [x for x in made.parents if x not in self._made]
-            self._made.update(made.parents)
+        self._made: set[Made] | None = None
         self._decided = reduce(or_, [mark.decided for mark in marks], 0)
         self.bits = reduce(or_, [mark.bad for mark in marks], self._decided)
         for origin in reversed(flow.origins):
@@ -345,12 +341,21 @@ class _Reach:
 
     def has(self, made: Made) -> bool:
         """Whether what an equation has made does."""
-        return self._all or made in self._made or bool(made.origins & self._decided)
+        if self._all or made.origins & self._decided:
+            return True
+        if self._made is None:
+            self._made = {made for mark in self._marks for made in mark.made}
+            queue = [*self._made]
+            for one in queue:
+                new = [x for x in one.parents if x not in self._made]
+                self._made.update(new)
+                queue += new
+        return made in self._made
 
     def is_idle(self, origin: Origin) -> bool:
         """Whether an origin is a literal that the program drops, while others reach a result: it is meant so."""
         is_literal = origin.source is not None and origin.source.kind == "literal"
-        return is_literal and bool(self._made) and not origin.bit & self.bits
+        return is_literal and any(m.bad for m in self._marks) and not origin.bit & self.bits
 
     def drops(self, context: Context, eqn: JaxprEqn) -> bool:
         """Whether an equation of a context has dropped some elsewhere."""
@@ -373,10 +378,12 @@ def _unguarded(
             if found is not None:
                 return found
     dropping = _events(flow, "masks", sites, reach.drops)
-    bad = {sites.written(made.eqn) for made in _all_made(flow) if made.eqn is not None}
-    return unguarded_on_way(way, dropping, bad, program) or _unguarded_of_zeros(
-        flow, program, sites, reach
-    )
+    if dropping and way:
+        bad = {sites.written(made.eqn) for made in _all_made(flow) if made.eqn is not None}
+        found = unguarded_on_way(way, dropping, bad, program)
+        if found is not None:
+            return found
+    return _unguarded_of_zeros(flow, program, sites, reach)
 
 
 def _all_made(flow: Flow) -> Iterator[Made]:

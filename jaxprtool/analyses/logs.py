@@ -158,10 +158,10 @@ class Log:
         """
         self.seen = n = len(self.results)
         if self.outs is None or self.above is None:
-            done = [x for _, logs in self.inside for x in logs if x.outs is not None]
+            done = [x for _, logs in self.inside for x in logs if x.inside and x.outs is not None]
             self.inside = [(i, logs[-1:]) for i, logs in self.inside[-1:] if logs[-1].outs is None]
             for log in done:  # they refer to each other
-                done += [x for _, logs in log.inside for x in logs]
+                done += [x for _, logs in log.inside for x in logs if x.inside]
                 log.inside = []
         if self.outs is not None or not self.waiting:
             return
