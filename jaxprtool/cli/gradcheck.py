@@ -47,7 +47,7 @@ def gradcheck(
     JSON: {"schema", "passed", "derivatives": [{"order", "of", "passed", "modes": [{"mode", "status", "compared", "max_abs",
     "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
     "index", "argument", "argument_index", "derivative", "difference", "tolerance"}]}; mismatches have the keys of blame but
-    kind and place, notes have kind kink, stopped, promise or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
+    kind and place, notes have kind kink, stopped, promise, quantile or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
     (the result that a rule computes); a status is agrees, differs, kink, unsure or unavailable;
     steps are complex or real.
 
