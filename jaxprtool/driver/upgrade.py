@@ -267,7 +267,7 @@ def _text(span: Span) -> str:
 def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
     """The equations of a text that may be of a release which drew other numbers."""
     when, eqns = draws_of(reading, [*programs.values()])
-    for eqn in eqns if when == "either" else ():
+    for eqn in eqns if when in ("either", "untold") else ():
         name = eqn.primitive.name
         message = f"{name} draws other numbers than releases before 0.5.0 did"
         yield Change(eqn.span, "numbers", name, "", "", message)

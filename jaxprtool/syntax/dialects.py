@@ -50,6 +50,7 @@ class Dialect:
       release: the release.
       forms: how it prints the primitives that it calls otherwise, has not, or prints otherwise than we declare them.
       long_jaxprs_above: whether a jaxpr with more than ten equations is printed as a definition.
+      writes_out_later: whether a definition has no names for those that stand after it: it has them written out.
       names_inner_drops: whether results that nobody reads have names in jaxprs inside of others.
     """
 
@@ -64,6 +65,10 @@ class Dialect:
     @property
     def long_jaxprs_above(self) -> bool:
         return self.release >= DEFINITIONS
+
+    @property
+    def writes_out_later(self) -> bool:
+        return self.release < DEFINITIONS
 
     @property
     def names_inner_drops(self) -> bool:

@@ -62,11 +62,15 @@ class Errors:
     def _causes(self) -> list[Diagnostic]:
         """The errors without those that only follow from another.
 
-        Where a bracket swallows what stands behind it, the names that it hides are missing, and the text has no end.
+        Where a bracket swallows what stands behind it, the names that it hides are missing, and the text has no end. What is
+        malformed before it is so whatever follows.
         """
         if not any(d.code == "truncated" for d in self.syntax):
             return [*self.syntax, *self.types]
-        return [d for d in self.syntax if UNBALANCED in d.message] or self.syntax
+        unbalanced = [_start(d) for d in self.syntax if UNBALANCED in d.message]
+        first = min(unbalanced, default=-1)
+        before = [d for d in self.syntax if _start(d) < first and d.code != "truncated"]
+        return [*before, *[d for d in self.syntax if UNBALANCED in d.message]] or self.syntax
 
     def raise_all(self, programs: dict[str, ClosedJaxpr]) -> None:
         """Raise the errors, in the order of the text, if there are any.
@@ -74,10 +78,15 @@ class Errors:
         Args:
           programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
         """
-        errors = sorted(self._causes(), key=lambda d: d.span.start if d.span else 0)
+        errors = sorted(self._causes(), key=_start)
         if not errors:
             return
         if len(errors) > _MOST:
             message = f"{len(errors) - _MOST} more errors like these"
             errors[_MOST:] = [Diagnostic(message, "more", errors[_MOST].span)]
         raise JaxprParseError(errors) if self.syntax else ScopeError(errors, programs)
+
+
+def _start(error: Diagnostic) -> int:
+    """Where an error stands."""
+    return error.span.start if error.span else 0

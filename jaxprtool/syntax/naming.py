@@ -15,7 +15,14 @@ from jaxprtool.syntax.sharing import printed_jaxprs, unique_name
 from jaxprtool.syntax.spellings import LONG
 from jaxprtool.syntax.tokens import DEFINED
 
-__all__ = ["base26", "has_definitions", "jaxprs_in", "name_variables", "shared_jaxprs"]
+__all__ = [
+    "base26",
+    "has_definitions",
+    "jaxprs_in",
+    "name_variables",
+    "shared_jaxprs",
+    "written_out",
+]
 
 
 def base26(n: int) -> str:
@@ -164,6 +171,25 @@ def shared_jaxprs(
     return shared
 
 
+def written_out(nested: Nested, shared: Iterable[Jaxpr]) -> int:
+    """How many equations definitions have where nothing in them has a name: each level of calls may double them.
+
+    Args:
+      nested: the jaxprs of the program.
+      shared: those that are definitions.
+    """
+    sizes: dict[Jaxpr, int] = {}
+    todo = [*shared]
+    while todo:
+        jaxpr = todo[-1]
+        inner = [c.jaxpr for _, several in nested.calls.get(jaxpr, ()) for c in several]
+        if below := [j for j in dict.fromkeys(inner) if j not in sizes]:
+            todo += below
+        else:
+            sizes[todo.pop()] = len(jaxpr.eqns) + sum([sizes[j] for j in inner])
+    return sum([sizes[j] for j in shared])
+
+
 def _spread(nested: Nested, uses: dict[Jaxpr, int]) -> None:
     """What a jaxpr that occurs twice calls occurs twice."""
     todo = [j for j, n in uses.items() if n > 1]
@@ -184,13 +210,14 @@ def name_variables(
     outer: dict[Jaxpr, str] | None = None,
     inner_drops: bool = False,
     name_drops: bool = False,
+    later: bool = False,
 ) -> dict[Var, str]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
     JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
     such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere. With
     `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
-    those that were `_` in the source have names there.
+    those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
     """
     names = None if renamed else _source_names(nested)
     if names is not None:
@@ -198,7 +225,7 @@ def name_variables(
     drops = _unused_results(root)
     for jaxpr in nested.closed if inner_drops else ():
         drops |= _unused_results(jaxpr)
-    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops).names
+    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later).names
 
 
 def has_definitions(closed: ClosedJaxpr) -> bool:
@@ -242,14 +269,18 @@ class _Namer:
         outer: dict[Jaxpr, str],
         drops: dict[Var, str],
         name_drops: bool,
+        later: bool,
     ):
-        self.shared, self.lossless = {**outer, **shared}, lossless
+        self.shared, self.lossless = {**outer, **({} if later else shared)}, lossless
         self.taken = set(self.shared.values())
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
         self.names, self.name_drops = drops, name_drops
         self.count = 0
         for jaxpr in (*shared, *(() if root in shared else (root,))):
             run_nested(self._name_jaxpr(jaxpr))
+            if later and jaxpr in shared:
+                self.shared[jaxpr] = shared[jaxpr]
+                self.taken.add(shared[jaxpr])
 
     def _name_jaxpr(self, jaxpr: Jaxpr) -> Iterator[Any]:
         """Names what a jaxpr prints; yields what names the jaxprs inside, where they are printed."""

@@ -19,7 +19,13 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.dialects import Dialect, dialect_of
 from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
-from jaxprtool.syntax.naming import Nested, has_definitions, name_variables, shared_jaxprs
+from jaxprtool.syntax.naming import (
+    Nested,
+    has_definitions,
+    name_variables,
+    shared_jaxprs,
+    written_out,
+)
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment, size_of
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
@@ -35,6 +41,7 @@ __all__ = ["Printer"]
 _MAX_INDENT, _NO_INDENT = 1200, -(1 << 40)
 _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
+_MOST_WRITTEN_OUT = 200_000  # equations of definitions that have those after them written out
 _NUMBERS = frozenset({int, bool, float})  # which print as Python does, but for odd NaNs
 
 
@@ -77,9 +84,9 @@ class Printer:
         self.forms = dialect.forms
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
-        nested, self.definitions = self._shared(program, outer, relaid)
-        self.closed, self.shared = nested.closed, {**outer, **self.definitions}
-        self.defined = {*self.shared.values()}
+        nested, self.definitions, later = self._shared(program, outer, relaid)
+        self.closed, self.shared = nested.closed, {**outer, **({} if later else self.definitions)}
+        self.defined = {*outer.values(), *self.definitions.values()}
         self.names = name_variables(
             nested,
             program.jaxpr,
@@ -89,6 +96,7 @@ class Printer:
             outer,
             not dialect.names_inner_drops,
             relaid and dialect.names_inner_drops,
+            later,
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.avals: dict[Any, str] = {UNTYPED: ""}
@@ -103,8 +111,8 @@ class Printer:
 
     def _shared(
         self, program: ClosedJaxpr, outer: dict[Jaxpr, str], relaid: bool
-    ) -> tuple[Nested, dict[Jaxpr, str]]:
-        """The jaxprs of the program, and those of them that are printed first, with their names."""
+    ) -> tuple[Nested, dict[Jaxpr, str], bool]:
+        """The jaxprs of the program, those of them that are printed first, with their names, and whether a definition has those after it written out."""
         written = None if relaid else program.jaxpr.written
         definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
@@ -122,9 +130,11 @@ class Printer:
             free = taken if self.lossless else None
             names = {j: name for j, (_, name) in named.items()}
             longest = None if self.dialect.long_jaxprs_above else sys.maxsize
-            return nested, shared_jaxprs(nested, program.jaxpr, names, free, longest)
+            shared = shared_jaxprs(nested, program.jaxpr, names, free, longest)
+            later = self.dialect.writes_out_later and not self.lossless
+            return nested, shared, later and written_out(nested, shared) <= _MOST_WRITTEN_OUT
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
-        return nested, given | more
+        return nested, given | more, False
 
     def text(self) -> str:
         """The whole text, with its annotations."""
@@ -141,6 +151,7 @@ class Printer:
             self.out.append(prefix)
             run_nested(self._jaxpr(jaxpr, 0, size_of(prefix)))
             self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
+            self.shared[jaxpr] = name
         if self.root.written is not None and self.root.written.lone_equation:
             eqn = self.root.eqns[0]
             if id(eqn) in self.holds:
@@ -310,8 +321,7 @@ class Printer:
         else:
             yield from self._block(jaxpr, indent, column)
         if where:
-            top = jaxpr is self.root or jaxpr in self.shared
-            pad = "\n" + " " * (0 if top else indent + 2)
+            pad = "\n" + " " * (indent + 2 if indent else 0)
             self.out.append(pad + "where " + (pad + " " * 6).join(where))
 
     def _block(self, jaxpr: Jaxpr, indent: int, column: int) -> Iterator[Any]:

@@ -104,7 +104,7 @@ class ParamScanner:
             if text.startswith("{ lambda ", pos):
                 reading.pos = pos
                 return "header"
-            if known and (m := _BEFORE_VALUE.match(text, pos)):
+            if m := _BEFORE_VALUE.match(text, pos):
                 pos = m.end()
             if m := _JAXPR.match(text, pos):
                 reading.pos = m.end()

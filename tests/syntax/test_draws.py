@@ -151,6 +151,26 @@ def test_an_upgrade_says_where_a_text_may_draw_other_numbers():
         assert not [c for c in found.changes if c.kind == "numbers"]
 
 
+def test_an_upgrade_says_it_where_no_release_is_told():
+    """Releases from 0.4.18 to 0.12 print this byte for byte, and before 0.5.0 the key gave `OLD_SPLIT`: a warning would be wrong for a text of today."""
+    text = """\
+{ lambda ; a:u32[2]. let
+    b:key<fry>[] = random_wrap[impl=fry] a
+    c:key<fry>[2] = random_split[shape=(2,)] b
+    d:u32[2,2] = random_unwrap c
+  in (d,) }
+"""
+    program, warned = _parsed(text)
+    assert not warned
+    assert np.asarray(jt.run(program, KEY)[0]).tolist() == NEW_SPLIT
+    found = report(text, "old", {"": program}, "jax-0.12")
+    assert [(c.kind, c.primitive) for c in found.changes] == [("numbers", "random_split")]
+    said = text.replace("random_split[", "random_split[partitionable=True ")
+    assert not [
+        c for c in report(said, "new", {"": _parsed(said)[0]}, "jax-0.12").changes if c.lost
+    ]
+
+
 def test_a_text_written_by_hand_is_of_no_earlier_release():
     """JAX prints params in the order of their names, all of them; who leaves `sharding` out may know nothing of releases."""
     text = """\

@@ -23,6 +23,8 @@ SYNTAX = [
     (HEAD + "b:f32[3] = sin a in (b", "1:48", "the text ends inside a jaxpr", "truncated"),
     (HEAD + "b:f32[3] = sin a in (b,)", "1:50", "expected effects (`: { ... }`) or `}`", "truncated"),
     (HEAD + "b:f32[3] = f[x=(0,", "1:44", "inside a list of params opened at x:1:38", "truncated"),
+    (HEAD + "b:f32[3] = neg = a\n    c:f32[3] = iota[shape=(3 dtype=f32] in (c) d", "1:41", "a second equation begins", "syntax"),
+    (HEAD + "b:f32[3] = neg a 1x\n    c:f32[3] = iota[shape=(3 dtype=f32] in (c) d", "1:43", "1x is not an operand", "syntax"),
     (HEAD + "b:f32[3] = f[] a in (b,) }", "1:39", "expected a param (`key=value`), found `]`", "syntax"),
     (HEAD + "b:f32[3] == f a in (b,) }", "1:35", "expected `=` after the results of an equation, found `==`", "syntax"),
     (HEAD + "b:f32[3] = sin a in (b,) } c", "1:53", "expected the end of the text, found `c`", "syntax"),

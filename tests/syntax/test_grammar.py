@@ -152,6 +152,8 @@ def test_where_lark_rejects(text, at):
         (HEAD + "c:f32[2,3] = mul a [...]:f32[2, 3]\n  in (c,) }", HEAD + "c:f32[2,3] = mul a [...]:f32[2,3]\n  in (c,) }"),
         (HEAD + "c:f32[3] = mul a b;# after\n  in (c,) }", HEAD + "c:f32[3] = mul a b # after\n  in (c,) }"),
         (HEAD + "odd[axes = out = None] a\n  in (a,) }", HEAD + "odd[axes= out=None] a\n  in (a,) }"),
+        (HEAD + "odd[\n      k=1\n      of=\n  <f with\n    ] a\n  in (a,) }", HEAD + "odd[\n      k=1\n      of=<f with\n    ] a\n  in (a,) }"),
+        (HEAD + "odd[k=1 of=\n  f\n    g] a\n  in (a,) }", HEAD + "odd[k=1 of=f\n    g] a\n  in (a,) }"),
         (HEAD + "odd[j={ lambda ; . let in () } where=3] a\n  in (a,) }", HEAD + "odd[j={ lambda ; . let in () } where = 3] a\n  in (a,) }"),
         (HEAD + "odd[k=nan(1) l=P(inf=2)] a\n  in (a,) }", HEAD + "odd[k = nan(1) l = P(inf=2)] a\n  in (a,) }"),
         ("{ lambda ; r:Ref{ f32[8] }. let in () }", "{ lambda ; r:Ref{f32[8]}. let in () }"),

@@ -119,6 +119,18 @@ def long_function(x):
     return f(x) + g(x) + g(x)
 
 
+def calls_of_later(x):
+    @jax.jit
+    def inner(v):
+        return jnp.sin(v) * 2
+
+    @jax.jit
+    def outer(v):
+        return inner(v) + 1
+
+    return outer(x), outer(x * 3), inner(x)
+
+
 def converted(x):
     return x.astype(jnp.bfloat16), x.astype(int), jnp.float32(1) * x, jnp.round(x)
 
@@ -161,6 +173,7 @@ PROGRAMS = {
     sorted_pairs: (F3, F3),
     composed: (F3,),
     long_function: (F3,),
+    calls_of_later: (F3,),
     converted: (F3,),
     remembered: (F3,),
     matrices: (jnp.eye(3), F3[:, None]),
