@@ -185,7 +185,7 @@ class Differs(Interest):
     Args:
       backends: two of `BACKENDS`.
       rtol, atol: results a and b differ where |a - b| > atol + rtol |b|; integers and booleans differ where they are not
-        equal. The default of rtol is eps^(3/4) of the element type, that of atol 0.
+        equal. Without both, eps^(2/3) of the type is allowed, of the element or of the largest in the array.
     """
 
     def __init__(
