@@ -30,7 +30,7 @@ def compare(
     from one float to the next) and where. A NaN equals a NaN, 0.0 equals -0.0 (and is noted), integers, booleans and keys are
     compared exactly. Without a tolerance floats have to be equal on one backend, and may differ between two by what rounding
     explains: eps^(2/3) of the type, of the element or of the largest in the array, or 16 times what other roundings of the equations
-    change. --ulp 0 asks for equality.
+    change (not against f64, which shows them). --ulp 0 asks for equality.
 
     A or B may also be what another run has left, on another machine say: a folder of `run --save-values`, or a file
     of `run --digest` (*.jsonl). Then the rows are the results that differ, of equations that come from the same line and scopes.

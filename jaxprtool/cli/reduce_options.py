@@ -58,7 +58,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "rtol",
         type=float,
         metavar="X",
-        help="For --differs: |a - b| > atol + rtol |b| differ; by default more than eps^(2/3) of the type, of the element or of the largest.",
+        help="For --differs: |a - b| > atol + rtol |b| differ; by default what rounding does not explain, as in `compare`.",
     ),
     _test_option("atol", type=float, default=0.0, metavar="X", help="For --differs."),
     _test_option(

@@ -21,21 +21,20 @@ from jaxprtool.driver.in_step import (
     side,
 )
 from jaxprtool.driver.numbers import check_not_negative
+from jaxprtool.driver.roundings import rooms_of_rounding
 from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.jitter import jittered
 from jaxprtool.passes.once import runs_once
 from jaxprtool.syntax.open_programs import is_open
 
 __all__ = ["BACKENDS", "compare", "compare_words"]
 
 BACKENDS = ("numpy", "xla", "jax", "f64")
-_ROUNDINGS = 6  # runs with other roundings
 
 
 def compare(
@@ -223,32 +222,6 @@ def compared(
 
 def _differ(outputs: Sequence[Output]) -> bool:
     return any(x.found.n_different for x in outputs)
-
-
-def rooms_of_rounding(
-    sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], *, one: bool
-) -> list[Any]:
-    """How far rounding moves each result, elementwise: sixteen times what other roundings of the equations do, on NumPy.
-
-    Where a program subtracts what is nearly equal (the logarithm of a determinant that is 1), that is far more than its results show.
-    A program that may run once only leaves no room. `one`: both sides run the same program.
-    """
-    from jaxprtool.backends.agreement import larger  # noqa: PLC0415 (gateway: NumPy)
-
-    rooms: list[Any] = [0.0] * min(map(len, results))
-    pairs = [(run, x) for run, x in zip(sides, results, strict=True) if run.backend != "f64"]
-    for run, outs in pairs[:1] if one else pairs:
-        if runs_once(run.program):
-            continue
-        on_numpy = run._replace(backend="numpy")
-        try:
-            base = outs if run.backend == "numpy" else on_numpy.results()
-            for seed in range(_ROUNDINGS):
-                moved = on_numpy._replace(program=jittered(run.program, seed)).results()
-                rooms = [larger(*each) for each in zip(rooms, moved, base, strict=False)]
-        except JaxprToolError:
-            continue
-    return rooms
 
 
 def _forgiven(before: Sequence[Output], after: Sequence[Output]) -> list[str]:

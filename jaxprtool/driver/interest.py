@@ -15,6 +15,7 @@ import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain, repeat
 from typing import Any
 
 from jaxprtool.analyses.places import Place
@@ -23,11 +24,12 @@ from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.in_step import Limits, Side, of_both, side
+from jaxprtool.driver.roundings import rooms_of_rounding
 from jaxprtool.driver.run import ready, run
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
-from jaxprtool.ir.jaxpr import Jaxpr
+from jaxprtool.ir.jaxpr import Jaxpr, Value
 
 __all__ = [
     "BACKENDS",
@@ -185,7 +187,7 @@ class Differs(Interest):
     Args:
       backends: two of `BACKENDS`.
       rtol, atol: results a and b differ where |a - b| > atol + rtol |b|; integers and booleans differ where they are not
-        equal. Without both, eps^(2/3) of the type is allowed, of the element or of the largest in the array.
+        equal. Without both, they differ where they do in `compare`.
     """
 
     def __init__(
@@ -211,20 +213,33 @@ class Differs(Interest):
             return False
 
     def _differs(self, c: Candidate) -> bool:
-        from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
-
         with silent():
             limits = Limits(self.max_bytes)
-            sides = [side(c.program, c.args or (), b, limits) for b in self.backends]
-            if not any(s.steps for s in sides):
+            one, other = (side(c.program, c.args or (), b, limits) for b in self.backends)
+            if not one.steps and not other.steps:
                 _check_end(c, self.max_bytes)
-            first, second = of_both(sides, Side.results)
-        given = self.rtol is not None or self.atol > 0
-        tolerance: dict[str, Any] = (
-            {"rtol": self.rtol, "atol": self.atol} if given else {"rounding": True}
-        )
-        pairs = zip(first, second, strict=True)
-        return any(difference(a, b, **tolerance).n_different for a, b in pairs)
+            results = of_both((one, other), Side.results)
+            if self.rtol is not None or self.atol > 0:
+                return _apart(results, {"rtol": self.rtol, "atol": self.atol})
+            if not _apart(results, {"rounding": True}):
+                return False
+            rooms = rooms_of_rounding((one, other), results, one=True)
+            return _apart(results, {"rounding": True}, rooms)
+
+
+def _apart(
+    results: tuple[Sequence[Value], Sequence[Value]],
+    tolerance: dict[str, Any],
+    rooms: Sequence[Any] = (),
+) -> bool:
+    """Whether a result differs beyond a tolerance, and by more than its room, elementwise."""
+    from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
+
+    extra = chain(rooms, repeat(0.0))
+    return any(
+        difference(a, b, **tolerance, extra=room).n_different
+        for (a, b), room in zip(zip(*results, strict=True), extra, strict=False)
+    )
 
 
 def _check_end(c: Candidate, max_bytes: int | None) -> None:

@@ -577,6 +577,16 @@ def test_what_other_roundings_change_as_well_is_no_difference(name):
     assert len(on_numpy) == len(other.outputs)
 
 
+def test_double_precision_shows_what_rounding_loses():
+    program = jt.parse(
+        "{ lambda ; a:f32[]. let b:f32[] = add a 1e8:f32[]; c:f32[] = sub b 1e8:f32[] in (c,) }"
+    )
+    args = [np.float32(0.7)]
+    assert compare(program, None, args, backends=("numpy", "xla")).equal
+    for backends in (("numpy", "f64"), ("f64", "numpy")):  # XLA takes the sum apart
+        assert not compare(program, None, args, backends=backends).equal, backends
+
+
 def _wrong_by_a_thousandth(eqn):
     if eqn.primitive.name not in ("cos", "log", "exp", "fft", "dot_general"):
         return None
