@@ -445,7 +445,6 @@ VALUES_WITH_JAXPRS = {
     "mixed": (SQUARE, 3),
     "mixed, last": (3, SQUARE),
     "nested": ((SQUARE,), 3),
-    "dict": {"f": SQUARE},
     "named tuple": collections.namedtuple("Two", "f g")(SQUARE, 3),
 }
 
