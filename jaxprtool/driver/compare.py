@@ -79,7 +79,7 @@ def compare(
         _check_ends((a, b), sides)
     found = search(*sides, tolerance) if first else Results(of_both(sides, Side.results))
     outputs, notes = compared(a, *found.results, tolerance), list[str]()
-    if tolerance.rounding and _differ(outputs):
+    if tolerance.rounding and any(x.found.n_different and not x.found.exact for x in outputs):
         before, rooms = outputs, rooms_of_rounding(sides, found.results, one=a is b)
         outputs = compared(a, *found.results, tolerance, rooms)
         notes = _forgiven(before, outputs)

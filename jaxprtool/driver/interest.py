@@ -220,26 +220,25 @@ class Differs(Interest):
                 _check_end(c, self.max_bytes)
             results = of_both((one, other), Side.results)
             if self.rtol is not None or self.atol > 0:
-                return _apart(results, {"rtol": self.rtol, "atol": self.atol})
-            if not _apart(results, {"rounding": True}):
-                return False
+                return bool(_apart(results, {"rtol": self.rtol, "atol": self.atol}))
+            found = _apart(results, {"rounding": True})
+            if not found or any(x.exact for x in found):
+                return bool(found)
             rooms = rooms_of_rounding((one, other), results, one=True)
-            return _apart(results, {"rounding": True}, rooms)
+            return bool(_apart(results, {"rounding": True}, rooms))
 
 
 def _apart(
     results: tuple[Sequence[Value], Sequence[Value]],
     tolerance: dict[str, Any],
     rooms: Sequence[Any] = (),
-) -> bool:
-    """Whether a result differs beyond a tolerance, and by more than its room, elementwise."""
+) -> list[Any]:
+    """How those results differ that do so beyond a tolerance, and by more than their rooms, elementwise."""
     from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
 
-    extra = chain(rooms, repeat(0.0))
-    return any(
-        difference(a, b, **tolerance, extra=room).n_different
-        for (a, b), room in zip(zip(*results, strict=True), extra, strict=False)
-    )
+    pairs = zip(zip(*results, strict=True), chain(rooms, repeat(0.0)), strict=False)
+    found = [difference(*values, **tolerance, extra=room) for values, room in pairs]
+    return [x for x in found if x.n_different]
 
 
 def _check_end(c: Candidate, max_bytes: int | None) -> None:

@@ -31,6 +31,7 @@ from jaxprtool.syntax.spelled import (
     spelled,
 )
 from jaxprtool.syntax.types import UNTYPED
+from jaxprtool.syntax.version import version_line
 
 __all__ = ["Change", "Report", "report", "target"]
 
@@ -145,7 +146,8 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
         changes += _types(program)
         changes += _lost(program)
     releases = releases_of(reading, before.values())
-    changes += _draws(reading, programs)
+    if not version_line(text):  # a text of ours draws as it says, here and everywhere
+        changes += _draws(reading, programs)
     changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
     return Report(name, dialect, releases, changes)
 

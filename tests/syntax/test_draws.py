@@ -10,6 +10,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.driver.upgrade import report
 from jaxprtool.syntax.draws import AmbiguousDrawsWarning
+from jaxprtool.syntax.version import HEADER
 
 KEY = np.array([0, 1], np.uint32)
 
@@ -165,6 +166,7 @@ def test_an_upgrade_says_it_where_no_release_is_told():
     assert np.asarray(jt.run(program, KEY)[0]).tolist() == NEW_SPLIT
     found = report(text, "old", {"": program}, "jax-0.12")
     assert [(c.kind, c.primitive) for c in found.changes] == [("numbers", "random_split")]
+    assert not report(HEADER + text, "ours", {"": program}, "jax-0.12").changes
     said = text.replace("random_split[", "random_split[partitionable=True ")
     assert not [
         c for c in report(said, "new", {"": _parsed(said)[0]}, "jax-0.12").changes if c.lost
