@@ -403,16 +403,14 @@ class _Checking:
             return numeric.dot(known, weights)
 
         back = [*map(numeric.wide, self.pulled(cts))]
-        if any(b[b != b].size for b in back) and not all(g.all() for g in good):
+        if any((b != b).any() for b in back) and not all(g.all() for g in good):
             # 0 times an infinite derivative, which a result that is left out may have
             known = [abs(b) < math.inf for b in back]
             back = [self.numpy.where(k, b, 0) for k, b in zip(known, back, strict=True)]
             kept = zip(known, direction.tangents, strict=True)
             tangents = [self.numpy.where(k, t, 0) for k, t in kept]
-            direction, found = (
-                direction._replace(tangents=tangents, pushed=[]),
-                self.estimate(tangents),
-            )
+            direction = direction._replace(tangents=tangents, pushed=[])
+            found = self.estimate(tangents)
         got, size = numeric.dot(back, direction.tangents)
         wanted, among = total([e.value for e in found])
         weights = [abs(numeric.wide(ct)) for ct in cts]
