@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from jaxprtool.core.gateways import gateways
 from jaxprtool.ir.avals import AbstractType, ShapedArray, SymbolicDim, set_dim_arithmetic
@@ -19,6 +19,7 @@ from jaxprtool.ir.jaxpr import Aval, JaxprEqn, Lit, Primitive, Value
 
 __all__ = [
     "LeakedTracerError",
+    "Symbolic",
     "Trace",
     "Tracer",
     "TracerArrayConversionError",
@@ -89,6 +90,10 @@ class Trace:
         """Box a tracer of an outer trace: a constant like any other."""
         return self.pure(tracer)
 
+    def recorders(self) -> tuple[Any, Any]:
+        """The traces that record what is applied: this one, or its parent and this one; (None, None) where another trace takes part."""
+        return None, None
+
     def mark(self) -> Any:
         """The current position in the recorded equations, for `forget`; None for a trace that records nothing."""
         return None if self.parent is None else self.parent.mark()
@@ -97,6 +102,17 @@ class Trace:
         """Drop the equations recorded since a `mark`, because the function that failed is called again in another way."""
         if self.parent is not None:
             self.parent.forget(mark)
+
+
+class Symbolic:
+    """What stands for a value in the place of a tracer: nothing but its type is known."""
+
+    __slots__ = ("aval",)
+    aval: Aval
+    _trace: ClassVar[Any]  # its class, in the place of the trace of a tracer
+
+    def __init_subclass__(cls) -> None:
+        cls._trace = cls
 
 
 class Tracer:

@@ -31,6 +31,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.parameters import by_position, named_like
+from jaxprtool.interpreters.repeated import Runs
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -330,7 +331,7 @@ def _vmap_jaxpr(
     trace = JaxprTrace()
     env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     dims: dict[Any, int] = {}
-    rules = batch_rules.rules
+    rules, runs = batch_rules.rules, Runs(trace, jaxpr.eqns)
     with set_current_trace(trace):
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
@@ -355,13 +356,12 @@ def _vmap_jaxpr(
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
             rule = rules.get(eqn.primitive) or batch_rules[eqn.primitive]
-            before = len(trace.eqns)
-            out, dim = rule(axis_size, ins, ds, **eqn.params)
-            if not eqn.primitive.multiple_results:
-                out, dim = [out], [dim]
-            if len(trace.eqns) == before and type(axis_size) is NamedAxis and axis_size.each:
-                out = [*map(_same, out)]
-            for v, x, d in zip(eqn.out_binders, out, dim, strict=True):
+            if eqn in runs.often:
+                made = runs.run(eqn, ins, ds, _batched, eqn, rule, axis_size, ins, ds)
+            else:
+                made = _batched(eqn, rule, axis_size, ins, ds)
+            n = len(eqn.out_binders)
+            for v, x, d in zip(eqn.out_binders, made[:n], made[n:], strict=True):
                 env[v] = x
                 if d is not None:
                     dims[v] = d
@@ -371,6 +371,23 @@ def _vmap_jaxpr(
             if w is not None:
                 outs[i], out_dims[i] = materialize(outs[i], out_dims[i], axis_size, w), w
     return trace.build_live(outs), out_dims
+
+
+def _batched(
+    eqn: JaxprEqn,
+    rule: Callable[..., Any],
+    axis_size: int,
+    values: Sequence[Value],
+    dims: Sequence[int | None],
+) -> list[Value]:
+    """The results of an equation, and then their batch axes, by its rule."""
+    recorded = state.trace.mark()
+    out, dim = rule(axis_size, values, dims, **eqn.params)
+    if not eqn.primitive.multiple_results:
+        out, dim = [out], [dim]
+    if type(axis_size) is NamedAxis and axis_size.each and state.trace.mark() == recorded:
+        out = [*map(_same, out)]
+    return [*out, *dim]
 
 
 def _same(x: Value) -> Value:

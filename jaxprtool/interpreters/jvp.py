@@ -17,12 +17,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
+from jaxprtool.core.bind import bind, interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import check_flags, unzip2
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import Trace, Tracer, get_aval, inexact, scalar_lit
+from jaxprtool.core.trace import Symbolic, Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
@@ -30,6 +30,7 @@ from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.parameters import of_pair
+from jaxprtool.interpreters.repeated import Runs
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -66,10 +67,10 @@ jvp_rules = RuleTable("jvp")
 derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero", "quantile")
 
 
-class Zero:
+class Zero(Symbolic):
     """A tangent or cotangent that is known to be zero, of a value of type `aval`; `aval` becomes the type of the tangent."""
 
-    __slots__ = ("aval",)
+    __slots__ = ()
 
     def __init__(self, aval: Aval):
         self.aval = aval.tangent()
@@ -104,9 +105,11 @@ def fill_zeros(flags: Iterable[bool], live: Iterable[Value], avals: Iterable[Ava
 
 def add_tangents(x: Value, y: Value) -> Value:
     """The sum of two tangents, either of which may be Zero."""
-    if type(x) is Zero:
-        return y
-    return x if type(y) is Zero else lax.add_any(x, y)
+    if type(x) is Zero or type(y) is Zero:
+        return y if type(x) is Zero else x
+    if isinstance(x, Tracer) and isinstance(y, Tracer):  # most often: what is given needs no checks
+        return bind(lax.add_any.primitive, x, y)
+    return lax.add_any(x, y)
 
 
 class JVPTracer(Tracer):
@@ -336,7 +339,7 @@ def jvp_interpret(
       b, and the tangents of b, which may be Zero.
     """
     env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
-    tangent_env, rules = _Tangents(), jvp_rules.rules
+    tangent_env, rules, runs = _Tangents(), jvp_rules.rules, Runs(state.trace, jaxpr.eqns)
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
@@ -348,22 +351,38 @@ def jvp_interpret(
                 env.write(binders, copy_eqn(eqn, ins))
                 continue
             rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
-            if isinstance(rule, MadeRule):
-                (out,) = copy_eqn(eqn, ins)
-                out_tangent = rule.tangent_of(eqn, out, ins, tangent_env.read(inputs))
+            ts, n = tangent_env.read(inputs), len(binders)
+            if eqn in runs.often and not getattr(rule, "is_linear", False):
+                given = eqn, rule, ins, ts, copy_eqn
+                made = runs.run(eqn, [*ins, *ts], (), _differentiated, *given)
             else:
-                out, out_tangent = rule(ins, tangent_env.read(inputs), **eqn.params)
-            if primitive.multiple_results:
-                env.write(binders, out)
-                for v, t in zip(binders, out_tangent, strict=True):
-                    if type(t) is not Zero:
-                        tangent_env[v] = t
-            else:
-                env[binders[0]] = out
-                if type(out_tangent) is not Zero:
-                    tangent_env[binders[0]] = out_tangent
+                made = _differentiated(eqn, rule, ins, ts, copy_eqn)
+            if n == 1:
+                env[binders[0]], t = made
+                if type(t) is not Zero:
+                    tangent_env[binders[0]] = t
+                continue
+            env.write(binders, made[:n])
+            for v, t in zip(binders, made[n:], strict=True):
+                if type(t) is not Zero:
+                    tangent_env[v] = t
     outs = env.read(jaxpr.outs)
     return outs, tangent_env.read(jaxpr.outs)
+
+
+def _differentiated(
+    eqn: JaxprEqn,
+    rule: Callable[..., Value],
+    primals: Sequence[Value],
+    tangents: Sequence[Value],
+    copy_eqn: Callable[[JaxprEqn, Sequence[Value]], list[Value]],
+) -> list[Value]:
+    """The results of an equation, and then their tangents, by its rule."""
+    if isinstance(rule, MadeRule):
+        (out,) = copy_eqn(eqn, primals)
+        return [out, rule.tangent_of(eqn, out, primals, tangents)]
+    out, out_tangent = rule(primals, tangents, **eqn.params)
+    return [*out, *out_tangent] if eqn.primitive.multiple_results else [out, out_tangent]
 
 
 class _Tangents(Env):

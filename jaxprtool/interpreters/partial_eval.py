@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
+from typing import Any
 
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
@@ -67,6 +68,9 @@ class PartialEvalTrace(JaxprTrace):
     def __init__(self, parent: Trace):
         super().__init__()
         self.parent = parent
+
+    def recorders(self) -> tuple[Any, Any]:
+        return (self.parent, self) if type(self.parent) is JaxprTrace else (None, None)
 
     def is_unknown(self, x: Value) -> bool:
         """Whether `x` is a tracer of this trace."""

@@ -224,6 +224,9 @@ class JaxprTrace(Trace):
     def literal(self, lit: Lit) -> Value:
         return JaxprTracer(self, lit)
 
+    def recorders(self) -> tuple[Any, Any]:
+        return self, None
+
     def mark(self) -> tuple[int, int]:
         return len(self.eqns), len(self.consts)
 

@@ -16,17 +16,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
+from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import check_flags
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
-from jaxprtool.core.trace import get_aval, is_inexact
+from jaxprtool.core.trace import Symbolic, get_aval, is_inexact
 from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.repeated import Runs
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
@@ -49,10 +50,10 @@ transpose_rules = RuleTable("transpose")
 NONLINEAR = unsupported("it is not linear in its operands")
 
 
-class UndefPrimal:
+class UndefPrimal(Symbolic):
     """A linear operand: only its type is known."""
 
-    __slots__ = ("aval",)
+    __slots__ = ()
 
     def __init__(self, aval: Aval):
         self.aval = aval
@@ -105,6 +106,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
     with interpreting():
         linear_eqns = _forward(jaxpr, env, linear)
         ct_env: dict[Any, Any] = {}
+        runs = Runs(state.trace, linear_eqns)
         for x, ct in zip(jaxpr.outs, cts_out, strict=True):
             if x in linear and type(ct) is not Zero:
                 ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
@@ -118,9 +120,15 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
                     continue  # of integers to integers: cotangents are zeros, which need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
+                cts = ct
             else:
                 ct = ct_env.pop(binders[0])
-            cts_in = _transpose_eqn(eqn, ct, env.read(inputs))
+                cts = [ct]
+            ins = env.read(inputs)
+            if eqn in runs.often:
+                cts_in = runs.run(eqn, [*cts, *ins], (), _transpose_eqn, eqn, ct, ins)
+            else:
+                cts_in = _transpose_eqn(eqn, ct, ins)
             for x, ct_in in zip(inputs, cts_in, strict=True):
                 if ct_in is None or type(ct_in) is Zero or x not in linear:
                     continue

@@ -132,6 +132,7 @@ class Lit(Frozen):
 
     __slots__ = ("aval", "cached", "span", "val")
     __copy__ = __deepcopy__ = itself
+    _trace = None  # in the place of the trace of a tracer
     val: Value
     aval: Aval
     span: Span | None

@@ -1,0 +1,293 @@
+"""Runs of rules that are repeated.
+
+# Note [Repeated runs]
+
+A program of layers or of time steps applies an operation again and again, with the same params, to operands of the same types.
+The rule of the operation then records the same equations each time, but for their variables. So the first run alone is one of the rule:
+when another equation of the kind comes, the equations that it has recorded are recorded once more, with other variables. Neither the rule
+nor the type rules of what it applies run again, which takes most of the time of a transformation.
+
+What a rule records depends on the params of an equation, on the types of its operands, on which of them are equal or literals (and on
+the values of those), and on which are symbolic zeros. Equations that agree in all of this are of one kind.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
+
+from jaxprtool.core.trace import Symbolic, Trace
+from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
+from jaxprtool.ir.jaxpr import (
+    Atom,
+    Aval,
+    ClosedJaxpr,
+    JaxprEqn,
+    Lit,
+    Params,
+    Primitive,
+    Value,
+    Var,
+    new_eqn,
+    new_var,
+)
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+
+__all__ = ["Runs"]
+
+_FEWEST = 3  # equations with the same params for which it pays to look for a run to repeat
+
+_atom_of = operator.attrgetter("atom")
+_aval_of = operator.attrgetter("aval")
+_binders_of = operator.attrgetter("out_binders")
+_inputs_of = operator.attrgetter("inputs")
+_trace_of = operator.attrgetter("_trace")
+
+
+class _Keys(Keys):
+    """Keys of params in which a jaxpr is equal to itself alone, since others may have other names and origins."""
+
+    def jaxpr(self, closed: ClosedJaxpr) -> int:
+        return id(closed)
+
+    def of_params(self, params: Params) -> int:
+        """The number of params, that of others with the same values in the same order."""
+        key = tuple([(k, self.value(v)) for k, v in params.items()])
+        return self._numbers.setdefault(key, len(self._numbers))
+
+
+class Runs:
+    """The runs of the rules of one table, for the equations of one jaxpr.
+
+    Attributes:
+      often: the equations of which there are several with their primitive and params; none where a trace that does not record
+        is current.
+      first, second: the traces that record, the outer one first; `second` is None where there is one.
+      met: of a kind of equation its first run, what is repeated of it, or None where nothing can be.
+      consts: the values of the constants of `second`.
+    """
+
+    __slots__ = ("consts", "first", "met", "often", "params", "second", "traces")
+
+    def __init__(self, trace: Trace, eqns: Sequence[JaxprEqn]):
+        self.first, self.second = trace.recorders()
+        self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
+        self.met: dict[tuple[Any, ...], _Run | _Repeated | None] = {}
+        self.consts: dict[Any, Value] = {}
+        self.often: set[JaxprEqn] = set()
+        self.params: dict[int, Hashable] = {}
+        if self.first is not None and len(eqns) >= _FEWEST:
+            keys = _Keys()
+            self.params = {
+                i: keys.of_params(p) for i, p in {id(e.params): e.params for e in eqns}.items()
+            }
+            kinds = [(e.primitive, self.params[id(e.params)]) for e in eqns]
+            count = Counter(kinds)
+            self.often.update(e for e, k in zip(eqns, kinds, strict=True) if count[k] >= _FEWEST)
+
+    def run(
+        self,
+        eqn: JaxprEqn,
+        values: Sequence[Value],
+        axes: Sequence[int | None],
+        rule: Callable[..., Sequence[Value]],
+        *args: Any,
+    ) -> Sequence[Value]:
+        """What rule(*args) returns, which applies a rule to an equation that is in `often`.
+
+        Args:
+          eqn: the equation, which is `state.eqn`.
+          values, axes: what of `args` is not the same for each equation of its primitive and params: operands and symbolic zeros, and
+            batch axes.
+        """
+        try:
+            traces = (*map(_trace_of, values),)
+        except AttributeError:  # an array
+            return rule(*args)
+        if not self.traces.issuperset(traces):
+            return rule(*args)
+        types = (*map(_aval_of, values), *map(_aval_of, eqn.out_binders))
+        key: Any = eqn.primitive, self.params[id(eqn.params)], (*axes,), traces, types
+        if None in traces:
+            key += (*map(_number, values),)
+        tracers = [x for x in values if type(x) is JaxprTracer]
+        atoms = [*map(_atom_of, tracers)]
+        if len({*atoms}) < len(atoms):
+            key += (*map(atoms.index, atoms),)
+        found = self.met.get(key, self)
+        if type(found) is _Run:
+            found = self.met[key] = self._repeated(found)
+        if type(found) is _Repeated:
+            return found.again(eqn, tracers, atoms, self.first, self.second)
+        if found is None:
+            return rule(*args)
+        first, second = self.first.eqns, self.second.eqns if self.second else ()
+        start, start_second = len(first), len(second)
+        results = rule(*args)
+        made = slice(start, len(first)), slice(start_second, len(second))
+        self.met[key] = _Run(eqn, atoms, *made, results)
+        return results
+
+    def _repeated(self, run: _Run) -> _Repeated | None:
+        """What is repeated of a run; None where equations of it come from another place, those of a jaxpr that was inlined."""
+        eqns, rest = self.first.eqns[run.first], self.second.eqns[run.second] if self.second else []
+        at, given = run.eqn, run.atoms
+        inlined = {e.origin for c in sub_jaxprs(at) for e in all_eqns(c.jaxpr)} - {None}
+        if at.origin in inlined or Lit in map(type, given):
+            return None
+        if any(e.origin is not at.origin or e.span is not at.span for e in chain(eqns, rest)):
+            return None
+        bound, bound_rest = _bound(eqns), _bound(rest)
+        residuals = self._residuals(rest, {*given, *bound})
+        made = {*given, *bound, *residuals, *bound_rest}
+        operands = chain.from_iterable(map(_inputs_of, chain(eqns, rest)))
+        fixed = [*dict.fromkeys(x for x in operands if x not in made)]
+        atoms = [*given, *fixed, *bound, *residuals, *bound_rest]
+        places: dict[Any, int] = {}
+        for i, x in enumerate(atoms):
+            places.setdefault(x, i)
+        outs = [x.atom if type(x) is JaxprTracer else None for x in run.results]
+        same = [x for x, atom in zip(run.results, outs, strict=True) if atom not in made]
+        read = {*outs, *residuals.values()}
+        boxed = [x for x in bound if x in read]
+        boxed_rest = [x for x in (*residuals, *bound_rest) if x in read]
+        numbers: dict[Any, int] = {}  # in the list of values
+        for i, x in enumerate([*given, *map(id, same), *boxed, *boxed_rest]):
+            numbers.setdefault(x, i)
+        of_results = zip(run.results, outs, strict=True)
+        return _Repeated(
+            fixed,
+            [_Recorded.of(e, places) for e in eqns],
+            [places[x] for x in boxed],
+            [numbers[x] for x in residuals.values()],
+            [_Recorded.of(e, places) for e in rest],
+            [places[x] for x in boxed_rest],
+            same,
+            [numbers[atom if atom in made else id(x)] for x, atom in of_results],
+        )
+
+    def _residuals(self, eqns: Sequence[JaxprEqn], variables: set[Any]) -> dict[Any, Atom]:
+        """The constants of `second` among the operands of equations that are one of these variables of `first`, and which."""
+        operands = dict.fromkeys(chain.from_iterable(map(_inputs_of, eqns)))
+        bound = {*variables, *_bound(eqns)}
+        consts = [x for x in operands if type(x) is not Lit and x not in bound]
+        for n in (
+            len(self.consts),
+            0,
+        ):  # most often only what is new; all of them after some were dropped
+            if not self.consts.keys() >= {*consts}:
+                pairs = zip(self.second.const_binders[n:], self.second.consts[n:], strict=True)
+                self.consts.update(pairs)
+        values = [(x, self.consts.get(x)) for x in consts]
+        atoms = [(x, v.atom) for x, v in values if type(v) is JaxprTracer]
+        return {x: atom for x, atom in atoms if atom in variables}
+
+
+def _number(x: Value) -> Any:
+    """What tells a literal from others of its type; None for other values."""
+    if type(x) is not Lit:
+        return None
+    value = x.val  # 0.0 and -0.0 are equal, and so are complex numbers with them as parts
+    return type(value), value if type(value) in (int, float) and value else repr(value)
+
+
+def _bound(eqns: Iterable[JaxprEqn]) -> list[Var]:
+    return [*chain.from_iterable(map(_binders_of, eqns))]
+
+
+class _Run(NamedTuple):
+    """A run of a rule.
+
+    Attributes:
+      eqn: the equation.
+      atoms: of the tracers among the values.
+      first, second: where each trace has what it recorded.
+      results: of the rule.
+    """
+
+    eqn: JaxprEqn
+    atoms: list[Atom]
+    first: slice
+    second: slice
+    results: Sequence[Value]
+
+
+class _Recorded(NamedTuple):
+    """An equation to record: `operands` takes its operands from a list of atoms, and `aval` is the type of the only result, or None."""
+
+    primitive: Primitive
+    params: Params
+    operands: Callable[[list[Atom]], Sequence[Atom]]
+    aval: Aval
+    avals: list[Aval]
+
+    @classmethod
+    def of(cls, eqn: JaxprEqn, places: dict[Any, int]) -> _Recorded:
+        """An equation whose operands are at these places."""
+        at = [places[x] for x in eqn.inputs]
+        few = slice(at[0], at[0] + 1) if at else slice(0)
+        avals = [v.aval for v in eqn.out_binders]
+        take = operator.itemgetter(*at) if len(at) > 1 else operator.itemgetter(few)
+        return cls(eqn.primitive, eqn.params, take, avals[0] if len(avals) == 1 else None, avals)
+
+
+class _Repeated(NamedTuple):
+    """What is repeated of a run: places in two lists stand for variables and values.
+
+    The atoms are, in order: those of the tracers that are given, what is the same in each run, the results of `eqns`, the
+    residuals as constants of the second trace, and the results of `rest`. The values are the tracers that are given, `same`, and
+    the tracers of `boxed` and `boxed_rest`.
+
+    Attributes:
+      fixed: the operands that are the same in each run.
+      eqns, rest: what the first and the second trace record.
+      boxed, boxed_rest: which of the atoms that they bind are residuals, or results of the rule.
+      residuals: which of the values the second trace reads.
+      same: results of the rule that are the same in each run.
+      results: which of the values are the results of the rule.
+    """
+
+    fixed: list[Atom]
+    eqns: list[_Recorded]
+    boxed: list[int]
+    residuals: list[int]
+    rest: list[_Recorded]
+    boxed_rest: list[int]
+    same: list[Value]
+    results: list[int]
+
+    def again(
+        self,
+        eqn: JaxprEqn,
+        tracers: list[Value],
+        atoms: list[Atom],
+        first: JaxprTrace,
+        second: JaxprTrace | None,
+    ) -> list[Value]:
+        """Record the run once more, for another equation of the kind, of these operands. Returns the results."""
+        fixed, eqns, boxed, residuals, rest, boxed_rest, same, results = self
+        values = tracers + same
+        atoms += fixed
+        if eqns:
+            _record(eqns, atoms, eqn, first.eqns)
+            values += [JaxprTracer(first, atoms[i]) for i in boxed]
+        if second is not None:
+            atoms += second.atoms([values[i] for i in residuals])
+            _record(rest, atoms, eqn, second.eqns)
+            values += [JaxprTracer(second, atoms[i]) for i in boxed_rest]
+        return [values[i] for i in results]
+
+
+def _record(
+    eqns: Sequence[_Recorded], atoms: list[Any], at: JaxprEqn, made: list[JaxprEqn]
+) -> None:
+    """Record equations in the place of another one, and add their results to the atoms."""
+    span, origin = at.span, at.origin
+    for primitive, params, operands, aval, avals in eqns:
+        binders = [*map(new_var, avals)] if aval is None else [new_var(aval)]
+        made.append(new_eqn(primitive, operands(atoms), params, binders, span, None, origin))
+        atoms += binders

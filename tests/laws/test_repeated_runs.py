@@ -1,0 +1,95 @@
+"""Repeated runs of rules (see `interpreters.repeated`): a transformation makes the same program as where every rule runs each time."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+from unittest import mock
+
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.share import share_equal
+from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
+from jaxprtool.interpreters.repeated import Runs
+from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import ClosedJaxpr, lossless_text
+from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
+from jaxprtool.ir.walk import map_programs, with_eqns
+from tests.laws.oracle import EXAMPLES, by_structure, inputs, law, ours
+from tests.rules.example import Example
+
+
+def repeated(closed: ClosedJaxpr) -> ClosedJaxpr:
+    """A program that applies another one to arguments of their own, and once to arguments that are one variable where their types are.
+
+    The params of its equations are other objects every second time, and their origins differ.
+    """
+    origins = [
+        Origin(Frame("layers.py", i, 4, "layer"), (f"layer{i}",), SOURCE | NAMES) for i in range(5)
+    ]
+    closed = map_programs(closed, lambda c: with_origin(c, origins[0]))
+    trace = JaxprTrace()
+    outs = []
+    for i in range(5):
+        args = [trace.new_input(a) for a in closed.in_avals]
+        if i == 3:
+            args = [next(y for y in args if y.aval is x.aval) for x in args]
+        placed = with_origin(closed, origins[i] if i != 2 else None)
+        if i % 2:
+            placed = with_eqns(placed, [e.replace(params={**e.params}) for e in placed.eqns])
+        outs += trace.copy_jaxpr(placed, args)
+    return trace.build(outs)
+
+
+def with_origin(closed: ClosedJaxpr, origin: Origin | None) -> ClosedJaxpr:
+    return with_eqns(closed, [e.with_origin(origin) for e in closed.eqns])
+
+
+def made(program: ClosedJaxpr, seed: int) -> Iterator[Any]:
+    """The texts of what transformations make of a program, or their errors."""
+    rng = random.Random(seed)
+    inexact = [a.dtype.kind in "fc" for a in program.in_avals]
+    some = [x and rng.random() < 0.7 for x in inexact]
+    dims = [0 if rng.random() < 0.7 else None for _ in inexact]
+    transformations: list[Callable[[ClosedJaxpr], Any]] = [
+        lambda p: jvp_jaxpr(p, some),
+        linearize_jaxpr,
+        vjp_jaxpr,
+        lambda p: jt.vmap_jaxpr(p, 3, dims, None),
+        lambda p: jt.vmap_jaxpr(jvp_jaxpr(p)[0], 2, [0] * len(jvp_jaxpr(p)[0].in_avals)),
+    ]
+    for f in transformations:
+        try:
+            yield texts(f(program.replace()))
+        except JaxprToolError as e:
+            yield [(d.code, d.message) for d in e.diagnostics]
+
+
+def texts(x: Any) -> Any:
+    """Lossless texts, where equal jaxprs have one name: each run of a rule may make one, which a repeated run shares."""
+    if isinstance(x, (tuple, list)):
+        return [*map(texts, x)]
+    return lossless_text(share_equal(x)) if isinstance(x, ClosedJaxpr) else x
+
+
+def assert_same(program: ClosedJaxpr) -> None:
+    got = [*made(program, 0)]
+    with mock.patch.object(Runs, "__init__", never):
+        want = [*made(program, 0)]
+    for i, (x, y) in enumerate(zip(got, want, strict=True)):
+        assert x == y, f"{i} of {lossless_text(program)}"
+
+
+def never(self: Any, trace: Any, eqns: Sequence[Any]) -> None:
+    self.often = set()
+
+
+@pytest.mark.filterwarnings("ignore:debug_callback")
+@law(by_structure(EXAMPLES))
+def test_of_operations(example: Example) -> None:
+    closed = jt.make_jaxpr(ours(example))(*inputs(example))
+    assert_same(repeated(closed))
