@@ -55,6 +55,7 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
     instead: dict[Any, Any] = {**literals}
     renamed = instead.keys()
     firsts: dict[Any, Any] = {}  # an equation; of several with the same key, those by a finer one
+    roughs: dict[int, Any] = {}  # of params, by their ids
     for eqn in eqns:
         inputs = eqn.inputs
         if not renamed.isdisjoint(inputs):
@@ -63,8 +64,8 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
         if met is eqn:  # most often; params are looked at only where operands are shared
             continue
         if type(met) is not dict:
-            met = firsts[eqn.primitive, inputs] = {_rough_params(met): met}
-        rough = _rough_params(eqn)
+            met = firsts[eqn.primitive, inputs] = {_rough_params(met, roughs): met}
+        rough = _rough_params(eqn, roughs)
         same = met.setdefault(rough, eqn)
         if same is eqn:
             continue
@@ -84,14 +85,20 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
     return found
 
 
-def _rough_params(eqn: JaxprEqn) -> Any:
-    """What is equal, as Python has it, where the params of two equations are; None where they have no hash, or hold jaxprs."""
-    if eqn.primitive.holds_jaxprs:
-        return None
-    try:
-        return frozenset(eqn.params.items())
-    except TypeError:
-        return None
+def _rough_params(eqn: JaxprEqn, known: dict[int, Any]) -> Any:
+    """What is equal, as Python has it, where the params of two equations are; None where they have no hash, or hold jaxprs.
+
+    `known` has it for params, by their ids.
+    """
+    params = eqn.params
+    found = known.get(id(params), known)
+    if found is known:
+        try:
+            found = None if eqn.primitive.holds_jaxprs else frozenset(params.items())
+        except TypeError:
+            found = None
+        known[id(params)] = found
+    return found
 
 
 def _equal_literals(eqns: Sequence[JaxprEqn], keys: Keys) -> dict[Any, Any]:

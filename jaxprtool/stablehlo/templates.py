@@ -82,7 +82,8 @@ class Template:
             if constant is None:
                 return None
             names = (*names, constant.name)
-        first = builder.counter
-        builder.counter = end = first + self.bound
-        builder.lines.append(self.text % self.pick((*names, *range(first, end))))
+        first, bound = builder.counter, self.bound
+        builder.counter = end = first + bound
+        made = (*names, first) if bound == 1 else (*names, *range(first, end))
+        builder.lines.append(self.text % self.pick(made))
         return new_value((f"%{first + self.result}", self.aval))
