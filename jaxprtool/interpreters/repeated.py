@@ -175,13 +175,11 @@ class Runs:
         operands = dict.fromkeys(chain.from_iterable(map(_inputs_of, eqns)))
         bound = {*variables, *_bound(eqns)}
         consts = [x for x in operands if type(x) is not Lit and x not in bound]
-        for n in (
-            len(self.consts),
-            0,
-        ):  # most often only what is new; all of them after some were dropped
-            if not self.consts.keys() >= {*consts}:
-                pairs = zip(self.second.const_binders[n:], self.second.consts[n:], strict=True)
-                self.consts.update(pairs)
+        for start in (len(self.consts), 0):  # those that are new; all of them, if some were dropped
+            if self.consts.keys() >= {*consts}:
+                break
+            binders, known = self.second.const_binders, self.second.consts
+            self.consts.update(zip(binders[start:], known[start:], strict=True))
         values = [(x, self.consts.get(x)) for x in consts]
         atoms = [(x, v.atom) for x, v in values if type(v) is JaxprTracer]
         return {x: atom for x, atom in atoms if atom in variables}
