@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Any, cast
+from typing import Any
 
 from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
@@ -248,7 +248,7 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
         drops = given.count("_") if "_" in seen else 0
         if None in seen or len(seen) + drops - (drops > 0) != len(bound):
             return None
-        names.update(zip(bound, cast("list[str]", given), strict=True))
+        names.update(zip(bound, given, strict=True))  # type: ignore[arg-type]  # none is None
     return names
 
 

@@ -51,6 +51,16 @@ def _end(jaxpr: Jaxpr) -> str:
     return " }" if written is None else f"{written.effects} }}"
 
 
+class _Types(dict[Any, str]):
+    """The texts of types, with the colon before them."""
+
+    __slots__ = ()
+
+    def __missing__(self, aval: Any) -> str:
+        text = self[aval] = f":{aval}"
+        return text
+
+
 class Printer:
     """One print of one program.
 
@@ -99,7 +109,7 @@ class Printer:
             later,
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
-        self.avals: dict[Any, str] = {UNTYPED: ""}
+        self.types = _Types({UNTYPED: ""})
         self.params: dict[int, tuple[str, list[str]]] = {}
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
@@ -199,19 +209,13 @@ class Printer:
     # ---- pieces
 
     def _binder(self, v: Var) -> str:
-        aval = v.aval
-        text = self.avals.get(aval)
-        if text is None:
-            text = self.avals[aval] = f":{aval}"
-        return self.names[v] + text
+        return self.names[v] + self.types[v.aval]
 
     def _atom(self, x: Any) -> str:
         if type(x) is not Lit:
             return self.names[x]
         aval = x.aval
-        text = self.avals.get(aval)
-        if text is None:
-            text = self.avals[aval] = f":{aval}"
+        text = self.types[aval]
         if self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
@@ -227,10 +231,10 @@ class Printer:
         """The texts of the constants, arguments and results of a jaxpr, which is tried on one line first."""
         found = self.ends.get(jaxpr)
         if found is None:
-            binder, atom = self._binder, self._atom
+            names, types, atom = self.names, self.types, self._atom
             found = self.ends[jaxpr] = (
-                [binder(v) for v in jaxpr.const_binders],
-                [binder(v) for v in jaxpr.in_binders],
+                [names[v] + types[v.aval] for v in jaxpr.const_binders],
+                [names[v] + types[v.aval] for v in jaxpr.in_binders],
                 [atom(x) for x in jaxpr.outs],
             )
         return found
