@@ -140,13 +140,16 @@ class Estimate:
           MissingRuleError: a primitive has no cost rule.
         """
         check_sizes(program)
-        self.program, self.trips, self.device = program, trips, device
+        self.program, self.by, self.trips, self.device = program, by, trips, device
         self.order = in_order(program.jaxpr)
         self._own = _own_costs(self.order, trips)
         table = _table(self.order, self._own, by, trips)
         whole = table.pop(ALL)
         self.written, self.total = whole.written, Sums(*whole.counts)
         self.groups = {key: Group(e.written, Sums(*e.counts)) for key, e in table.items()}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Estimate, (self.program, self.by, self.trips, self.device)
 
     @cached_property
     def sites(self) -> list[Site]:

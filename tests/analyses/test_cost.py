@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 
 import jax
 import jax.numpy as jnp
@@ -229,3 +230,11 @@ def test_symbolic_sizes_are_no_zeros(what):
             jt.residuals(program)
     assert figures({"": program})["bytes"] is None
     assert jt.holds(program, "equations == 1")
+
+
+@pytest.mark.parametrize("by", [None, "primitive"])
+def test_a_report_can_be_pickled(by):
+    program, _ = real_program(REAL[0])
+    report = jt.cost(jt.parse(jt.format_jaxpr(program, lossless=True)), by=by)
+    again = pickle.loads(pickle.dumps(report))
+    assert again.total == report.total and again.live and len(str(again)) > 100

@@ -74,6 +74,15 @@ def test_needed_arguments_are_named(tmp_path):
     assert sys.argv == before
 
 
+def test_a_script_that_ends_the_process_for_its_own_reason(tmp_path):
+    file = tmp_path / "script.py"
+    file.write_text("import sys\nif not hasattr(sys, 'no_such_thing'):\n    sys.exit(3)\n")
+    done = invoke(["check", f"{file}:f", "--shape", "f32[3]"])
+    assert done.status == 2 and "raised SystemExit: 3" in done.error
+    assert "command line" not in done.error
+    assert "script.py:3:5: error" in done.error
+
+
 @pytest.mark.parametrize("package", [True, False], ids=["package", "folders"])
 @pytest.mark.parametrize("where", ["root", "elsewhere"])
 def test_a_file_with_relative_imports(package, where, tmp_path, monkeypatch):
