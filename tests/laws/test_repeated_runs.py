@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import pytest
+from hypothesis import given, settings
 
 import jaxprtool as jt
 from jaxprtool.analyses.share import share_equal
@@ -20,6 +21,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, lossless_text
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
 from jaxprtool.ir.walk import map_programs, with_eqns
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, law, ours
+from tests.random.programs import programs
 from tests.rules.example import Example
 
 
@@ -93,3 +95,9 @@ def never(self: Any, trace: Any, eqns: Sequence[Any]) -> None:
 def test_of_operations(example: Example) -> None:
     closed = jt.make_jaxpr(ours(example))(*inputs(example))
     assert_same(repeated(closed))
+
+
+@settings(max_examples=40, deadline=None)
+@given(programs(loops=False))
+def test_of_random_programs(program: ClosedJaxpr) -> None:
+    assert_same(repeated(program))
