@@ -31,7 +31,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.parameters import by_position, named_like
-from jaxprtool.interpreters.repeated import Runs
+from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -331,7 +331,7 @@ def _vmap_jaxpr(
     trace = JaxprTrace()
     env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
     dims: dict[Any, int] = {}
-    rules, runs = batch_rules.rules, Runs(trace, jaxpr.eqns)
+    rules, replayer = batch_rules.rules, Replayer(trace, jaxpr.eqns)
     with set_current_trace(trace):
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
@@ -356,8 +356,8 @@ def _vmap_jaxpr(
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
             rule = rules.get(eqn.primitive) or batch_rules[eqn.primitive]
-            if eqn in runs.often:
-                made = runs.run(eqn, ins, ds, _batched, eqn, rule, axis_size, ins, ds)
+            if eqn in replayer.often:
+                made = replayer.apply(eqn, ins, ds, _batched, eqn, rule, axis_size, ins, ds)
             else:
                 made = _batched(eqn, rule, axis_size, ins, ds)
             n = len(eqn.out_binders)

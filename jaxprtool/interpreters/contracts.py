@@ -3,6 +3,8 @@
 Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it is there so that type checkers
 accept functions that name the params of their primitive. The rule of a primitive with one result returns one value, aval or
 axis; that of a primitive with `multiple_results` returns lists. The modules of the interpreters have the full contracts.
+What a rule of `jvp`, `linearize`, `transpose` or `batch` records may stand for other equations with the same params and types of
+operands (Note [Replayed rules]), so it depends on nothing else.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.parameters import of_pair
-from jaxprtool.interpreters.repeated import Runs
+from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -339,7 +339,7 @@ def jvp_interpret(
       b, and the tangents of b, which may be Zero.
     """
     env = Env(zip(jaxpr.all_binders, [*consts, *primals], strict=True))
-    tangent_env, rules, runs = _Tangents(), jvp_rules.rules, Runs(state.trace, jaxpr.eqns)
+    tangent_env, rules, replayer = _Tangents(), jvp_rules.rules, Replayer(state.trace, jaxpr.eqns)
     for v, t in zip(jaxpr.in_binders, tangents, strict=True):
         if type(t) is not Zero:
             tangent_env[v] = t
@@ -352,9 +352,9 @@ def jvp_interpret(
                 continue
             rule = rule_of(primitive) or rules.get(primitive) or jvp_rules[primitive]
             ts, n = tangent_env.read(inputs), len(binders)
-            if eqn in runs.often and not getattr(rule, "is_linear", False):
+            if eqn in replayer.often and not getattr(rule, "is_linear", False):
                 given = eqn, rule, ins, ts, copy_eqn
-                made = runs.run(eqn, [*ins, *ts], (), _differentiated, *given)
+                made = replayer.apply(eqn, [*ins, *ts], (), _differentiated, *given)
             else:
                 made = _differentiated(eqn, rule, ins, ts, copy_eqn)
             if n == 1:

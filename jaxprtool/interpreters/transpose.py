@@ -27,7 +27,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
-from jaxprtool.interpreters.repeated import Runs
+from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
@@ -106,7 +106,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
     with interpreting():
         linear_eqns = _forward(jaxpr, env, linear)
         ct_env: dict[Any, Any] = {}
-        runs = Runs(state.trace, linear_eqns)
+        replayer = Replayer(state.trace, linear_eqns)
         for x, ct in zip(jaxpr.outs, cts_out, strict=True):
             if x in linear and type(ct) is not Zero:
                 ct_env[x] = add_tangents(ct_env[x], ct) if x in ct_env else ct
@@ -125,8 +125,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
                 ct = ct_env.pop(binders[0])
                 cts = [ct]
             ins = env.read(inputs)
-            if eqn in runs.often:
-                cts_in = runs.run(eqn, [*cts, *ins], (), _transpose_eqn, eqn, ct, ins)
+            if eqn in replayer.often:
+                cts_in = replayer.apply(eqn, [*cts, *ins], (), _transpose_eqn, eqn, ct, ins)
             else:
                 cts_in = _transpose_eqn(eqn, ct, ins)
             for x, ct_in in zip(inputs, cts_in, strict=True):

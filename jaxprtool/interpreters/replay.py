@@ -1,11 +1,11 @@
-"""Runs of rules that are repeated.
+"""Rules that are not run again: what a rule has recorded for one equation is replayed for others of its kind.
 
-# Note [Repeated runs]
+# Note [Replayed rules]
 
 A program of layers or of time steps applies an operation again and again, with the same params, to operands of the same types.
-The rule of the operation then records the same equations each time, but for their variables. So the first run alone is one of the rule:
-when another equation of the kind comes, the equations that it has recorded are recorded once more, with other variables. Neither the rule
-nor the type rules of what it applies run again, which takes most of the time of a transformation.
+The rule of the operation then records the same equations each time, but for their variables. So the rule runs for the first
+equation of a kind alone: for the others, the equations that it recorded are recorded once more, with other variables. Neither the
+rule nor the type rules of what it applies run again, which is most of the work of a transformation.
 
 What a rule records depends on the params of an equation, on the types of its operands, on which of them are equal or literals (and on
 the values of those), and on which are symbolic zeros. Equations that agree in all of this are of one kind.
@@ -37,9 +37,9 @@ from jaxprtool.ir.jaxpr import (
 )
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
-__all__ = ["Runs"]
+__all__ = ["Replayer"]
 
-_FEWEST = 3  # equations with the same params for which it pays to look for a run to repeat
+_FEWEST = 3  # equations with the same params for which it pays to look for a recording
 
 _atom_of = operator.attrgetter("atom")
 _aval_of = operator.attrgetter("aval")
@@ -60,14 +60,15 @@ class _Keys(Keys):
         return self._numbers.setdefault(key, len(self._numbers))
 
 
-class Runs:
-    """The runs of the rules of one table, for the equations of one jaxpr.
+class Replayer:
+    """Applies the rules of one table to the equations of one jaxpr.
 
     Attributes:
       often: the equations of which there are several with their primitive and params; none where a trace that does not record
         is current.
       first, second: the traces that record, the outer one first; `second` is None where there is one.
-      met: of a kind of equation its first run, what is repeated of it, or None where nothing can be.
+      params: numbers for the params of the equations, by their ids: the same for equal ones.
+      met: for a kind of equation what its rule recorded first, how that is replayed, or None where it cannot be.
       consts: the values of the constants of `second`.
     """
 
@@ -76,7 +77,7 @@ class Runs:
     def __init__(self, trace: Trace, eqns: Sequence[JaxprEqn]):
         self.first, self.second = trace.recorders()
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
-        self.met: dict[tuple[Any, ...], _Run | _Repeated | None] = {}
+        self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
         self.often: set[JaxprEqn] = set()
         self.params: dict[int, Hashable] = {}
@@ -89,7 +90,7 @@ class Runs:
             count = Counter(kinds)
             self.often.update(e for e, k in zip(eqns, kinds, strict=True) if count[k] >= _FEWEST)
 
-    def run(
+    def apply(
         self,
         eqn: JaxprEqn,
         values: Sequence[Value],
@@ -119,23 +120,26 @@ class Runs:
         if len({*atoms}) < len(atoms):
             key += (*map(atoms.index, atoms),)
         found = self.met.get(key, self)
-        if type(found) is _Run:
-            found = self.met[key] = self._repeated(found)
-        if type(found) is _Repeated:
-            return found.again(eqn, tracers, atoms, self.first, self.second)
+        if type(found) is _Recording:
+            found = self.met[key] = self._replay(found)
+        if type(found) is _Replay:
+            return found.play(eqn, tracers, atoms, self.first, self.second)
         if found is None:
             return rule(*args)
         first, second = self.first.eqns, self.second.eqns if self.second else ()
         start, start_second = len(first), len(second)
         results = rule(*args)
         made = slice(start, len(first)), slice(start_second, len(second))
-        self.met[key] = _Run(eqn, atoms, *made, results)
+        self.met[key] = _Recording(eqn, atoms, *made, results)
         return results
 
-    def _repeated(self, run: _Run) -> _Repeated | None:
-        """What is repeated of a run; None where equations of it come from another place, those of a jaxpr that was inlined."""
-        eqns, rest = self.first.eqns[run.first], self.second.eqns[run.second] if self.second else []
-        at, given = run.eqn, run.atoms
+    def _replay(self, recording: _Recording) -> _Replay | None:
+        """How a recording is replayed; None where equations of it come from another place, those of a jaxpr that was inlined."""
+        eqns, rest = (
+            self.first.eqns[recording.first],
+            self.second.eqns[recording.second] if self.second else [],
+        )
+        at, given = recording.eqn, recording.atoms
         inlined = {e.origin for c in sub_jaxprs(at) for e in all_eqns(c.jaxpr)} - {None}
         if at.origin in inlined or Lit in map(type, given):
             return None
@@ -150,21 +154,21 @@ class Runs:
         places: dict[Any, int] = {}
         for i, x in enumerate(atoms):
             places.setdefault(x, i)
-        outs = [x.atom if type(x) is JaxprTracer else None for x in run.results]
-        same = [x for x, atom in zip(run.results, outs, strict=True) if atom not in made]
+        outs = [x.atom if type(x) is JaxprTracer else None for x in recording.results]
+        same = [x for x, atom in zip(recording.results, outs, strict=True) if atom not in made]
         read = {*outs, *residuals.values()}
         boxed = [x for x in bound if x in read]
         boxed_rest = [x for x in (*residuals, *bound_rest) if x in read]
         numbers: dict[Any, int] = {}  # in the list of values
         for i, x in enumerate([*given, *map(id, same), *boxed, *boxed_rest]):
             numbers.setdefault(x, i)
-        of_results = zip(run.results, outs, strict=True)
-        return _Repeated(
+        of_results = zip(recording.results, outs, strict=True)
+        return _Replay(
             fixed,
-            [_Recorded.of(e, places) for e in eqns],
+            [_Step.of(e, places) for e in eqns],
             [places[x] for x in boxed],
             [numbers[x] for x in residuals.values()],
-            [_Recorded.of(e, places) for e in rest],
+            [_Step.of(e, places) for e in rest],
             [places[x] for x in boxed_rest],
             same,
             [numbers[atom if atom in made else id(x)] for x, atom in of_results],
@@ -189,21 +193,24 @@ def _number(x: Value) -> Any:
     """What tells a literal from others of its type; None for other values."""
     if type(x) is not Lit:
         return None
-    value = x.val  # 0.0 and -0.0 are equal, and so are complex numbers with them as parts
-    return type(value), value if type(value) in (int, float) and value else repr(value)
+    value = x.val
+    if type(value) not in (bool, int, float, complex):
+        return id(value)  # of an array
+    # 0.0 and -0.0 are equal, and so are complex numbers with them as parts
+    return type(value), value if value and type(value) is not complex else repr(value)
 
 
 def _bound(eqns: Iterable[JaxprEqn]) -> list[Var]:
     return [*chain.from_iterable(map(_binders_of, eqns))]
 
 
-class _Run(NamedTuple):
-    """A run of a rule.
+class _Recording(NamedTuple):
+    """What a rule has recorded.
 
     Attributes:
-      eqn: the equation.
+      eqn: the equation that it was applied to.
       atoms: of the tracers among the values.
-      first, second: where each trace has what it recorded.
+      first, second: where each trace has what was recorded.
       results: of the rule.
     """
 
@@ -214,7 +221,7 @@ class _Run(NamedTuple):
     results: Sequence[Value]
 
 
-class _Recorded(NamedTuple):
+class _Step(NamedTuple):
     """An equation to record: `operands` takes its operands from a list of atoms, and `aval` is the type of the only result, or None."""
 
     primitive: Primitive
@@ -224,7 +231,7 @@ class _Recorded(NamedTuple):
     avals: list[Aval]
 
     @classmethod
-    def of(cls, eqn: JaxprEqn, places: dict[Any, int]) -> _Recorded:
+    def of(cls, eqn: JaxprEqn, places: dict[Any, int]) -> _Step:
         """An equation whose operands are at these places."""
         at = [places[x] for x in eqn.inputs]
         few = slice(at[0], at[0] + 1) if at else slice(0)
@@ -233,32 +240,32 @@ class _Recorded(NamedTuple):
         return cls(eqn.primitive, eqn.params, take, avals[0] if len(avals) == 1 else None, avals)
 
 
-class _Repeated(NamedTuple):
-    """What is repeated of a run: places in two lists stand for variables and values.
+class _Replay(NamedTuple):
+    """A recording with places in two lists for its variables and values.
 
-    The atoms are, in order: those of the tracers that are given, what is the same in each run, the results of `eqns`, the
+    The atoms are, in order: those of the tracers that are given, `fixed`, the results of `eqns`, the
     residuals as constants of the second trace, and the results of `rest`. The values are the tracers that are given, `same`, and
     the tracers of `boxed` and `boxed_rest`.
 
     Attributes:
-      fixed: the operands that are the same in each run.
+      fixed: the operands that are the same each time.
       eqns, rest: what the first and the second trace record.
       boxed, boxed_rest: which of the atoms that they bind are residuals, or results of the rule.
       residuals: which of the values the second trace reads.
-      same: results of the rule that are the same in each run.
+      same: results of the rule that are the same each time.
       results: which of the values are the results of the rule.
     """
 
     fixed: list[Atom]
-    eqns: list[_Recorded]
+    eqns: list[_Step]
     boxed: list[int]
     residuals: list[int]
-    rest: list[_Recorded]
+    rest: list[_Step]
     boxed_rest: list[int]
     same: list[Value]
     results: list[int]
 
-    def again(
+    def play(
         self,
         eqn: JaxprEqn,
         tracers: list[Value],
@@ -266,7 +273,7 @@ class _Repeated(NamedTuple):
         first: JaxprTrace,
         second: JaxprTrace | None,
     ) -> list[Value]:
-        """Record the run once more, for another equation of the kind, of these operands. Returns the results."""
+        """Record the equations once more, for another equation of the kind, of these operands. Returns the results of the rule."""
         fixed, eqns, boxed, residuals, rest, boxed_rest, same, results = self
         values = tracers + same
         atoms += fixed
@@ -280,9 +287,7 @@ class _Repeated(NamedTuple):
         return [values[i] for i in results]
 
 
-def _record(
-    eqns: Sequence[_Recorded], atoms: list[Any], at: JaxprEqn, made: list[JaxprEqn]
-) -> None:
+def _record(eqns: Sequence[_Step], atoms: list[Any], at: JaxprEqn, made: list[JaxprEqn]) -> None:
     """Record equations in the place of another one, and add their results to the atoms."""
     span, origin = at.span, at.origin
     for primitive, params, operands, aval, avals in eqns:

@@ -1,4 +1,4 @@
-"""Repeated runs of rules (see `interpreters.repeated`): a transformation makes the same program as where every rule runs each time."""
+"""Replayed rules (see `interpreters.replay`): a transformation makes the same program as where every rule runs each time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from unittest import mock
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
+from jaxprtool import ops as lax
 from jaxprtool.analyses.share import share_equal
 from jaxprtool.interpreters.jvp import jvp_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
-from jaxprtool.interpreters.repeated import Runs
+from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, lossless_text
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, lossless_text
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
 from jaxprtool.ir.walk import map_programs, with_eqns
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, law, ours
@@ -72,7 +76,7 @@ def made(program: ClosedJaxpr, seed: int) -> Iterator[Any]:
 
 
 def texts(x: Any) -> Any:
-    """Lossless texts, where equal jaxprs have one name: each run of a rule may make one, which a repeated run shares."""
+    """Lossless texts, where equal jaxprs have one name: each run of a rule may make one, which replays share."""
     if isinstance(x, (tuple, list)):
         return [*map(texts, x)]
     return lossless_text(share_equal(x)) if isinstance(x, ClosedJaxpr) else x
@@ -80,7 +84,7 @@ def texts(x: Any) -> Any:
 
 def assert_same(program: ClosedJaxpr) -> None:
     got = [*made(program, 0)]
-    with mock.patch.object(Runs, "__init__", never):
+    with mock.patch.object(Replayer, "__init__", never):
         want = [*made(program, 0)]
     for i, (x, y) in enumerate(zip(got, want, strict=True)):
         assert x == y, f"{i} of {lossless_text(program)}"
@@ -101,3 +105,20 @@ def test_of_operations(example: Example) -> None:
 @given(programs(loops=False))
 def test_of_random_programs(program: ClosedJaxpr) -> None:
     assert_same(repeated(program))
+
+
+def test_of_array_literals_that_print_alike() -> None:
+    aval = ShapedArray((2000,), FLOAT32)
+    x, mul = Var(aval), lax.mul.primitive
+    binders, literals = [Var(aval) for _ in range(4)], []
+    for i in range(4):
+        value = np.zeros(2000, np.float32)
+        value[1000] = i
+        literals.append(Lit(value, aval))
+    assert len({*map(repr, literals)}) == 1
+    pairs = zip(literals, binders, strict=True)
+    eqns = [JaxprEqn(mul, [x, y], mul.defaults, [v]) for y, v in pairs]
+    program = ClosedJaxpr(Jaxpr([x], eqns, binders))
+    tangent = np.ones(2000, np.float32)
+    (*_, last) = jt.eval_jaxpr(jvp_jaxpr(program)[0], [tangent, tangent])
+    assert last[1000] == 3
