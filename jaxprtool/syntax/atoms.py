@@ -27,6 +27,7 @@ _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
 _NO_NUMBER = pattern(
     r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s|\((?![-+.\dbin])"
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
+_RESULTS = pattern(r"\bin\s*+\([^(){}]*+\)(?=\s*+\})")
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
 _DIGITS = 308  # an integer of no more of them is smaller than the largest float
@@ -112,6 +113,12 @@ class Atoms:
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
+        self.units: dict[
+            Lit, str
+        ] = {}  # what stands for results that are bound nowhere, by their names
+        self.names = set[
+            str
+        ]()  # that stand in the text elsewhere than among results, once one asks
         self.doubtful = False  # whether an operand since the last equation is one of several `_`
         self.missing = Missing()
 
@@ -231,10 +238,25 @@ class Atoms:
             scope.inputs.append(Var(UNTYPED, word, Span(self.source, at, at + len(word))))
             scope.vars[word] = scope.inputs[-1]
             return scope.inputs[-1]
-        self._not_an_atom(word, at)
+        self.not_an_atom(word, at)
         found = Var(UNTYPED, word, Span(self.source, at, at + len(word)))
         self.unbound.add(found)
         return scope.vars.setdefault(word, found)
+
+    def result(self, word: str, scope: Scope, start: int) -> Any:
+        """A result of a jaxpr: an atom.
+
+        JAX 0.2.22 to 0.3.9 prints a unit that derivatives make as a name that stands nowhere but among results.
+        """
+        if not self.missing.units or word in scope.vars or not _NAME.fullmatch(word):
+            return self.atom(word, scope, start)
+        self.names = self.names or set(_NAME.findall(_RESULTS.sub("", self.source.text)))
+        if word in self.names:
+            return self.atom(word, scope, start)
+        end = start + len(word)
+        found = Lit(None, UNIT.aval, Span(self.source, start, end))
+        self.units[found] = word
+        return found
 
     def operands(
         self, words: list[str], text: str, scope: Scope, start: int, end: int
@@ -247,7 +269,7 @@ class Atoms:
             found.append(self.atom(word, scope, start, end))
         return found
 
-    def _not_an_atom(self, word: str, at: int) -> None:
+    def not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
             help = (
                 "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
@@ -271,7 +293,7 @@ class Atoms:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
         aval = self.types.get(kind)
         if aval is None and (_NO_NUMBER.match(value) or ";" in kind):  # no literal has named axes
-            self._not_an_atom(word, self._find(word, start, end))
+            self.not_an_atom(word, self._find(word, start, end))
             return Lit(None, OpaqueType(kind))
         scalar: Any = None
         errors = len(self.errors)

@@ -129,7 +129,10 @@ class Builder:
         if missing.tuples and not self.errors:
             self.errors.syntax += take_tuples_apart([program, *definitions])
         if missing.units and not self.errors:
-            take_units_out([program, *definitions])
+            found = take_units_out([program, *definitions], self.atoms.units)
+            missing.binders |= found.opened
+            for x in found.read:
+                self.atoms.not_an_atom(self.atoms.units[x], x.span.start if x.span else 0)
         if missing.binders and not self.errors:
             infer_types(program, definitions, wide)
         elif missing.literals:

@@ -37,6 +37,7 @@ __all__ = [
     "ResultTypes",
     "UntypedLit",
     "UntypedWarning",
+    "taken_types",
     "fits",
     "infer_literals",
     "inner_jaxprs",
@@ -215,7 +216,7 @@ def operand_choices(eqn: JaxprEqn, wide: bool) -> Iterator[tuple[Any, ...]]:
     inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
     places = [i for i, x in enumerate(inputs) if is_untyped(x)]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
-    formals = _formals(eqn, list(sub_jaxprs(eqn)))
+    formals = taken_types(eqn, list(sub_jaxprs(eqn)))
     choices = [inputs[i].types([*formals.get(i, ()), *around], wide) for i in places]
     tries = min(_MOST_TRIES, 1 + _MOST_TRIES * _USUAL_OPERANDS // len(inputs))
     for dtypes in itertools.islice(_combinations(choices), tries):
@@ -239,7 +240,7 @@ def _avals_around(eqn: JaxprEqn) -> list[Any]:
     return [x.aval for x in eqn.inputs] + [v.aval for v in eqn.out_binders]
 
 
-def _formals(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
+def taken_types(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
     """Types that operands may have by what takes them, for each operand.
 
     The arguments of a jaxpr are the last operands (all of a call's; all but the index of a cond's; what follows the other

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import state
@@ -32,6 +32,7 @@ from jaxprtool.syntax.infer import (
     likeliest,
     operand_choices,
     result_types,
+    taken_types,
 )
 from jaxprtool.syntax.open_shapes import OpenShapes
 from jaxprtool.syntax.types import UNTYPED
@@ -137,6 +138,8 @@ class _Propagation:
                     left.append(eqn)
                     continue  # what that comes from is reported
             before, told = eqn.inputs, not _open_among(eqn.out_binders)
+            formal = taken_types(eqn, inner_jaxprs(eqn)) if self.warn and not told else {}
+            inside = {i for i, avals in formal.items() if any(a is not UNTYPED for a in avals)}
             if any(map(is_untyped, before)):
                 yield from self.with_literals(eqn, axes)
             else:
@@ -146,7 +149,7 @@ class _Propagation:
             state.axes = axes
             self.shapes.await_result(eqn)
             if self.warn and not told:
-                self.note_guess(eqn, before)
+                self.note_guess(eqn, before, inside)
         return left
 
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
@@ -315,16 +318,19 @@ class _Propagation:
             (self.guesses[x], d) for x in guessed for d in dtypes if d is not None and d != own[x]
         ]
 
-    def note_guess(self, eqn: JaxprEqn, before: Sequence[Any]) -> None:
+    def note_guess(self, eqn: JaxprEqn, before: Sequence[Any], inside: Container[int]) -> None:
         """Note a literal with a type that nothing in the text tells, and that a result has for it.
 
         Args:
           eqn: the equation.
           before: its operands as they were, without the types of literals.
+          inside: the places of those that a jaxpr inside it takes by a binder with a type.
         """
         told = {getattr(x.aval, "dtype", None) for x in before}
         results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
         for i, (old, new) in enumerate(zip(before, eqn.inputs, strict=False)):
+            if i in inside:
+                continue
             if is_untyped(old) and type(new) is Lit and new.aval.dtype in results - told:
                 self.noted[eqn, i] = new, old.text
                 return
