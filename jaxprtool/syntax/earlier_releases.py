@@ -214,7 +214,7 @@ OLDER: dict[str, Older] = {
     "random_gamma": _older_params(
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
-    "random_split": Older(until="0.4.13", convert=changed.random_split),
+    "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
     "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
@@ -247,7 +247,7 @@ OLDER: dict[str, Older] = {
         expand=equations.identity_callback,
     ),
     "ffi_call": _older_params("0.5.3", "vectorized"),
-    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
+    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback, foreign=True),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
 
