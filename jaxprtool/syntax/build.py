@@ -54,7 +54,7 @@ class Builder:
         self.depth, self.definitions = depth, Definitions(source, own, outer)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
         atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
-        drops = Drops()
+        drops = self.drops = Drops()
         params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors, atoms)
         equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
         jaxprs = JaxprCallbacks(errors, atoms, drops, comments)
@@ -78,6 +78,7 @@ class Builder:
             written = closed.jaxpr.written or Written(FrozenDict())
             amend(closed.jaxpr, written=written._replace(dialect=dialect))
         self.errors.raise_all(programs)
+        self.drops.finish(programs.values())
         if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
             count_as_printed(self.reading, [*programs.values()])
 
