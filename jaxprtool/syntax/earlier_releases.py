@@ -204,7 +204,9 @@ OLDER: dict[str, Older] = {
     ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
-    "zeros_like": Older(until="0.4.23", expand=equations.zeros),
+    "zeros_like": _older_name(
+        "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
+    ),
     # ---- functions of elements, of matrices and of keys
     "eig": _older_params(
         "0.7.2",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import contextlib
 import warnings
 from collections.abc import Container, Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from itertools import chain
+from typing import Any
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
@@ -25,7 +26,6 @@ from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
     FAULTS,
     ResultTypes,
-    UntypedLit,
     UntypedWarning,
     inner_jaxprs,
     is_untyped,
@@ -41,6 +41,7 @@ __all__ = ["propagate_types"]
 
 _MOST_PASSES = 20  # over equations whose operands have no types, so that time is linear
 _MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
+_MOST_GUESSED = 50  # equations that one guess is behind
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
 
@@ -71,11 +72,17 @@ def _open_among(atoms: Sequence[Any]) -> bool:
     return False
 
 
-class _Guess(NamedTuple):
-    """A value of a type that nothing has told so far: equations of a chain, the first of which takes literals alone."""
+class _Guess:
+    """Values of one type that nothing has told so far: what equations make of literals alone, and of one another.
 
-    literals: tuple[UntypedLit, ...]
-    eqns: tuple[JaxprEqn, ...]
+    Attributes:
+      made: the equations, in order, each with its operands as they were without types of literals.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self) -> None:
+        self.made: dict[JaxprEqn, tuple[Any, ...]] = {}
 
 
 class _Propagation:
@@ -290,13 +297,17 @@ class _Propagation:
         """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
         if not self.guesses and not any(map(is_untyped, before)):
             return
-        outs, given = eqn.out_binders, [self.guesses.pop(x, None) for x in set(eqn.inputs)]
-        if len(outs) != 1 or outs[0].aval is UNTYPED or inner_jaxprs(eqn):
-            return
-        if before and all(map(is_untyped, before)):
-            self.guesses[outs[0]] = _Guess(before, (eqn,))
-        elif len(before) == 1 and (guess := given[0]):
-            self.guesses[outs[0]] = _Guess(guess.literals, (*guess.eqns, eqn))
+        found = {self.guesses.get(x) for x in before if not is_untyped(x)}
+        guess = found.pop() if len(found) == 1 else None if found else _Guess()
+        (*_, made) = outs = eqn.out_binders or (None,)
+        is_new = len(outs) == 1 and made is not None and made.aval is not UNTYPED
+        if not before or guess is None or not is_new or inner_jaxprs(eqn):
+            found.add(guess)
+            for x in {v for g in found if g for e in g.made for v in e.out_binders}:
+                self.guesses.pop(x, None)  # that equation decides
+        elif len(guess.made) < _MOST_GUESSED:
+            guess.made[eqn] = before
+            self.guesses[made] = guess
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
         """The types of the results where an operand's type was a guess and is another one; None where none fits."""
@@ -312,10 +323,12 @@ class _Propagation:
     def other_types(self, eqn: JaxprEqn) -> list[tuple[_Guess, DType]]:
         """The operands of an equation whose types are guesses, each with the element types that others have."""
         dtypes = dict.fromkeys(getattr(x.aval, "dtype", None) for x in eqn.inputs)
-        guessed = [x for x in dict.fromkeys(eqn.inputs) if x in self.guesses]
-        own = {x: getattr(x.aval, "dtype", None) for x in guessed}
+        own = {self.guesses[x]: x.aval for x in eqn.inputs if x in self.guesses}
         return [
-            (self.guesses[x], d) for x in guessed for d in dtypes if d is not None and d != own[x]
+            (guess, d)
+            for guess, aval in own.items()
+            for d in dtypes
+            if d is not None and d != getattr(aval, "dtype", None)
         ]
 
     def note_guess(self, eqn: JaxprEqn, before: Sequence[Any], inside: Container[int]) -> None:
@@ -345,10 +358,13 @@ class _Propagation:
 
     def retype(self, guess: _Guess, dtype: DType) -> bool:
         """Give literals another element type, and what is made of them alone; False where that does not fit."""
-        if any(dtype not in x.types([dtype], self.wide) for x in guess.literals):
+        literals = filter(is_untyped, chain.from_iterable(guess.made.values()))
+        if any(dtype not in x.types([dtype], self.wide) for x in literals):
             return False
-        self.change(guess.eqns[0], inputs=tuple([x.typed(dtype) for x in guess.literals]))
-        for eqn in guess.eqns:
+        for eqn, before in guess.made.items():
+            pairs = zip(before, eqn.inputs, strict=True)
+            inputs = tuple([x.typed(dtype) if is_untyped(x) else y for x, y in pairs])
+            self.change(eqn, inputs=inputs)
             found = self.result_types(eqn)
             if found is None:
                 return False

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
@@ -279,3 +280,33 @@ def test_what_types_do_not_say_stays_in_the_text():
     """A result without a type does not say its shape, so that the param does; where it does, the param goes, as in JAX."""
     text = "{ lambda ; a. let d = broadcast_in_dim[shape=(3,)] 0; e = add d a in (e,) }"
     assert "broadcast_in_dim[shape=(3,)] 0" in jt.format_jaxpr(jt.parse(text))
+
+
+def test_a_guess_gives_way_wherever_it_has_been_used():
+    """Values of literals alone have one type, though several equations make them (jax.random.fold_in of 0.2.24)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = jt.parse(
+            """{ lambda ; a:u32[2]. let
+    b = add 7 0
+    c = shift_right_logical b 32
+    d = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] c
+    e = and b 4294967295
+    f = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] e
+    g = concatenate[dimension=0] d f
+    h = add a g
+  in (h,) }"""
+        )
+    jt.typecheck_jaxpr(program)
+    (got,) = jt.eval_jaxpr(program, [np.array([1, 2], np.uint32)])
+    np.testing.assert_array_equal(got, [1, 9])
+
+
+@pytest.mark.parametrize(
+    ("zeros", "want"),
+    [("zeros_like a", np.float32), ("zeros_like 0", np.int32), ("zeros_like 1.5", np.float32)],
+)
+def test_zeros_where_nothing_has_a_type(zeros, want):
+    program = jt.parse(f"{{ lambda ; a. let b = {zeros} in (b,) }}")
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.ones(3, np.float32)])
+    assert got.dtype == want and not got.any()
