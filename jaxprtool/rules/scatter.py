@@ -151,19 +151,6 @@ def _is_that_of(update_jaxpr: Any, op: Any) -> bool:
     return same and [*eqn.inputs] == [*jaxpr.in_binders]
 
 
-def _is_update(update_jaxpr: Any) -> bool:
-    """Whether a jaxpr gives back its second argument, as that of each `scatter` to 0.4.13 does."""
-    jaxpr = update_jaxpr.jaxpr
-    return [*jaxpr.outs] == [*jaxpr.in_binders[1:]]
-
-
-def _overwriting(params: dict[str, Any]) -> dict[str, Any]:
-    """The params of a `scatter`, without an update_jaxpr that says no more than its name."""
-    if params["update_jaxpr"] is not None and _is_update(params["update_jaxpr"]):
-        return {**params, "update_jaxpr": None, "update_consts": ()}
-    return params
-
-
 def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
     def make(
         xp: Namespace,
@@ -186,7 +173,7 @@ def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
         combine: Any = _replace
         if ufunc and (update_jaxpr is None or _is_that_of(update_jaxpr, op)):
             combine = _combine(ufunc, unique_indices)
-        elif update_jaxpr is not None and not _is_update(update_jaxpr):
+        elif update_jaxpr is not None:
             combine = _apply_jaxpr(with_consts(update_jaxpr, update_consts))
         clip = mode_of("scatter", mode) == CLIP
         n, count = math.prod(indices.shape[:-1]), math.prod(selection.kept)
@@ -240,7 +227,6 @@ def _scatter_jvp(
     """Where updates overlap, each has a number, and those that were not overwritten are found by gathering
     the numbers that were scattered; value and tangent are then sums over those.
     """
-    params = _overwriting(params)
     if params["update_jaxpr"] is not None:
         fail(
             UnsupportedError,
@@ -379,7 +365,6 @@ def _scatter_transpose(
     ct: Value, x: Value, indices: Value, updates: Any, **params: ParamValue
 ) -> list[Value]:
     _fixed_indices("scatter", indices)
-    params = _overwriting(params)
     if not params["unique_indices"] or params["update_jaxpr"] is not None:
         fail(
             UnsupportedError,

@@ -81,7 +81,6 @@ _SHARDED_DROPPED = (
     "in_parts", "local_in_parts", "local_nparts", "local_out_parts_thunk", "nparts", "num_partitions", "out_parts_thunk",
 )  # fmt: skip
 _THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
-_SCATTER = _older_params("0.1.59", "updates_shape")
 _WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
 _CLIP = Word("GatherScatterMode.CLIP")
 
@@ -194,7 +193,12 @@ OLDER: dict[str, Older] = {
     "reduce_window_min": _WINDOW,
     "reduce_window_sum": _WINDOW,
     "reshape": _older_params("0.1.59", "old_sizes"),
-    "scatter": _SCATTER,
+    "scatter": _older_params(
+        "0.1.59",
+        "updates_shape",
+        convert=changed.overwriting,
+        told_by=("update_jaxpr", "updates_shape"),
+    ),
     "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),

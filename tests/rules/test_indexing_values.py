@@ -205,6 +205,9 @@ def test_what_fills_is_converted_as_numpy_does_it(dtype, fill, expected):
             assert out.dtype == table.dtype and (out == expected).all()
 
 
+IDENTITY = "{ lambda ; c:f32[] d:f32[]. let  in (d,) }"
+
+
 @pytest.mark.parametrize("unique", [True, False])
 def test_an_update_jaxpr_that_gives_back_the_update_says_nothing(unique):
     """As each `scatter` to JAX 0.4.13 has one."""
@@ -220,9 +223,11 @@ def test_an_update_jaxpr_that_gives_back_the_update_says_nothing(unique):
     ] a i u
   in (b,) }}"""
     old, new = (
-        jt.jaxpr_as_fun(jt.parse(text.format(unique, combine)))
-        for combine in ("{ lambda ; c:f32[] d:f32[]. let  in (d,) }", "None")
+        jt.jaxpr_as_fun(jt.parse(text.format(unique, combine))) for combine in (IDENTITY, "None")
     )
+    assert "update_jaxpr=None" in str(
+        jt.parse(text.format(unique, IDENTITY))
+    )  # and so JAX takes it
     a, i, u = np.arange(4, dtype=np.float32), np.array([[2], [0]], np.int32), np.float32([7, 8])
     results = []
     for f in (old, new):
