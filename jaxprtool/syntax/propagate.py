@@ -19,7 +19,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.backwards import open_operands
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
@@ -33,6 +33,7 @@ from jaxprtool.syntax.infer import (
     operand_choices,
     result_types,
     taken_types,
+    typed_operands,
 )
 from jaxprtool.syntax.open_shapes import OpenShapes
 from jaxprtool.syntax.types import UNTYPED
@@ -195,9 +196,13 @@ class _Propagation:
 
     def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """The same for one that has literals without types: those with which it fits, or the likeliest ones."""
+        if not inner_jaxprs(eqn) and not _open_among(eqn.out_binders):
+            state.axes = axes
+            self.change(eqn, inputs=typed_operands(eqn, self.wide, self.rules))
+            return
         length, failures = len(self.trail), self.failures
         first: tuple[Any, ...] = ()
-        for operands in operand_choices(eqn, self.wide):
+        for operands in self.choices(eqn):
             first = first or operands
             self.change(eqn, inputs=operands)
             yield from self.equation(eqn, axes)
@@ -209,6 +214,18 @@ class _Propagation:
         if first:
             self.change(eqn, inputs=first)
             yield from self.equation(eqn, axes)
+
+    def choices(self, eqn: JaxprEqn) -> Iterator[tuple[Any, ...]]:
+        """The operands of an equation with types for literals, at last those that its jaxprs mention."""
+        tried: set[Any] = set()
+        for operands in operand_choices(eqn, self.wide):
+            tried.add(tuple([x.aval for x in operands]))
+            yield operands
+        found = [e.params for c in inner_jaxprs(eqn) for e in all_eqns(c.jaxpr)]
+        last = dict.fromkeys(v for params in found for v in params.values() if type(v) is DType)
+        for operands in operand_choices(eqn, self.wide, [*last]) if last else ():
+            if tuple([x.aval for x in operands]) not in tried:
+                yield operands
 
     def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to the results of an equation, and inside it: with other types of guessed operands where these do not fit."""

@@ -310,3 +310,30 @@ def test_zeros_where_nothing_has_a_type(zeros, want):
     program = jt.parse(f"{{ lambda ; a. let b = {zeros} in (b,) }}")
     (got,) = jt.eval_jaxpr(program.jaxpr, [np.ones(3, np.float32)])
     assert got.dtype == want and not got.any()
+
+
+def test_a_result_with_a_type_tells_that_of_literals():
+    """Also where other results have none."""
+    program = jt.parse(
+        "{ lambda ; a:bf16[2]. let b:bf16[2] = sub 1 a; c = neg b; d:bool[2] = gt 0 b in (b, d) }"
+    )
+    jt.typecheck_jaxpr(program)
+    assert str(program.eqns[0].inputs[0].aval) == "bf16[]"
+
+
+def test_what_a_call_mentions_may_be_the_type_of_literals():
+    """The bounds of jax.random.uniform in half precision, as releases without types print it."""
+    program = jt.parse(
+        "{ lambda  ; a.\n"
+        "  let b = xla_call[ call_jaxpr={ lambda  ; a b c.\n"
+        "                                 let d = bitcast_convert_type[ new_dtype=float16 ] a\n"
+        "                                     e = broadcast_in_dim[ broadcast_dimensions=(  )\n"
+        "                                                           shape=(1,) ] b\n"
+        "                                     f = mul d e\n"
+        "                                     g = max c b\n"
+        "                                 in (f, g) }\n"
+        "                    name=_uniform ] a -0.99951171875 1.0\n"
+        "  in (b,) }".replace("let b =", "let b _ =")
+    )
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([15360], np.uint16)])
+    assert got.dtype == np.float16 and got == np.float16(-0.99951171875)
