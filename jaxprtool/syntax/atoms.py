@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
@@ -81,12 +81,16 @@ class Missing:
     Attributes:
       literals, binders: whether there are some without a type.
       units, tuples: whether there is a unit, and a tuple of values.
+      named: results that are bound nowhere and may be units, by their names.
+      inside: definitions of jaxprs inside values.
     """
 
-    __slots__ = ("binders", "literals", "tuples", "units")
+    __slots__ = ("binders", "inside", "literals", "named", "tuples", "units")
 
     def __init__(self) -> None:
         self.literals = self.binders = self.units = self.tuples = False
+        self.named: dict[Lit, str] = {}
+        self.inside: list[ClosedJaxpr] = []
 
     def include(self, inner: Missing) -> None:
         """Add what a jaxpr inside leaves out."""
@@ -94,6 +98,8 @@ class Missing:
         self.binders |= inner.binders
         self.units |= inner.units
         self.tuples |= inner.tuples
+        self.named.update(inner.named)
+        self.inside += inner.inside
 
 
 class Atoms:
@@ -255,7 +261,7 @@ class Atoms:
             return self.atom(word, scope, start)
         end = start + len(word)
         found = Lit(None, UNIT.aval, Span(self.source, start, end))
-        self.units[found] = word
+        self.missing.named[found] = word
         return found
 
     def operands(

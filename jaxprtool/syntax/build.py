@@ -125,15 +125,17 @@ class Builder:
     def _infer_types(self, program: ClosedJaxpr) -> None:
         missing = self.atoms.missing
         if self.depth:  # what is around a jaxpr inside a value tells its types
+            missing.inside += self.definitions.listed().values()
             return
-        wide, definitions = self.atoms.wide, [*self.definitions.shells.values()]
+        wide = self.atoms.wide
+        definitions = [*self.definitions.shells.values(), *missing.inside]
         if missing.tuples and not self.errors:
             self.errors.syntax += take_tuples_apart([program, *definitions])
         if missing.units and not self.errors:
-            found = take_units_out([program, *definitions], self.atoms.units)
+            found = take_units_out([program, *definitions], missing.named)
             missing.binders |= found.opened
             for x in found.read:
-                self.atoms.not_an_atom(self.atoms.units[x], x.span.start if x.span else 0)
+                self.atoms.not_an_atom(missing.named[x], x.span.start if x.span else 0)
         if missing.binders and not self.errors:
             infer_types(program, definitions, wide)
         elif missing.literals:
