@@ -82,8 +82,8 @@ class _Guess:
 
     __slots__ = ("made",)
 
-    def __init__(self) -> None:
-        self.made: dict[JaxprEqn, tuple[Any, ...]] = {}
+    def __init__(self, made: dict[JaxprEqn, tuple[Any, ...]]) -> None:
+        self.made = made
 
 
 class _Propagation:
@@ -314,17 +314,18 @@ class _Propagation:
         """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
         if not self.guesses and not any(map(is_untyped, before)):
             return
-        found = {self.guesses.get(x) for x in before if not is_untyped(x)}
-        guess = found.pop() if len(found) == 1 else None if found else _Guess()
-        (*_, made) = outs = eqn.out_binders or (None,)
-        is_new = len(outs) == 1 and made is not None and made.aval is not UNTYPED
-        if not before or guess is None or not is_new or inner_jaxprs(eqn):
-            found.add(guess)
-            for x in {v for g in found if g for e in g.made for v in e.out_binders}:
-                self.guesses.pop(x, None)  # that equation decides
-        elif len(guess.made) < _MOST_GUESSED:
+        found = dict.fromkeys(self.guesses.get(x) for x in before if not is_untyped(x))
+        behind = [g for g in found if g is not None]
+        made = {e: inputs for g in behind for e, inputs in g.made.items()}
+        outs = eqn.out_binders
+        is_new = len(outs) == 1 and outs[0].aval is not UNTYPED and not inner_jaxprs(eqn)
+        if before and is_new and len(behind) == len(found) and len(made) < _MOST_GUESSED:
+            guess = behind[0] if len(behind) == 1 else _Guess(made)
             guess.made[eqn] = before
-            self.guesses[made] = guess
+            self.guesses.update((e.out_binders[0], guess) for e in (*made, eqn))
+        else:
+            for e in made:  # that equation decides
+                self.guesses.pop(e.out_binders[0], None)
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
         """The types of the results where an operand's type was a guess and is another one; None where none fits."""

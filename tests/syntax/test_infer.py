@@ -302,6 +302,21 @@ def test_a_guess_gives_way_wherever_it_has_been_used():
     np.testing.assert_array_equal(got, [1, 9])
 
 
+def test_guesses_that_meet_give_way_together():
+    """The bounds of jax.random.uniform in half precision, where no call is around them."""
+    program = jt.parse(
+        """{ lambda ; a:f16[4]. let
+    b = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] -0.5
+    c = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] 1.0
+    d = sub c b
+    e = mul a d
+    f = add e b
+  in (f,) }"""
+    )
+    jt.typecheck_jaxpr(program)
+    assert {str(v.aval.dtype) for e in program.eqns for v in e.out_binders} == {"f16"}
+
+
 @pytest.mark.parametrize(
     ("zeros", "want"),
     [("zeros_like a", np.float32), ("zeros_like 0", np.int32), ("zeros_like 1.5", np.float32)],
