@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxprtool.ir.avals import ARRAY_LIMIT, AbstractType, OpaqueType, ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import DropVar, Lit, Primitive, Var, new_var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
@@ -27,6 +27,7 @@ _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
 _NO_NUMBER = pattern(
     r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s|\((?![-+.\dbin])"
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
+_RESULTS = pattern(r"\bin\s*+\([^(){}]*+\)(?=\s*+\})")
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
 _DIGITS = 308  # an integer of no more of them is smaller than the largest float
@@ -80,12 +81,16 @@ class Missing:
     Attributes:
       literals, binders: whether there are some without a type.
       units, tuples: whether there is a unit, and a tuple of values.
+      named: results that are bound nowhere and may be units, by their names.
+      inside: definitions of jaxprs inside values.
     """
 
-    __slots__ = ("binders", "literals", "tuples", "units")
+    __slots__ = ("binders", "inside", "literals", "named", "tuples", "units")
 
     def __init__(self) -> None:
         self.literals = self.binders = self.units = self.tuples = False
+        self.named: dict[Lit, str] = {}
+        self.inside: list[ClosedJaxpr] = []
 
     def include(self, inner: Missing) -> None:
         """Add what a jaxpr inside leaves out."""
@@ -93,6 +98,8 @@ class Missing:
         self.binders |= inner.binders
         self.units |= inner.units
         self.tuples |= inner.tuples
+        self.named.update(inner.named)
+        self.inside += inner.inside
 
 
 class Atoms:
@@ -112,6 +119,12 @@ class Atoms:
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
+        self.units: dict[
+            Lit, str
+        ] = {}  # what stands for results that are bound nowhere, by their names
+        self.names = set[
+            str
+        ]()  # that stand in the text elsewhere than among results, once one asks
         self.doubtful = False  # whether an operand since the last equation is one of several `_`
         self.missing = Missing()
 
@@ -231,10 +244,25 @@ class Atoms:
             scope.inputs.append(Var(UNTYPED, word, Span(self.source, at, at + len(word))))
             scope.vars[word] = scope.inputs[-1]
             return scope.inputs[-1]
-        self._not_an_atom(word, at)
+        self.not_an_atom(word, at)
         found = Var(UNTYPED, word, Span(self.source, at, at + len(word)))
         self.unbound.add(found)
         return scope.vars.setdefault(word, found)
+
+    def result(self, word: str, scope: Scope, start: int) -> Any:
+        """A result of a jaxpr: an atom.
+
+        JAX 0.2.22 to 0.3.9 prints a unit that derivatives make as a name that stands nowhere but among results.
+        """
+        if not self.missing.units or word in scope.vars or not _NAME.fullmatch(word):
+            return self.atom(word, scope, start)
+        self.names = self.names or set(_NAME.findall(_RESULTS.sub("", self.source.text)))
+        if word in self.names:
+            return self.atom(word, scope, start)
+        end = start + len(word)
+        found = Lit(None, UNIT.aval, Span(self.source, start, end))
+        self.missing.named[found] = word
+        return found
 
     def operands(
         self, words: list[str], text: str, scope: Scope, start: int, end: int
@@ -247,7 +275,7 @@ class Atoms:
             found.append(self.atom(word, scope, start, end))
         return found
 
-    def _not_an_atom(self, word: str, at: int) -> None:
+    def not_an_atom(self, word: str, at: int) -> None:
         if _NAME.fullmatch(word):
             help = (
                 "the results of a jaxpr stand in parentheses: `in (a,) }`" if word == "in" else ""
@@ -271,7 +299,7 @@ class Atoms:
         weak, kind = kind[-1:] == WEAK, kind.removesuffix(WEAK)
         aval = self.types.get(kind)
         if aval is None and (_NO_NUMBER.match(value) or ";" in kind):  # no literal has named axes
-            self._not_an_atom(word, self._find(word, start, end))
+            self.not_an_atom(word, self._find(word, start, end))
             return Lit(None, OpaqueType(kind))
         scalar: Any = None
         errors = len(self.errors)

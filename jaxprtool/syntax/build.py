@@ -54,7 +54,7 @@ class Builder:
         self.depth, self.definitions = depth, Definitions(source, own, outer)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
         atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
-        drops = Drops()
+        drops = self.drops = Drops()
         params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors, atoms)
         equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
         jaxprs = JaxprCallbacks(errors, atoms, drops, comments)
@@ -78,6 +78,7 @@ class Builder:
             written = closed.jaxpr.written or Written(FrozenDict())
             amend(closed.jaxpr, written=written._replace(dialect=dialect))
         self.errors.raise_all(programs)
+        self.drops.finish(programs.values())
         if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
             count_as_printed(self.reading, [*programs.values()])
 
@@ -124,12 +125,17 @@ class Builder:
     def _infer_types(self, program: ClosedJaxpr) -> None:
         missing = self.atoms.missing
         if self.depth:  # what is around a jaxpr inside a value tells its types
+            missing.inside += self.definitions.listed().values()
             return
-        wide, definitions = self.atoms.wide, [*self.definitions.shells.values()]
+        wide = self.atoms.wide
+        definitions = [*self.definitions.shells.values(), *missing.inside]
         if missing.tuples and not self.errors:
             self.errors.syntax += take_tuples_apart([program, *definitions])
         if missing.units and not self.errors:
-            take_units_out([program, *definitions])
+            found = take_units_out([program, *definitions], missing.named)
+            missing.binders |= found.opened
+            for x in found.read:
+                self.atoms.not_an_atom(missing.named[x], x.span.start if x.span else 0)
         if missing.binders and not self.errors:
             infer_types(program, definitions, wide)
         elif missing.literals:

@@ -112,7 +112,7 @@ class JaxprCallbacks:
                 dropped.append(len(outs))
                 outs.append(None)
             else:
-                outs.append(self.atoms.atom(word, scope, start + m.start(1)))
+                outs.append(self.atoms.result(word, scope, start + m.start(1)))
             pos = m.end()
         if pos < len(text) and text[pos:].strip():
             help = "results are separated by commas: `in (a, b) }`"

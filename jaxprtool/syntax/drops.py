@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.spans import Span
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.atoms import Scope, undrop
 from jaxprtool.syntax.infer import fits, likeliest, result_types
 
@@ -34,45 +35,77 @@ class Drops:
 
     Attributes:
       found: for each of them the places of these results, and its scope.
+      around: each binder that such a result was read from, with the binder of the equation around.
+      doubtful: those of the former where the text leaves a choice.
     """
 
     def __init__(self) -> None:
         self.found: dict[Jaxpr, tuple[list[int], Scope]] = {}
+        self.around: list[tuple[Var, Var]] = []
+        self.doubtful: list[Var] = []
 
     def add(
         self, jaxpr: Jaxpr, outs: list[Atom | None], places: list[int], scope: Scope
     ) -> tuple[Atom | None, ...]:
         """The results of a jaxpr with those at some places read from its `_` binders, for now in their order."""
         self.found[jaxpr] = places, scope
-        return self._read(jaxpr, outs, [])
+        found = [*outs]
+        for n, i in enumerate(places):
+            found[i] = scope.drops[min(n, len(scope.drops) - 1)]
+        return tuple(found)
 
     def resolve(self, eqn: JaxprEqn) -> None:
-        """Read them again in the jaxprs of an equation, now that its binders tell the types of the results."""
-        avals = [v.aval for v in eqn.out_binders]
+        """Read them in the jaxprs of an equation, now that its binders tell the types of the results."""
         for value in eqn.params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.found:
-                outs = self._read(value.jaxpr, [*value.jaxpr.outs], avals)
-                amend(value.jaxpr, outs=outs)
+                self._read(value.jaxpr, eqn.out_binders)
                 del self.found[value.jaxpr]
 
-    def _read(
-        self, jaxpr: Jaxpr, outs: list[Atom | None], avals: list[Aval]
-    ) -> tuple[Atom | None, ...]:
-        """The results, each `_` among them the next `_` binder of its type (of any, if it is not known)."""
+    def finish(self, programs: Iterable[ClosedJaxpr]) -> None:
+        """Read those that no equation is around, and warn of a choice where what the equation around has is read."""
+        for jaxpr in self.found:
+            self._read(jaxpr, ())
+        if not self.doubtful:
+            return
+        read = {x for p in programs for eqn in all_eqns(p.jaxpr) for x in eqn.inputs}
+        live: set[Any] = set()
+        for v, binder in reversed(self.around):  # those of jaxprs around others come last
+            if binder in read or binder in live:
+                live.add(v)
+        for v in self.doubtful:
+            if v in live:
+                _warn(v.span, "value the result _ of a jaxpr is, and the last of its type is taken")
+
+    def _read(self, jaxpr: Jaxpr, around: Sequence[Var]) -> None:
+        """Read each such result from a `_` binder of its type (of any, if it is not known).
+
+        Those that the body reads are results, or JAX would not call them `_`. Beyond those it is the last ones: what an
+        equation gives beside its proper result, as the sorted keys where positions are asked for, comes first.
+        """
         places, scope = self.found[jaxpr]
-        drops = scope.drops
-        of_type: dict[Any, deque[int]] = {}
-        for k, binder in enumerate(drops):
-            of_type.setdefault(binder.aval, deque()).append(k)
-        free = dict.fromkeys(range(len(drops)))  # in the order of binding
+        of_type: dict[Any, list[int]] = {}
         for i in places:
-            fits = of_type.get(avals[i]) if i < len(avals) else None
-            while fits and fits[0] not in free:
-                fits.popleft()
-            k = fits[0] if fits else next(iter(free), 0)
-            free.pop(k, None)
-            outs[i] = undrop(drops[k])
-        return tuple(outs)
+            of_type.setdefault(around[i].aval if i < len(around) else None, []).append(i)
+        outs = [*jaxpr.outs]
+        for aval, wanted in of_type.items():
+            fits = [v for v in scope.drops if aval is None or v.aval == aval] or scope.drops
+            read = [v for v in fits if scope.reads.get(v)]
+            unread = [v for v in fits if not scope.reads.get(v)]
+            chosen = {*[*read, *reversed(unread)][: len(wanted)]}
+            own = [v for v in fits if v in chosen]
+            for n, i in enumerate(wanted):
+                v = outs[i] = undrop(own[min(n, len(own) - 1)])
+                self.around += [(v, u) for u in around[i : i + 1]]
+                if not chosen.issuperset(unread) and not chosen.issubset(read):
+                    self.doubtful.append(v)
+        amend(jaxpr, outs=tuple(outs))
+
+
+def _warn(span: Span | None, which: str) -> None:
+    where = f"{span}: " if span else ""
+    warnings.warn(
+        AmbiguousResultWarning(f"{where}the text does not say which {which}"), stacklevel=3
+    )
 
 
 def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
@@ -97,9 +130,7 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     choices = _fitting(eqn, places, _by_reads(scope, bound, len(places)), wide)
     chosen = next(choices, None) or tuple(before)
     if next(choices, None) is not None:
-        where = f"{eqn.span}: " if eqn.span else ""
-        message = f"{where}the text does not say which result the operand _ is, and the first that is not read is taken"
-        warnings.warn(AmbiguousResultWarning(message), stacklevel=2)
+        _warn(eqn.span, "result the operand _ is, and the first that is not read is taken")
     inputs: list[Atom] = [*eqn.inputs]
     for i, v in zip(places, chosen, strict=True):
         scope.reads[v] = scope.reads.get(v, 0) + 1

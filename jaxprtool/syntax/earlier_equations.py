@@ -11,11 +11,11 @@ from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from jaxprtool.syntax.infer import UntypedLit
+from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.ref_trees import index_of_tree
-from jaxprtool.syntax.types import UNTYPED
+from jaxprtool.syntax.types import UNTYPED, untyped_scalar
 
 __all__ = [
     "branches",
@@ -30,6 +30,7 @@ __all__ = [
     "swapped_cases",
     "with_jaxpr",
     "zeros",
+    "zeros_of_operand",
 ]
 
 Params = dict[str, Any]
@@ -151,11 +152,25 @@ def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[Ja
     """`zeros_like x`, to 0.4.23 in derivatives: a 0 of the type of x, which is that of the result, broadcast to its shape."""
     del params
     (_,), (aval,) = inputs, [v.aval for v in outs]
+    params, operands = _zeros(aval)
+    return [_equation("broadcast_in_dim", operands, params, outs)]
+
+
+def zeros_of_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """The same where the result has no type."""
+    del params
+    (x,) = inputs
+    if isinstance(x, UntypedLit):
+        zero = untyped_literal(str(type(untyped_scalar(x.text))()))
+        return {"shape": (), "broadcast_dimensions": ()}, [zero]
+    return _zeros(x.aval)
+
+
+def _zeros(aval: Any) -> Arranged:
     if not isinstance(aval, ShapedArray) or aval.dtype.kind not in _ZEROS:
         raise ValueError(f"there are no zeros of {aval}")
     zero = Lit(_ZEROS[aval.dtype.kind], ShapedArray((), aval.dtype))
-    params = {"shape": aval.shape, "broadcast_dimensions": ()}
-    return [_equation("broadcast_in_dim", [zero], params, outs)]
+    return {"shape": aval.shape, "broadcast_dimensions": ()}, [zero]
 
 
 def identity_callback(

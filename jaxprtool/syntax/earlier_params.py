@@ -36,6 +36,7 @@ __all__ = [
     "linear_call",
     "mapped",
     "no_axes",
+    "overwriting",
     "padding",
     "platform_index",
     "precision",
@@ -293,6 +294,18 @@ def from_last(params: Params, inputs: Inputs) -> Params:
     if isinstance(params.get("dimension"), int) and params["dimension"] < 0:
         return {**params, "dimension": params["dimension"] + len(_shape(inputs[0]))}
     return params
+
+
+def overwriting(params: Params, inputs: Inputs) -> Params:
+    """An `update_jaxpr` that gives back the update, to 0.4.13: it says no more than the name of the primitive."""
+    del inputs
+    closed = params.get("update_jaxpr")
+    if not isinstance(closed, ClosedJaxpr) or params.get("update_consts") != ():
+        return params
+    jaxpr = closed.jaxpr
+    if len(jaxpr.in_binders) != 2 or jaxpr.outs != jaxpr.in_binders[1:]:
+        return params
+    return {**params, "update_jaxpr": None}
 
 
 def axes_of_name(params: Params, inputs: Inputs) -> Params:

@@ -81,7 +81,6 @@ _SHARDED_DROPPED = (
     "in_parts", "local_in_parts", "local_nparts", "local_out_parts_thunk", "nparts", "num_partitions", "out_parts_thunk",
 )  # fmt: skip
 _THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
-_SCATTER = _older_params("0.1.59", "updates_shape")
 _WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
 _CLIP = Word("GatherScatterMode.CLIP")
 
@@ -194,7 +193,12 @@ OLDER: dict[str, Older] = {
     "reduce_window_min": _WINDOW,
     "reduce_window_sum": _WINDOW,
     "reshape": _older_params("0.1.59", "old_sizes"),
-    "scatter": _SCATTER,
+    "scatter": _older_params(
+        "0.1.59",
+        "updates_shape",
+        convert=changed.overwriting,
+        told_by=("update_jaxpr", "updates_shape"),
+    ),
     "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
@@ -204,7 +208,9 @@ OLDER: dict[str, Older] = {
     ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
-    "zeros_like": Older(until="0.4.23", expand=equations.zeros),
+    "zeros_like": _older_name(
+        "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
+    ),
     # ---- functions of elements, of matrices and of keys
     "eig": _older_params(
         "0.7.2",
@@ -214,7 +220,7 @@ OLDER: dict[str, Older] = {
     "random_gamma": _older_params(
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
-    "random_split": Older(until="0.4.13", convert=changed.random_split),
+    "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
     "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
@@ -247,7 +253,7 @@ OLDER: dict[str, Older] = {
         expand=equations.identity_callback,
     ),
     "ffi_call": _older_params("0.5.3", "vectorized"),
-    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback),
+    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback, foreign=True),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
 

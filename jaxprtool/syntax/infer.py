@@ -37,6 +37,8 @@ __all__ = [
     "ResultTypes",
     "UntypedLit",
     "UntypedWarning",
+    "taken_types",
+    "typed_operands",
     "fits",
     "infer_literals",
     "inner_jaxprs",
@@ -171,7 +173,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
         _type_results(jaxpr, (), wide)
         for eqn in jaxpr.eqns:
             if any(map(is_untyped, eqn.inputs)):
-                amend(eqn, inputs=_typed_operands(eqn, wide, rules))
+                amend(eqn, inputs=typed_operands(eqn, wide, rules))
 
 
 def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
@@ -200,7 +202,7 @@ def likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
     return x.typed(x.types(around, wide)[0]) if is_untyped(x) else x
 
 
-def _typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any, ...]:
+def typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any, ...]:
     """The operands of an equation with a type for each literal, such that the equation fits."""
     first: tuple[Any, ...] = ()
     for operands in operand_choices(eqn, wide):
@@ -210,13 +212,19 @@ def _typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any,
     return first
 
 
-def operand_choices(eqn: JaxprEqn, wide: bool) -> Iterator[tuple[Any, ...]]:
-    """The operands of an equation with a type for each literal, the likeliest types first; not many of them."""
+def operand_choices(
+    eqn: JaxprEqn, wide: bool, last: Sequence[DType] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """The operands of an equation with a type for each literal, the likeliest types first, some last; not many of them."""
     inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
     places = [i for i, x in enumerate(inputs) if is_untyped(x)]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
-    formals = _formals(eqn, list(sub_jaxprs(eqn)))
+    formals = taken_types(eqn, list(sub_jaxprs(eqn)))
     choices = [inputs[i].types([*formals.get(i, ()), *around], wide) for i in places]
+    for n, i in enumerate(places) if last else ():
+        choices[n] += tuple(
+            [d for d in last if d not in choices[n] and d in inputs[i].types([d], wide)]
+        )
     tries = min(_MOST_TRIES, 1 + _MOST_TRIES * _USUAL_OPERANDS // len(inputs))
     for dtypes in itertools.islice(_combinations(choices), tries):
         operands = list(inputs)
@@ -239,7 +247,7 @@ def _avals_around(eqn: JaxprEqn) -> list[Any]:
     return [x.aval for x in eqn.inputs] + [v.aval for v in eqn.out_binders]
 
 
-def _formals(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
+def taken_types(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
     """Types that operands may have by what takes them, for each operand.
 
     The arguments of a jaxpr are the last operands (all of a call's; all but the index of a cond's; what follows the other

@@ -145,6 +145,7 @@ def _read_inner(
         programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
     except UnexpectedToken:
         return None
+    builder.drops.finish(programs.values())
     return builder.errors, builder.atoms.missing, programs[""], reading.pos
 
 

@@ -42,7 +42,9 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
     if args:
         (pairs,) = args
         return {str(name): size for name, size in pairs}
-    names = fields.pop("axis_names")
+    names = fields.pop("axis_names", None)
+    if not isinstance(names, (list, tuple)):
+        raise ValueError("no names of axes")
     if "axis_sizes" in fields:
         return dict(zip(names, fields.pop("axis_sizes"), strict=True))
     grid = fields.pop("device_ids")

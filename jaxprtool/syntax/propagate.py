@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Container, Generator, Iterator, Sequence
+from itertools import chain
+from typing import Any
 
 from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
@@ -18,20 +19,21 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import sub_jaxprs
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.backwards import open_operands
 from jaxprtool.syntax.earlier_releases import OLDER, from_older
 from jaxprtool.syntax.infer import (
     FAULTS,
     ResultTypes,
-    UntypedLit,
     UntypedWarning,
     inner_jaxprs,
     is_untyped,
     likeliest,
     operand_choices,
     result_types,
+    taken_types,
+    typed_operands,
 )
 from jaxprtool.syntax.open_shapes import OpenShapes
 from jaxprtool.syntax.types import UNTYPED
@@ -40,6 +42,7 @@ __all__ = ["propagate_types"]
 
 _MOST_PASSES = 20  # over equations whose operands have no types, so that time is linear
 _MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
+_MOST_GUESSED = 50  # equations that one guess is behind
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
 
@@ -70,11 +73,17 @@ def _open_among(atoms: Sequence[Any]) -> bool:
     return False
 
 
-class _Guess(NamedTuple):
-    """A value of a type that nothing has told so far: equations of a chain, the first of which takes literals alone."""
+class _Guess:
+    """Values of one type that nothing has told so far: what equations make of literals alone, and of one another.
 
-    literals: tuple[UntypedLit, ...]
-    eqns: tuple[JaxprEqn, ...]
+    Attributes:
+      made: the equations, in order, each with its operands as they were without types of literals.
+    """
+
+    __slots__ = ("made",)
+
+    def __init__(self, made: dict[JaxprEqn, tuple[Any, ...]]) -> None:
+        self.made = made
 
 
 class _Propagation:
@@ -137,6 +146,8 @@ class _Propagation:
                     left.append(eqn)
                     continue  # what that comes from is reported
             before, told = eqn.inputs, not _open_among(eqn.out_binders)
+            formal = taken_types(eqn, inner_jaxprs(eqn)) if self.warn and not told else {}
+            inside = {i for i, avals in formal.items() if any(a is not UNTYPED for a in avals)}
             if any(map(is_untyped, before)):
                 yield from self.with_literals(eqn, axes)
             else:
@@ -146,7 +157,7 @@ class _Propagation:
             state.axes = axes
             self.shapes.await_result(eqn)
             if self.warn and not told:
-                self.note_guess(eqn, before)
+                self.note_guess(eqn, before, inside)
         return left
 
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
@@ -185,9 +196,13 @@ class _Propagation:
 
     def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """The same for one that has literals without types: those with which it fits, or the likeliest ones."""
+        if not inner_jaxprs(eqn) and not _open_among(eqn.out_binders):
+            state.axes = axes
+            self.change(eqn, inputs=typed_operands(eqn, self.wide, self.rules))
+            return
         length, failures = len(self.trail), self.failures
         first: tuple[Any, ...] = ()
-        for operands in operand_choices(eqn, self.wide):
+        for operands in self.choices(eqn):
             first = first or operands
             self.change(eqn, inputs=operands)
             yield from self.equation(eqn, axes)
@@ -199,6 +214,18 @@ class _Propagation:
         if first:
             self.change(eqn, inputs=first)
             yield from self.equation(eqn, axes)
+
+    def choices(self, eqn: JaxprEqn) -> Iterator[tuple[Any, ...]]:
+        """The operands of an equation with types for literals, at last those that its jaxprs mention."""
+        tried: set[Any] = set()
+        for operands in operand_choices(eqn, self.wide):
+            tried.add(tuple([x.aval for x in operands]))
+            yield operands
+        found = [e.params for c in inner_jaxprs(eqn) for e in all_eqns(c.jaxpr)]
+        last = dict.fromkeys(v for params in found for v in params.values() if type(v) is DType)
+        for operands in operand_choices(eqn, self.wide, [*last]) if last else ():
+            if tuple([x.aval for x in operands]) not in tried:
+                yield operands
 
     def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to the results of an equation, and inside it: with other types of guessed operands where these do not fit."""
@@ -287,13 +314,18 @@ class _Propagation:
         """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
         if not self.guesses and not any(map(is_untyped, before)):
             return
-        outs, given = eqn.out_binders, [self.guesses.pop(x, None) for x in set(eqn.inputs)]
-        if len(outs) != 1 or outs[0].aval is UNTYPED or inner_jaxprs(eqn):
-            return
-        if before and all(map(is_untyped, before)):
-            self.guesses[outs[0]] = _Guess(before, (eqn,))
-        elif len(before) == 1 and (guess := given[0]):
-            self.guesses[outs[0]] = _Guess(guess.literals, (*guess.eqns, eqn))
+        found = dict.fromkeys(self.guesses.get(x) for x in before if not is_untyped(x))
+        behind = [g for g in found if g is not None]
+        made = {e: inputs for g in behind for e, inputs in g.made.items()}
+        outs = eqn.out_binders
+        is_new = len(outs) == 1 and outs[0].aval is not UNTYPED and not inner_jaxprs(eqn)
+        if before and is_new and len(behind) == len(found) and len(made) < _MOST_GUESSED:
+            guess = behind[0] if len(behind) == 1 else _Guess(made)
+            guess.made[eqn] = before
+            self.guesses.update((e.out_binders[0], guess) for e in (*made, eqn))
+        else:
+            for e in made:  # that equation decides
+                self.guesses.pop(e.out_binders[0], None)
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
         """The types of the results where an operand's type was a guess and is another one; None where none fits."""
@@ -309,22 +341,27 @@ class _Propagation:
     def other_types(self, eqn: JaxprEqn) -> list[tuple[_Guess, DType]]:
         """The operands of an equation whose types are guesses, each with the element types that others have."""
         dtypes = dict.fromkeys(getattr(x.aval, "dtype", None) for x in eqn.inputs)
-        guessed = [x for x in dict.fromkeys(eqn.inputs) if x in self.guesses]
-        own = {x: getattr(x.aval, "dtype", None) for x in guessed}
+        own = {self.guesses[x]: x.aval for x in eqn.inputs if x in self.guesses}
         return [
-            (self.guesses[x], d) for x in guessed for d in dtypes if d is not None and d != own[x]
+            (guess, d)
+            for guess, aval in own.items()
+            for d in dtypes
+            if d is not None and d != getattr(aval, "dtype", None)
         ]
 
-    def note_guess(self, eqn: JaxprEqn, before: Sequence[Any]) -> None:
+    def note_guess(self, eqn: JaxprEqn, before: Sequence[Any], inside: Container[int]) -> None:
         """Note a literal with a type that nothing in the text tells, and that a result has for it.
 
         Args:
           eqn: the equation.
           before: its operands as they were, without the types of literals.
+          inside: the places of those that a jaxpr inside it takes by a binder with a type.
         """
         told = {getattr(x.aval, "dtype", None) for x in before}
         results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
         for i, (old, new) in enumerate(zip(before, eqn.inputs, strict=False)):
+            if i in inside:
+                continue
             if is_untyped(old) and type(new) is Lit and new.aval.dtype in results - told:
                 self.noted[eqn, i] = new, old.text
                 return
@@ -339,10 +376,13 @@ class _Propagation:
 
     def retype(self, guess: _Guess, dtype: DType) -> bool:
         """Give literals another element type, and what is made of them alone; False where that does not fit."""
-        if any(dtype not in x.types([dtype], self.wide) for x in guess.literals):
+        literals = filter(is_untyped, chain.from_iterable(guess.made.values()))
+        if any(dtype not in x.types([dtype], self.wide) for x in literals):
             return False
-        self.change(guess.eqns[0], inputs=tuple([x.typed(dtype) for x in guess.literals]))
-        for eqn in guess.eqns:
+        for eqn, before in guess.made.items():
+            pairs = zip(before, eqn.inputs, strict=True)
+            inputs = tuple([x.typed(dtype) if is_untyped(x) else y for x, y in pairs])
+            self.change(eqn, inputs=inputs)
             found = self.result_types(eqn)
             if found is None:
                 return False

@@ -6,12 +6,12 @@ b:f32[] _:* = xla_call[call_jaxpr={ lambda ; c:f32[] d:*. let e:f32[] = sin c in
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.syntax.infer import FAULTS, inner_jaxprs
 from jaxprtool.syntax.types import UNTYPED
 
@@ -20,13 +20,32 @@ __all__ = ["UNIT", "take_units_out"]
 UNIT = Lit(None, OpaqueType("*"))
 _COUNTS = (("num_consts", "num_carry"), ("cond_nconsts", "body_nconsts"))  # of operands, in order
 _EACH = ("donated_invars", "in_axes", "linear", "mapped_invars")  # an entry for each operand
+_EACH_RESULT = ("out_axes",)
 
 
-def take_units_out(programs: Sequence[ClosedJaxpr]) -> None:
-    """Take the units out of programs that were just read, in place: operands, results and the binders of both."""
+class Units(NamedTuple):
+    """What was found where units were taken out.
+
+    Attributes:
+      read: the presumed ones that are read.
+      opened: whether there are binders whose type was a unit's, and is not known.
+    """
+
+    read: list[Lit]
+    opened: bool
+
+
+def take_units_out(programs: Sequence[ClosedJaxpr], presumed: Collection[Lit] = ()) -> Units:
+    """Take the units out of programs that were just read, in place: operands, results and the binders of both.
+
+    Args:
+      programs: the programs.
+      presumed: results of jaxprs that are units if nobody reads them.
+    """
     units = _Units()
     for closed in programs:
         units.jaxpr(closed.jaxpr, ())
+    return Units([x for x in presumed if x not in units.unread], units.opened)
 
 
 class _Units:
@@ -34,6 +53,9 @@ class _Units:
 
     def __init__(self) -> None:
         self.found: dict[Jaxpr, tuple[int, list[int]]] = {}
+        self.outs: dict[Jaxpr, tuple[Any, ...]] = {}  # the results that each had
+        self.unread: set[Any] = set()  # those of them that the equation around it drops
+        self.opened = False  # whether there are binders whose type is not a unit's
 
     def jaxpr(self, jaxpr: Jaxpr, places: Collection[int]) -> list[int]:
         """Take units out of a jaxpr whose arguments at some places are such; returns the places among its results."""
@@ -44,6 +66,7 @@ class _Units:
         eqns = [eqn for eqn in jaxpr.eqns if self.keeps(eqn, units)]
         dropped = [i for i, x in enumerate(jaxpr.outs) if _is_unit(x, units)]
         self.found[jaxpr] = len(binders), dropped
+        self.outs[jaxpr] = jaxpr.outs
         outs = [x for x in jaxpr.outs if not _is_unit(x, units)]
         kept = tuple([v for v in binders if v not in units])
         amend(jaxpr, in_binders=kept, eqns=tuple(eqns), outs=tuple(outs))
@@ -55,37 +78,57 @@ class _Units:
         results = {i for i, v in enumerate(eqn.out_binders) if _is_unit(v, ())}
         inner = inner_jaxprs(eqn)
         if inner:
-            results.update(self.inside(eqn, inner, places))
+            told = self.inside(eqn, inner, places)
+            results = self.open_drops(eqn, results, told) if told is not None else results
         elif places and len(places) == len(eqn.inputs):
             results.update(i for i, v in enumerate(eqn.out_binders) if v.aval is UNTYPED)
+        elif eqn.primitive.known:
+            results = self.open_drops(eqn, results, ())
         if not places and not results:
             return True
         units.update(v for i, v in enumerate(eqn.out_binders) if i in results)
         binders = [v for i, v in enumerate(eqn.out_binders) if i not in results]
         inputs = [x for i, x in enumerate(eqn.inputs) if i not in places]
-        params = _fewer(eqn.params, places, len(eqn.inputs))
+        params = _fewer(_fewer_operands(eqn.params, places), _EACH, places, len(eqn.inputs))
+        params = _fewer(params, _EACH_RESULT, results, len(eqn.out_binders))
         amend(
             eqn, inputs=tuple(inputs), out_binders=tuple(binders), params=type(eqn.params)(params)
         )
         return bool(binders) or not results
 
+    def open_drops(
+        self, eqn: JaxprEqn, results: Collection[int], told: Collection[int]
+    ) -> set[int]:
+        """The places of the units among the results of an equation, from those that have their type and those that are told.
+
+        JAX 0.2.22 prints `_:*` for any result that nobody reads: the types of others are open.
+        """
+        for i in results:
+            v = eqn.out_binders[i]
+            if i not in told and isinstance(v, DropVar):
+                amend(v, aval=UNTYPED)
+                self.opened = True
+        return {i for i in results if eqn.out_binders[i].aval is not UNTYPED} | {*told}
+
     def inside(
         self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr], places: Sequence[int]
-    ) -> list[int]:
-        """Take units out of the jaxprs of an equation; returns their places among its results."""
+    ) -> list[int] | None:
+        """Take units out of the jaxprs of an equation; returns their places among its results, None where nothing tells them."""
         try:  # what each jaxpr takes, as places among the operands
             taken = inner_arguments(eqn.primitive, range(len(eqn.inputs)), eqn.params)  # type: ignore[arg-type]
         except FAULTS:
             taken = []
         positions = {closed.jaxpr: list(operands) for closed, operands in taken}
-        found: list[int] = []
+        found: list[int] | None = None
         for closed in inner:
             count = self.found.get(closed.jaxpr, (0, []))
             n_out = len(closed.jaxpr.outs) + len(count[1])
             own = positions.get(closed.jaxpr, [])
             dropped = self.jaxpr(closed.jaxpr, [j for j, i in enumerate(own) if i in places])
             if n_out == len(eqn.out_binders):
-                found += dropped
+                found = [*(found or ()), *dropped]
+                results = zip(self.outs[closed.jaxpr], eqn.out_binders, strict=True)
+                self.unread.update(x for x, v in results if isinstance(v, DropVar))
         return found
 
 
@@ -93,8 +136,8 @@ def _is_unit(x: Any, units: Collection[Var]) -> bool:
     return x is UNIT or x.aval == UNIT.aval or (bool(units) and type(x) is not Lit and x in units)
 
 
-def _fewer(params: dict[str, Any], places: Sequence[int], count: int) -> dict[str, Any]:
-    """The params of an equation without its operands at some places."""
+def _fewer_operands(params: dict[str, Any], places: Sequence[int]) -> dict[str, Any]:
+    """The params of an equation, where they count operands, without those at some places."""
     new = dict(params)
     for names in _COUNTS:
         start = 0
@@ -103,7 +146,15 @@ def _fewer(params: dict[str, Any], places: Sequence[int], count: int) -> dict[st
             if isinstance(size, int):
                 new[name] = size - sum(start <= i < start + size for i in places)
                 start += size
-    for name in _EACH:
+    return new
+
+
+def _fewer(
+    params: dict[str, Any], names: Sequence[str], places: Collection[int], count: int
+) -> dict[str, Any]:
+    """Params of some names, which have an entry for each of `count` values, without those at some places."""
+    new = dict(params)
+    for name in names:
         value: tuple[Any, ...] = params[name] if isinstance(params.get(name), tuple) else ()
         if len(value) == count:
             new[name] = tuple([v for i, v in enumerate(value) if i not in places])

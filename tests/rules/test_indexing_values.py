@@ -203,3 +203,37 @@ def test_what_fills_is_converted_as_numpy_does_it(dtype, fill, expected):
             np.asarray(jt.compile(program)(table, np.array(index))[0]),
         ):
             assert out.dtype == table.dtype and (out == expected).all()
+
+
+IDENTITY = "{ lambda ; c:f32[] d:f32[]. let  in (d,) }"
+
+
+@pytest.mark.parametrize("unique", [True, False])
+def test_an_update_jaxpr_that_gives_back_the_update_says_nothing(unique):
+    """As each `scatter` to JAX 0.4.13 has one."""
+    text = """\
+{{ lambda ; a:f32[4] i:i32[2,1] u:f32[2]. let
+    b:f32[4] = scatter[
+      dimension_numbers=ScatterDimensionNumbers(update_window_dims=(), inserted_window_dims=(0,), scatter_dims_to_operand_dims=(0,))
+      indices_are_sorted=False
+      mode=GatherScatterMode.FILL_OR_DROP
+      unique_indices={}
+      update_consts=()
+      update_jaxpr={}
+    ] a i u
+  in (b,) }}"""
+    old, new = (
+        jt.jaxpr_as_fun(jt.parse(text.format(unique, combine))) for combine in (IDENTITY, "None")
+    )
+    assert "update_jaxpr=None" in str(
+        jt.parse(text.format(unique, IDENTITY))
+    )  # and so JAX takes it
+    a, i, u = np.arange(4, dtype=np.float32), np.array([[2], [0]], np.int32), np.float32([7, 8])
+    results = []
+    for f in (old, new):
+        values, tangents = jt.jvp(f, [a, i, u], [a, np.zeros((2, 1), jt.float0), 2 * u])
+        _, back = jt.vjp(f, a, i, u)
+        da, _, du = back(np.float32([1, 2, 3, 4]))
+        results.append([*values, *tangents, da, du])
+    for x, y in zip(*results, strict=True):
+        np.testing.assert_array_equal(x, y)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import warnings
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
@@ -279,3 +280,75 @@ def test_what_types_do_not_say_stays_in_the_text():
     """A result without a type does not say its shape, so that the param does; where it does, the param goes, as in JAX."""
     text = "{ lambda ; a. let d = broadcast_in_dim[shape=(3,)] 0; e = add d a in (e,) }"
     assert "broadcast_in_dim[shape=(3,)] 0" in jt.format_jaxpr(jt.parse(text))
+
+
+def test_a_guess_gives_way_wherever_it_has_been_used():
+    """Values of literals alone have one type, though several equations make them (jax.random.fold_in of 0.2.24)."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = jt.parse(
+            """{ lambda ; a:u32[2]. let
+    b = add 7 0
+    c = shift_right_logical b 32
+    d = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] c
+    e = and b 4294967295
+    f = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] e
+    g = concatenate[dimension=0] d f
+    h = add a g
+  in (h,) }"""
+        )
+    jt.typecheck_jaxpr(program)
+    (got,) = jt.eval_jaxpr(program, [np.array([1, 2], np.uint32)])
+    np.testing.assert_array_equal(got, [1, 9])
+
+
+def test_guesses_that_meet_give_way_together():
+    """The bounds of jax.random.uniform in half precision, where no call is around them."""
+    program = jt.parse(
+        """{ lambda ; a:f16[4]. let
+    b = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] -0.5
+    c = broadcast_in_dim[broadcast_dimensions=() shape=(1,)] 1.0
+    d = sub c b
+    e = mul a d
+    f = add e b
+  in (f,) }"""
+    )
+    jt.typecheck_jaxpr(program)
+    assert {str(v.aval.dtype) for e in program.eqns for v in e.out_binders} == {"f16"}
+
+
+@pytest.mark.parametrize(
+    ("zeros", "want"),
+    [("zeros_like a", np.float32), ("zeros_like 0", np.int32), ("zeros_like 1.5", np.float32)],
+)
+def test_zeros_where_nothing_has_a_type(zeros, want):
+    program = jt.parse(f"{{ lambda ; a. let b = {zeros} in (b,) }}")
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.ones(3, np.float32)])
+    assert got.dtype == want and not got.any()
+
+
+def test_a_result_with_a_type_tells_that_of_literals():
+    """Also where other results have none."""
+    program = jt.parse(
+        "{ lambda ; a:bf16[2]. let b:bf16[2] = sub 1 a; c = neg b; d:bool[2] = gt 0 b in (b, d) }"
+    )
+    jt.typecheck_jaxpr(program)
+    assert str(program.eqns[0].inputs[0].aval) == "bf16[]"
+
+
+def test_what_a_call_mentions_may_be_the_type_of_literals():
+    """The bounds of jax.random.uniform in half precision, as releases without types print it."""
+    program = jt.parse(
+        "{ lambda  ; a.\n"
+        "  let b = xla_call[ call_jaxpr={ lambda  ; a b c.\n"
+        "                                 let d = bitcast_convert_type[ new_dtype=float16 ] a\n"
+        "                                     e = broadcast_in_dim[ broadcast_dimensions=(  )\n"
+        "                                                           shape=(1,) ] b\n"
+        "                                     f = mul d e\n"
+        "                                     g = max c b\n"
+        "                                 in (f, g) }\n"
+        "                    name=_uniform ] a -0.99951171875 1.0\n"
+        "  in (b,) }".replace("let b =", "let b _ =")
+    )
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([15360], np.uint16)])
+    assert got.dtype == np.float16 and got == np.float16(-0.99951171875)

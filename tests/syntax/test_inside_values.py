@@ -46,6 +46,9 @@ TEXTS = {
     "large ones in a call": foo(f"(1, {CALL.replace('jaxpr=f', 'jaxpr=' + LARGE)})"),
     "by name": foo("(1, f, F(f, g=f), {'k': f})", f"let f = {SINE} in\n"),
     "by name, inside of inside": foo(f"(1, f, {foo('(2, f)')[:-1]})", f"let f = {SINE} in\n"),
+    "unused, with a number without a type": foo(
+        f"(1, let g = {SINE.replace('sin a', 'mul 2.0 a')} in\n{SINE})"
+    ),
     "defined later": foo("(1, g)", f"let g = {CALL} in\nlet f = {SINE} in\n"),
 }
 

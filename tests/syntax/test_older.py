@@ -225,7 +225,7 @@ SPELLINGS = {
     ),
     "random_split": (
         "c:key<fry>[2] = random_split[count=2] k",
-        "c:key<fry>[2] = random_split[shape=(2,)] k",
+        "c:key<fry>[2] = random_split[shape=(2,) partitionable=False] k",
     ),
     "rng_bit_generator": (
         "c:u32[4] d:u32[2] = rng_bit_generator[algorithm=RNG_DEFAULT dtype=<class 'numpy.uint32'> shape=(2,)] u",

@@ -175,6 +175,19 @@ def test_where_a_value_in_block_layout_ends(value):
     assert format_jaxpr(program, width=40) == text
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        "Mesh(device_ids=[], axis_nas=())",
+        "Mesh(axis_sizes=(2,), axis_name='x')",
+        "AbstractMesh(device_ids=array([0, 1]), axis_names=None)",
+        "Mesh(axis_sizes=(2,), axis_names=2)",
+    ],
+)
+def test_what_is_no_mesh_stays_text(value):
+    assert format_value(equation(f"mesh={value}").params["mesh"]) == value
+
+
 def test_jaxprs_inside_a_record():
     inner = "{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }"
     eqn = equation(f"jaxprs=_Tuple(matvec={inner}, vecmat=None)")
