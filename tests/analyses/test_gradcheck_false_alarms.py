@@ -268,3 +268,36 @@ def test_a_kink_in_a_loop_is_not_sought_in_each_step_where_a_rule_is_wrong(
     n, found = checks_of(lambda x: loop(x) + wrong_sine(x).sum())
     assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
     assert n < 100
+
+
+def _bisected(y: Any) -> Any:
+    """The cube root by halves: a step function, whose derivative is 0 where it has one."""
+
+    def half(c: Any, _: Any) -> Any:
+        low, high = c
+        middle = (low + high) / 2
+        above = middle**3 > y
+        return (jnp.where(above, low, middle), jnp.where(above, middle, high)), None
+
+    return lax.scan(half, (0 * y, 0 * y + 4), None, length=9)[0][0] + y
+
+
+EXPLAINED: dict[str, tuple[Callable[..., Any], Any, str]] = {
+    "a decision": (_bisected, np.float32(2.3), "kink"),
+    "a stop": (lambda x: (x * lax.stop_gradient(x)).sum(), X, "stopped"),
+}
+
+
+@pytest.mark.parametrize("case", EXPLAINED.values(), ids=EXPLAINED)
+def test_a_row_says_what_a_note_explains(case: Any) -> None:
+    """A mode `differs` where a rule is wrong alone."""
+    f, x, why = case
+    found = jt.gradcheck(f, x)
+    assert found.passed, str(found)
+    (derivative,) = found.json()["derivatives"]
+    assert {m["mode"]: m["status"] for m in derivative["modes"]} == {
+        "fwd": why,
+        "rev": why,
+        "fwd=rev": "agrees",
+    }
+    assert "differs" not in str(found)
