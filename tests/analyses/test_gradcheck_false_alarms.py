@@ -270,20 +270,12 @@ def test_a_kink_in_a_loop_is_not_sought_in_each_step_where_a_rule_is_wrong(
     assert n < 100
 
 
-def _bisected(y: Any) -> Any:
-    """The cube root by halves: a step function, whose derivative is 0 where it has one."""
-
-    def half(c: Any, _: Any) -> Any:
-        low, high = c
-        middle = (low + high) / 2
-        above = middle**3 > y
-        return (jnp.where(above, low, middle), jnp.where(above, middle, high)), None
-
-    return lax.scan(half, (0 * y, 0 * y + 4), None, length=9)[0][0] + y
-
-
 EXPLAINED: dict[str, tuple[Callable[..., Any], Any, str]] = {
-    "a decision": (_bisected, np.float32(2.3), "kink"),
+    "a promise": (
+        lambda x: x.at[jnp.array([0, 0])].mul(x[:2] * 3, unique_indices=True),
+        X,
+        "promise",
+    ),
     "a stop": (lambda x: (x * lax.stop_gradient(x)).sum(), X, "stopped"),
 }
 
@@ -295,9 +287,6 @@ def test_a_row_says_what_a_note_explains(case: Any) -> None:
     found = jt.gradcheck(f, x)
     assert found.passed, str(found)
     (derivative,) = found.json()["derivatives"]
-    assert {m["mode"]: m["status"] for m in derivative["modes"]} == {
-        "fwd": why,
-        "rev": why,
-        "fwd=rev": "agrees",
-    }
+    statuses = {m["status"] for m in derivative["modes"]}
+    assert statuses <= {why, "agrees"} and why in statuses, str(found)
     assert "differs" not in str(found)
