@@ -10,6 +10,7 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxprtool.analyses.flow_plans import is_float
 from jaxprtool.analyses.levels import (
     Level,
     all_levels,
@@ -23,9 +24,11 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.products import is_linear_in
 from jaxprtool.analyses.zeros import Zero, Zeros
 from jaxprtool.core.primitive import Primitive
+from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.jvp import jvp_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.origin import Frame
 
 __all__ = ["Unguarded", "is_named", "original_of", "unguarded_of", "unguarded_on_way"]
 
@@ -219,13 +222,37 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
                     continue
                 if not factors.holds(other, at) and _takes(other, at, others):
                     return Unguarded(Place(other, at.path()), kept=True)
-            if _is_transposed(found, where):
+            if _is_transposed(found, where) and not _is_of_a_rule(found, where, program):
                 return Unguarded(Place(found, where.path()), kept=False)
             if maybe is not None or not zero.alone or _has_names(found):
                 continue
             if _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
     return maybe
+
+
+def _is_of_a_rule(choice: JaxprEqn, level: Level, program: ClosedJaxpr) -> bool:
+    """Whether a transposed choice comes from the derivative of a whole array's operation, not from a choice of the program.
+
+    That of a triangular solve chooses the triangle of the tangent, as that of a decomposition does.
+    """
+    frame = _frame(choice, level)
+    if frame is None:
+        return False
+    for found, at in all_levels(program):
+        if is_elementwise(found.primitive) or is_choice(found) or found.primitive.holds_jaxprs:
+            continue
+        if _is_transposed(found, at) or _frame(found, at) != frame:
+            continue
+        if any(map(is_choice, _derivative(found)[0])):
+            return True
+    return False
+
+
+def _frame(eqn: JaxprEqn, level: Level) -> Frame | None:
+    """The place in Python of an equation, or of the innermost one around it that has one."""
+    eqns = (eqn, *(step.eqn for step in reversed(level.path())))
+    return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
 
 
 def unguarded_on_way(
@@ -341,9 +368,9 @@ def _choices_before(
     passed = () if zero is None else zero.passed
 
     def until(level: Level, v: Any) -> bool:
-        return v in nonzero
+        return v in nonzero or not is_float(v.aval)  # cotangents do not come through integers
 
     mixed = None if zero is None else zero.mixed
     for at, v, eqn in walk_before([(level, x)], mixed=mixed, passed=passed, seen=seen, until=until):
-        if eqn is not None and is_choice(eqn) and v not in nonzero and v not in passed:
+        if eqn is not None and is_choice(eqn) and not until(at, v) and v not in passed:
             yield eqn, at

@@ -23,12 +23,15 @@ class Samples(NamedTuple):
     Attributes:
       tried: how many samples there were.
       max_abs, max_rel, max_ulp: the largest differences of finite results on those on which the programs agree.
+      left_out: on how many more a program takes more steps than are allowed; uneven: and the other one does not.
     """
 
     tried: int
     max_abs: float = 0.0
     max_rel: float = 0.0
     max_ulp: float = 0.0
+    left_out: int = 0
+    uneven: int = 0
 
 
 class Sample(NamedTuple):
@@ -100,9 +103,10 @@ class Equivalence(Answer):
         if self.sample is None:
             s = self.samples
             largest = f"max abs {s.max_abs:.2g}, max rel {s.max_rel:.2g}, max ulp {s.max_ulp:.3g}"
-            return [
+            agree = (
                 f"probable: they agree on {_counted(s.tried)}; the largest difference: {largest}"
-            ]
+            )
+            return [agree, *_left_out(s)]
         only = "refuted by special values" if self.sample.special else "refuted"
         agreed = f", after {_counted(self.samples.tried)} on which they agree"
         found = [f"{only}{agreed if self.samples.tried else ''}:"]
@@ -133,6 +137,7 @@ class Equivalence(Answer):
             "status": self.status,
             "reason": self.reason or None,
             "samples": 0 if s is None else s.tried,
+            "left_out": 0 if s is None else s.left_out,
             "max_abs": None if s is None else json_number(s.max_abs),
             "max_rel": None if s is None else json_number(s.max_rel),
             "max_ulp": None if s is None else json_number(s.max_ulp),
@@ -142,6 +147,13 @@ class Equivalence(Answer):
 
 def _counted(n: int) -> str:
     return "1 sample" if n == 1 else f"{n} samples"
+
+
+def _left_out(s: Samples) -> list[str]:
+    if not s.left_out:
+        return []
+    found = f"  left out: {_counted(s.left_out)} on which loops take too many steps"
+    return [f"{found}, of one program alone on {s.uneven}" if s.uneven else found]
 
 
 def shrunk(

@@ -101,8 +101,11 @@ class Search:
             found = self.difference(a.outs[k], b.outs[k])
             if found.n_different:
                 eqns = [_giving(jaxpr, k) for jaxpr in jaxprs]
-                places = [e and self._place(side, e) for side, e in enumerate(eqns)]
-                self.first = First(places[0], places[1], found) if any(places) else None
+                if any(eqns):
+                    places = [
+                        self._place(i, e) if e else self._around(i) for i, e in enumerate(eqns)
+                    ]
+                    self.first = First(places[0], places[1], found)
                 return
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
@@ -164,12 +167,16 @@ class Search:
         numbers = [self._signatures.shallow(e, nested=False) for e in (a, b)]
         return numbers[0] == numbers[1]
 
+    def _around(self, side: int) -> Place | None:
+        """The equation that holds the jaxpr which runs; None at the top."""
+        path = self._paths[side]
+        return Place(path[-1].eqn, path[:-1]) if path else None
+
     def _outside(self, here: First) -> First:
         """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
         if not all(self._paths):
             return here
-        a, b = (Place(path[-1].eqn, path[:-1]) for path in self._paths)
-        return First(a, b)
+        return First(self._around(0), self._around(1))
 
     def _origin(
         self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
@@ -228,7 +235,7 @@ def _others(a: Jaxpr, b: Jaxpr, pairs: Pairs) -> list[int]:
         i, j = (
             d.get(z) if isinstance(z, Var) else None for d, z in zip(defined, (x, y), strict=True)
         )
-        if j != (None if i is None else partner.get(i)):
+        if (i is None) != (j is None) or (i is not None and partner.get(i) != j):
             found.append(k)
     return found
 

@@ -84,12 +84,14 @@ class Check:
       doubted: at how many of them the derivative agrees all the same: rounding can look like a kink.
       unsure: how many agree only because the differences are not known better, or are not known at all.
       reason: why the mode is not available; else "".
+      explained: the kind of the note that says why derivatives differ though the rules are right; else "".
       steps: `complex` where all derivatives are compared with those by steps in the imaginary direction, else `real`.
     """
 
     __slots__ = (
         "compared",
         "doubted",
+        "explained",
         "kinks",
         "max_abs",
         "max_rel",
@@ -101,7 +103,7 @@ class Check:
     )
 
     def __init__(self, mode: str, reason: str = ""):
-        self.mode, self.reason = mode, reason
+        self.mode, self.reason, self.explained = mode, reason, ""
         self.compared = self.kinks = self.doubted = self.unsure = 0
         self.max_abs = self.max_rel = 0.0
         self.wrong: list[Mismatch] = []
@@ -109,11 +111,11 @@ class Check:
 
     @property
     def status(self) -> str:
-        """`unavailable`, `differs`, `kink`, `unsure` or `agrees`."""
+        """`unavailable`, `differs`, the kind of a note that explains a difference, `kink`, `unsure` or `agrees`."""
         if self.reason:
             return "unavailable"
         if self.wrong:
-            return "differs"
+            return self.explained or "differs"
         return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
 
     def clear_doubted(self) -> None:

@@ -236,7 +236,10 @@ class Origins:
             origin.result = k = min(seen.spoilt)
             which = self.sought.where(outs[k])
             shape = which.shape
-            origin.kind = self.sought.kind_of(outs[k])
+            if (
+                origin.source is None
+            ):  # of a source it is known: an infinity that is read may have made a NaN here
+                origin.kind = self.sought.kind_of(outs[k])
             origin.type = str(eqn.out_binders[k].aval)
             origin.count, origin.size = int(which.sum()), which.size
             origin.indices = self.sought.indices(which)

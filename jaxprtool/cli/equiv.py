@@ -49,11 +49,11 @@ def equiv(
     constants, and commutativity and associativity where these are exact. Probable: they agree on all samples, which hold
     ordinary values (--args first, when given), halves, powers of two, equal arguments and the numbers written in A and B,
     then also 0, -0, infinities, NaN, the smallest and the largest numbers. What the rounding of operations may explain is no
-    difference.
+    difference, and samples on which a loop takes many more steps than before are left out.
     Refuted: they differ on a sample, which is made as simple as it gets and printed as values for `run --args`. Status 1
     when refuted; with --prove for anything but proved.
 
-    JSON: {"schema", "status", "reason", "samples", "max_abs", "max_rel", "max_ulp", "counterexample": {"special", "args",
+    JSON: {"schema", "status", "reason", "samples", "left_out", "max_abs", "max_rel", "max_ulp", "counterexample": {"special", "args",
     "arguments": [{"name", "type", "word"}], "outputs": [{"index", "type", "element", "n_different", "max_abs", "max_rel",
     "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where a result differs most.
 

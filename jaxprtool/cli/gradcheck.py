@@ -48,8 +48,8 @@ def gradcheck(
     "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
     "index", "argument", "argument_index", "derivative", "difference", "tolerance"}]}; mismatches have the keys of blame but
     kind and place, notes have kind kink, stopped, promise, quantile or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
-    (the result that a rule computes); a status is agrees, differs, kink, unsure or unavailable;
-    steps are complex or real.
+    (the result that a rule computes); a status is agrees, differs, unsure, unavailable, or, where something else than a rule explains
+    a difference, kink, stopped, promise or quantile; steps are complex or real.
 
     \b
     Example:

@@ -20,6 +20,7 @@ from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import check_constant
 from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.interpreters.limits import Turns, limited_turns
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Value, Var
@@ -30,6 +31,8 @@ __all__ = ["equiv", "equiv_words", "packed_arguments"]
 _NEIGHBOURS = 3  # arguments beside a sample that show what rounding does
 _WRITTEN = 100  # numbers that stand in programs
 _WORDS = 200  # elements of arguments that are printed as words
+_TURNS = 10_000  # steps of loops without a known end that a sample may take,
+_MORE = 10  # or so many times as many as a sample before it has taken
 
 
 def equiv(
@@ -49,7 +52,8 @@ def equiv(
 
     They are equal when their normal forms are (`analyses.normal_form`). Else both run on samples on NumPy: of ordinary
     values first, halves, powers of two, equal arguments and the numbers that are written in the programs among them, then also
-    of 0, -0, 1, infinities, NaN, the smallest and the largest numbers.
+    of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples after the first on which a loop takes too many
+    steps are left out.
 
     Args:
       a, b: the programs.
@@ -81,10 +85,12 @@ def equiv(
     limits = {"max_bytes": max_bytes, "step_limit": step_limit}
     trial = _Trial(a, b, domains, rtol, atol, limits)
     drawn = _samples(binders, args, domains, samples, seed, _written(a, b))
-    for special, given in drawn:
-        found = trial.sample(given, special)
+    for n, (special, given) in enumerate(drawn):
+        found = trial.sample(given, special, required=n == 0 and args is not None)
         if found is not None:
             return _refuted(trial, found, binders)
+    if trial.over is not None and not trial.samples.tried:
+        raise trial.over
     return Equivalence("probable", samples=trial.samples)
 
 
@@ -158,11 +164,21 @@ def _is_number(x: Any) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool) and math.isfinite(x)
 
 
+class _TooLong(Exception):
+    """Programs take more steps on a sample than are allowed: what was said of each of them."""
+
+    def __init__(self, over: Sequence[JaxprToolError]):
+        super().__init__()
+        self.over = over
+
+
 class _Trial:
     """Two programs, run on samples.
 
     Attributes:
       samples: what they gave where they agree.
+      turns: how many steps of loops without a known end a sample may take.
+      over: what was said of the first sample that takes more.
     """
 
     def __init__(
@@ -181,11 +197,26 @@ class _Trial:
         self.larger, self.neighbour = agreement.larger, samples.neighbour
         self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
         self.samples = Samples(0)
+        self.turns: int | None = None
+        self.over: JaxprToolError | None = None
 
     def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
-        """What both programs give."""
-        one, other = (run(p, args, **self.limits) for p in self.programs)
-        return one, other
+        """What both programs give. Raises _TooLong where one takes more steps than it may."""
+        found, over, taken = list[Any](), list[JaxprToolError](), 0
+        for program in self.programs:
+            turns = Turns(self.turns)
+            try:
+                with limited_turns(turns):
+                    found.append(run(program, args, **self.limits))
+            except UsageError as e:
+                if e.diagnostics[0].code != "step-limit":
+                    raise
+                over.append(e)
+            taken = max(taken, turns.taken)
+        if over:
+            raise _TooLong(over)
+        self.turns = max(self.turns or _TURNS, _MORE * taken)
+        return found[0], found[1]
 
     def gaps(self, args: list[Value]) -> list[Any]:
         """How far the results for some arguments are from each other, beyond what rounding explains."""
@@ -212,13 +243,25 @@ class _Trial:
                     rooms[k] = self.larger(rooms[k], x, y)
         return rooms
 
-    def sample(self, args: list[Value], special: bool) -> Sample | None:
-        """Run both on a sample; what differs, made as simple as it gets, or None."""
-        gaps = self.gaps(args)
+    def sample(self, args: list[Value], special: bool, *, required: bool) -> Sample | None:
+        """Run both on a sample; what differs, made as simple as it gets, or None.
+
+        required: whether the sample cannot be left out.
+        """
+        before = self.samples
+        try:
+            gaps = self.gaps(args)
+        except _TooLong as e:
+            self.over = self.over or e.over[0]
+            if required:
+                raise e.over[0] from None
+            left_out, uneven = before.left_out + 1, before.uneven + (len(e.over) == 1)
+            self.samples = before._replace(left_out=left_out, uneven=uneven)
+            return None
         if not any(g.differing for g in gaps):
-            count, *largest = self.samples
-            each = zip(largest, *[(g.max_abs, g.max_rel, g.max_ulp) for g in gaps], strict=True)
-            self.samples = Samples(count + 1, *map(max, each)) if gaps else Samples(count + 1)
+            found = [(g.max_abs, g.max_rel, g.max_ulp) for g in gaps]
+            largest = [*map(max, zip(before[1:4], *found, strict=True))]
+            self.samples = Samples(before.tried + 1, *largest, *before[4:])
             return None
         finite = all(g.finite for g in gaps)
 
@@ -226,7 +269,7 @@ class _Trial:
             pairs = enumerate(tried)
             if not all(self.contains(self.domains.get(i), x) for i, x in pairs if _is_array(x)):
                 return False
-            with contextlib.suppress(JaxprToolError):
+            with contextlib.suppress(JaxprToolError, _TooLong):
                 found = self.gaps(tried)
                 same_kind = all(g.finite for g in found) or not finite
                 return same_kind and any(g.differing for g in found)

@@ -134,7 +134,7 @@ def _checked(
     """Check one program, and its equations where it does not agree."""
     checks = check_point(program, args, how)
     equations: list[Finding] = []
-    explained = False
+    explained = ""
     if any(c.status not in ("agrees", "unavailable") for c in checks):
 
         def evaluate(observer: Any) -> Any:
@@ -150,32 +150,37 @@ def _checked(
         if differs and "wrong" not in found:
             more = find_equations(evaluate, alone, every=True)
             equations = more if any(f.kind == "wrong" for f in more) else equations
-            explained = _is_explained(program, args, how, checks, equations)
+            explained = _explained(program, args, how, checks, equations)
+            for check in checks:
+                check.explained = explained
     names = [v.name for v in program.jaxpr.in_binders]
     labels = argument_labels(names, program.interface)
     results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
-    return Derivative(order, of, checks, equations, explained, labels, results)
+    return Derivative(order, of, checks, equations, explained != "", labels, results)
 
 
-def _is_explained(
+def _explained(
     program: ClosedJaxpr,
     args: Sequence[Value],
     how: How,
     checks: Sequence[Check],
     equations: Sequence[Finding],
-) -> bool:
-    """Whether derivatives differ from differences though all rules are right.
+) -> str:
+    """Why derivatives differ from differences though all rules are right, as the kind of a note; "" where nothing explains it.
 
-    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, and where a step changes a decision of the program. The
-    two modes have to agree with each other even so, but for broken promises.
+    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, and where
+    a step changes a decision of the program (a kink too). The two modes have to agree with each other even so, but for broken
+    promises.
     """
-    if any(f.kind == "promise" for f in equations):
-        return True
+    kinds = {f.kind for f in equations}
+    if "promise" in kinds:
+        return "promise"
     if any(c.wrong for c in checks if c.mode in ("fwd=rev", "value")):
-        return False
-    if any(f.kind in ("kink", "stopped", "quantile") for f in equations):
-        return True
-    return decides(program, args, how)
+        return ""
+    for kind in ("stopped", "quantile", "kink"):
+        if kind in kinds:
+            return kind
+    return "kink" if decides(program, args, how) else ""
 
 
 def gradcheck_words(

@@ -122,7 +122,8 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
             found.values(key, a.value(entry), b.value(other), *places, *ins)
         else:
             found.digests(key, entry, other, *places, *ins)
-    return found.comparison(_of_digests(a), *(_alone(x, y) for x, y in ((a, b), (b, a))))
+    notes = [_alone(a, b), _alone(b, a), _between(found.first, a, b)]
+    return found.comparison(_of_digests(a), *notes)
 
 
 def _of_digests(saved: Saved) -> str:
@@ -132,6 +133,24 @@ def _of_digests(saved: Saved) -> str:
 def _alone(a: Saved, b: Saved) -> str:
     n = len(a.results.keys() - b.results.keys())
     return f"{n} of {len(a.results)} results of {a.name} are not in {b.name}" if n else ""
+
+
+def _between(first: First | None, *runs: Saved) -> str:
+    """What to do where the first difference is a loop of which a run has not kept all steps."""
+    if first is None or first.a is None:
+        return ""
+    place = first.a.json()
+    depth, loop = len(place.get("path", ())), (place.get("line"), place.get("primitive"))
+    for run in runs:
+        steps: dict[Any, set[int]] = {}
+        for written in run.places.values():
+            path = written.json().get("path", ())
+            step = path[depth] if len(path) > depth else {}
+            if (step.get("line"), step.get("primitive")) == loop and step.get("step") is not None:
+                steps.setdefault(step.get("param"), set()).add(step["step"])
+        if any(max(found) >= len(found) for found in steps.values()):
+            return f"{run.name} has not all steps of {first.a}: `--every 1` keeps those between too"
+    return ""
 
 
 def compare_with_run(
@@ -173,7 +192,7 @@ def compare_with_run(
         program = ready(a, args, limits.max_bytes)
         evaluated(program, args, *limits, Recorder(take, every=1))
     alone = f"{len(left)} equations of {saved.name} did not run" if left else ""
-    return found.comparison(_of_digests(saved), alone)
+    return found.comparison(_of_digests(saved), alone, _between(found.first, saved))
 
 
 class _Table:

@@ -17,11 +17,13 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = [
     "Loop",
+    "Turns",
     "check_room",
     "count_call",
     "limited_bytes",
     "limited_seconds",
     "limited_steps",
+    "limited_turns",
     "running_loops",
     "set_aside",
     "steps",
@@ -51,6 +53,26 @@ class Loop:
         return f"step {self.step:,}{of} of {self.name}"
 
 
+class Turns:
+    """Steps of loops of which it is not known how many they take.
+
+    Attributes:
+      limit: how many there may be, of all these loops together; None: any number.
+      taken: how many there were.
+    """
+
+    __slots__ = ("limit", "taken")
+
+    def __init__(self, limit: int | None = None):
+        self.limit, self.taken = limit, 0
+
+    def count(self, loop: Loop) -> None:
+        """Count a step; raises UsageError where there were as many as are allowed."""
+        if self.taken == self.limit:
+            _over_limit(loop, self.limit)
+        self.taken += 1
+
+
 _running: list[Loop] = []
 _limit: list[int | None] = [None]
 
@@ -63,6 +85,7 @@ def steps(
     `order` says in which order (first to last by default). Raises UsageError at the step limit.
     """
     loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
+    turns = _turns[0] if total is None else None
     _running.append(loop)
     try:
         numbers = order if order is not None else count() if total is None else range(total)
@@ -71,6 +94,8 @@ def steps(
                 _over_limit(loop, n)
             if end is not None and time.monotonic() > end:
                 _too_long(loop)
+            if turns is not None:
+                turns.count(loop)
             loop.step, loop.position = n + 1, i
             yield i
     finally:
@@ -100,6 +125,11 @@ def _too_long(loop: Loop) -> None:
 def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
     """Inside the block loops on NumPy raise UsageError once so many seconds are over (None: no limit)."""
     return holding(_end, _end[0] if seconds is None else time.monotonic() + seconds)
+
+
+def limited_turns(turns: Turns) -> AbstractContextManager[None]:
+    """Inside the block the steps of loops on NumPy whose number is not known are counted, and limited."""
+    return holding(_turns, turns)
 
 
 @contextmanager
@@ -152,6 +182,7 @@ _ADDRESSES = (1 << 63) - 1
 _calls = [0]
 _bytes: list[int | None] = [None]
 _end: list[float | None] = [None]
+_turns: list[Turns | None] = [None]
 
 
 def running_loops() -> list[Loop]:

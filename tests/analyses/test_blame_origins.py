@@ -167,3 +167,10 @@ def test_looking_for_the_choice_takes_time_in_proportion(monkeypatch):
             assert jt.blame(f, np.zeros(2, np.float32), np.zeros(2, np.float32)).found
         counts.append(looked[0])
     assert counts[0] > 50 and counts[1] < 6 * counts[0]
+
+
+def test_an_infinity_of_an_argument_is_one_where_it_makes_a_nan_at_once():
+    """0 times an infinity: what the argument holds is an infinity, and the NaN begins in the product."""
+    found = jt.blame(lambda x, y: x * y, np.zeros(2, np.float32), np.float32([1, np.inf]))
+    of = [(a.kind, a.source and a.source.kind) for a in found.appearances]
+    assert found.kind == "inf" and of == [("inf", "argument"), ("nan", None)], str(found)

@@ -168,3 +168,16 @@ def test_effects_happen_once_where_one_side_has_calls(capsys):
         assert found.first.b.eqn.primitive.name == name
         assert len(found.first.b.path) == (b is called)
         assert capsys.readouterr().err.count("here") == 2
+
+
+def test_a_branch_without_equations_has_the_place_of_what_holds_it():
+    """Branches that change places: what one of them does stands beside the `cond` where the other one does nothing."""
+
+    def of(*branches):
+        return jt.trace(lambda x: jax.lax.cond(x > 0, *branches, jnp.sin(x)), np.float32(1))
+
+    a, b = of(lambda y: y, lambda y: y + 1), of(lambda y: y + 1, lambda y: y)
+    for one, other in ((a, b), (b, a)):
+        found = jt.compare(one, other, np.float32(1), first=True)
+        names = {p.eqn.primitive.name for p in (found.first.a, found.first.b)}
+        assert names == {"cond", "add"} and "nothing stands" not in str(found), str(found)

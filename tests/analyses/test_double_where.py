@@ -231,3 +231,23 @@ def test_a_nan_that_the_program_writes_and_drops_is_neither_first_nor_what_a_whe
     assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
     assert found.unguarded is None
     assert any(a.source is not None for a in found.appearances)
+
+
+SOLVABLE = np.array([[3, 1, 0], [1, 4, 1], [0, 1, 5]], np.float32)
+UPPER = np.array([[2, 0.5, 1], [0, 1.5, 0.3], [0, 0, 1.2]], np.float32)
+NO_CHOICE: dict[str, tuple[Callable[[Any], Any], Any]] = {
+    # the 0 of the cotangent is that of the value, and is permuted by integers that a choice gives
+    "solve": (lambda y: jnp.linalg.solve(SOLVABLE, y), np.zeros((3, 3), np.float32)),
+    "solve by rows": (lambda y: jax.vmap(lambda r: jnp.linalg.solve(SOLVABLE, r))(y), A * 0),
+    # the derivative of the operation chooses a triangle of the cotangent
+    "triangular": (lambda y: jax.scipy.linalg.solve_triangular(y, SOLVABLE), UPPER),
+}
+
+
+@pytest.mark.parametrize("inner", [jnp.sqrt, lambda x: x**0.3])
+@pytest.mark.parametrize("name", NO_CHOICE)
+def test_choices_inside_of_a_solve_are_not_named(name: str, inner: Callable[[Any], Any]) -> None:
+    f, x = NO_CHOICE[name]
+    gradient = jax.grad(lambda x: (f(inner(x)) ** 2).sum())
+    found = _blamed(gradient, [x])
+    assert found.found and found.unguarded is None, str(found)

@@ -323,3 +323,38 @@ def test_shared_calls_are_not_inlined_without_end():
 def test_wrong_domains(domain):
     with pytest.raises(jt.UsageError):
         check(lambda x: x, lambda x: x + 1, np.float32(1), domain=[domain])
+
+
+def _halved(step, test=lambda i, n: i < n):
+    """A function that repeats a step n times."""
+
+    def f(x, n):
+        return jax.lax.while_loop(lambda s: test(s[0], n), lambda s: (s[0] + 1, step(s[1])), (0, x))
+
+    return f
+
+
+def test_samples_whose_loops_take_too_long_are_left_out():
+    """Random integers say how often a loop turns: some of them billions of times."""
+    a, b = _halved(lambda x: x * 0.5), _halved(lambda x: x / 2)
+    found = jt.equiv(a, b, "f32[]", "i32[]")
+    assert found.status == "probable" and found.samples.left_out > 0
+    assert found.samples.tried + found.samples.left_out == 100
+    assert f"left out: {found.samples.left_out} samples" in str(found)
+    limited = jt.equiv(a, b, "f32[]", "i32[]", step_limit=1000)
+    assert limited.status == "probable" and limited.samples.left_out > 0
+    with pytest.raises(jt.UsageError, match="50 steps"):
+        jt.equiv(a, b, np.float32(1), np.int32(60), step_limit=50)
+
+
+def test_a_loop_that_ends_in_one_program_alone_is_told():
+    a, b = (_halved(lambda x: x * 0.5, test) for test in (jnp.less, jnp.not_equal))
+    found = jt.equiv(a, b, "f32[]", "i32[]", domain=["n in {0, 1, -1}"])
+    assert found.status == "probable" and found.samples.uneven > 0
+    assert "of one program alone on" in str(found)
+
+
+def test_a_difference_is_found_beside_samples_that_take_too_long():
+    a, b = _halved(lambda x: x * 0.5), _halved(lambda x: x * 0.25)
+    found = jt.equiv(a, b, "f32[]", "i32[]")
+    assert found.refuted and abs(int(found.sample.args[1])) < 10

@@ -268,3 +268,46 @@ def test_a_kink_in_a_loop_is_not_sought_in_each_step_where_a_rule_is_wrong(
     n, found = checks_of(lambda x: loop(x) + wrong_sine(x).sum())
     assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
     assert n < 100
+
+
+EXPLAINED: dict[str, tuple[Callable[..., Any], Any, str]] = {
+    "a promise": (
+        lambda x: x.at[jnp.array([0, 0])].mul(x[:2] * 3, unique_indices=True),
+        X,
+        "promise",
+    ),
+    "a stop": (lambda x: (x * lax.stop_gradient(x)).sum(), X, "stopped"),
+}
+
+
+@pytest.mark.parametrize("case", EXPLAINED.values(), ids=EXPLAINED)
+def test_a_row_says_what_a_note_explains(case: Any) -> None:
+    """A mode `differs` where a rule is wrong alone."""
+    f, x, why = case
+    found = jt.gradcheck(f, x)
+    assert found.passed, str(found)
+    (derivative,) = found.json()["derivatives"]
+    statuses = {m["status"] for m in derivative["modes"]}
+    assert statuses <= {why, "agrees"} and why in statuses, str(found)
+    assert "differs" not in str(found)
+
+
+@pytest.mark.parametrize("dtype", HALF.values(), ids=HALF)
+@pytest.mark.parametrize("f", [lambda x: x * 3.1, jnp.tanh, lambda x: x.astype(np.float32) * 1.1])
+def test_a_wrong_rule_is_named_in_a_type_of_few_bits(f: Callable[..., Any], dtype: Any) -> None:
+    """The rule is half as large again: differences in so few bits do not show it of one operation."""
+    wrong = jax.custom_jvp(f)
+    wrong.defjvp(lambda p, t: (f(p[0]), 1.5 * jax.jvp(f, p, t)[1]))
+    x = np.random.default_rng(0).standard_normal(48).astype(dtype)
+    found = jt.gradcheck(lambda x: jnp.sin(wrong(x)) * 2, x)
+    assert [f.place.eqn.primitive.name for f in found.blame] == ["custom_jvp_call"], str(found)
+
+
+@pytest.mark.parametrize("dtype", HALF.values(), ids=HALF)
+@pytest.mark.parametrize("f", [jax.nn.softmax, lambda x: x % 0.3, jax.nn.gelu, jnp.var])
+def test_what_a_rule_loses_to_rounding_is_no_mistake(f: Callable[..., Any], dtype: Any) -> None:
+    rng = np.random.default_rng(3)
+    rng.uniform(0.1, 0.9, 6)
+    x = (rng.standard_normal(30) * 3).astype(dtype)
+    found = jt.gradcheck(f, x)
+    assert found.passed and not found.blame, str(found)

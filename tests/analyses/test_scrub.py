@@ -60,3 +60,23 @@ def test_scrubbed_results_hold_no_data_and_no_names_inside(tmp_path, how):
     weights = [str(w) for w in SECRET.astype(float).ravel()]
     assert not [w for w in ("secret", "1.23456", "9.8765", *weights) if w in text], text
     assert not kept
+
+
+@pytest.mark.parametrize(
+    ("f", "how", "x"),
+    [
+        (lambda x: jnp.exp(x), "inf", 123.456),
+        (lambda x: jnp.exp(-x), "inf", -123.456),
+        (lambda x: jnp.arccos(x), "nan", 1.7654321),
+        (lambda x: x * x, "inf", 3.4567e25),
+        (lambda x: jnp.exp(x) - jnp.exp(x * 2), "nan", 123.456),
+        (lambda x: jnp.exp(jnp.sign(x) * 123.456), "inf", 0.5),
+        (lambda x: jnp.log(jnp.float32(1.2345) - x), "nan", 1.7654321),
+    ],
+)
+def test_large_values_that_a_fault_needs_become_neutral_too(f, how, x):
+    """A fault that 0, 1, a ramp and random numbers do not show: one power of ten, or an infinity, holds no data either."""
+    small = jt.reduce(f, np.full(3, x, np.float32), nan=how == "nan", inf=how == "inf", scrub=True)
+    assert not small.kept, small
+    bad = np.isnan if how == "nan" else np.isinf
+    assert any(bad(out).any() for out in jt.run(small.program, *small.args)), small

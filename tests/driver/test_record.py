@@ -352,3 +352,23 @@ def test_files_outside_of_the_folder_are_not_read(tmp_path):
     saved = load_saved(str(tmp_path / "v"))
     with pytest.raises(jt.UsageError, match="not what a run has saved"):
         compare_saved(saved, saved, EXACT)
+
+
+def test_a_difference_between_the_steps_that_were_kept_is_told(tmp_path):
+    """Of loops the first and the last step are kept: a difference that begins between them is that of the loop."""
+
+    def of(k):
+        def step(c, i):
+            return jax.lax.cond(i == 2, lambda v: k * v, jnp.sin, c), None
+
+        return jt.trace(lambda x: jax.lax.scan(step, x, jnp.arange(6))[0], np.float32(1))
+
+    for every in (0, 1):
+        for name, k in (("a", 2.0), ("b", 3.0)):
+            path, lines, line_of = tmp_path / f"{name}.jsonl", [], digest_lines()
+            recorder = Recorder(lambda r, lines=lines, of=line_of: lines.append(of(r)), every=every)
+            run(with_places(of(k), name), [np.float32(1)], observer=recorder)
+            path.write_text("\n".join(map(json.dumps, lines)) + "\n")
+        found = compare_saved(*(load_saved(str(tmp_path / f"{x}.jsonl")) for x in "ab"), EXACT)
+        told = "`--every 1` keeps those between too" in str(found)
+        assert told == (every == 0) == (found.first.a.json()["primitive"] == "scan"), str(found)

@@ -2,10 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import Value, Var
 
-__all__ = ["GENERATED", "drawn", "generated", "is_generated", "same_value"]
+__all__ = [
+    "GENERATED",
+    "drawn",
+    "generated",
+    "holds_data",
+    "is_generated",
+    "powers_near",
+    "same_value",
+    "uniform",
+]
 
 GENERATED = ("zeros", "ones", "ramp")
 _SIGNED = "ifc"  # kinds of types that have -1
@@ -29,6 +41,55 @@ def drawn(v: Var) -> Value:
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     return arrays.generate("random", 0, 0, v.aval)
+
+
+def uniform(v: Var, x: Value) -> Iterator[Value]:
+    """Values that hold no data, and are as large as a value is: one power of ten where that is finite, of either sign.
+
+    Args:
+      v: the variable, whose type is of floats or integers; of others there are none.
+      x: the value; its infinities and NaNs stay.
+    """
+    if v.aval.dtype.kind not in "fiu":
+        return
+    xp = numpy_namespace()
+    wide = xp.asarray(x, "float64")
+    sizes = xp.abs(wide[xp.isfinite(wide)])
+    largest = float(sizes.max()) if sizes.size else 0.0
+    for size in powers_near(largest) if largest else [1.0]:
+        for signed in (size, -size):
+            with xp.errstate(all="ignore"):
+                made = xp.where(xp.isfinite(wide), signed, wide).astype(x.dtype)
+            if _is_uniform(v, made):
+                yield made
+
+
+def powers_near(size: float) -> list[float]:
+    """The powers of ten that are next to a positive number, the larger one first."""
+    exponent = int(f"{size:e}".partition("e")[2])
+    return [float(f"1e{k}") for k in (exponent + 1, exponent)]
+
+
+def _is_uniform(v: Var, x: Value) -> bool:
+    """Whether the finite elements of a value are all the same power of ten, of one sign."""
+    if v.aval.dtype.kind not in "fiu":
+        return False
+    xp = numpy_namespace()
+    wide: Any = xp.asarray(x, "float64")
+    finite = wide[xp.isfinite(wide)]
+    if not finite.size:
+        return True
+    first = float(finite[0])
+    if not first or not (finite == first).all():
+        return False
+    with xp.errstate(all="ignore"):
+        powers = xp.asarray(powers_near(abs(first))).astype(x.dtype).astype("float64")
+    return bool((powers == abs(first)).any())
+
+
+def holds_data(v: Var, x: Value) -> bool:
+    """Whether a value says something of the original: it is neither generated, nor one power of ten where it is finite."""
+    return not is_generated(v, x) and not _is_uniform(v, x)
 
 
 def same_value(a: Value, b: Value) -> bool:

@@ -6,11 +6,18 @@ A place is the position of a constant or a literal in the order of the program, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
-from jaxprtool.analyses.reduction.generated import drawn, generated, is_generated
+from jaxprtool.analyses.reduction.generated import (
+    drawn,
+    generated,
+    holds_data,
+    is_generated,
+    powers_near,
+    uniform,
+)
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Lit, Var
@@ -19,14 +26,15 @@ from jaxprtool.ir.walk import map_jaxprs
 __all__ = ["data_inside", "without_data_inside"]
 
 _PLAIN = (0.0, 0.5, 1.0, 2.0)  # sizes of literals that say nothing
-_SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in their place
-_FORMS = len(_SHORT)
+_SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in their place, and then powers of ten
+_FORMS = len(_SHORT) + 4  # that are tried for one place; the last one again where there are fewer
 _TESTS = 100
 
 
 class _Found(NamedTuple):
     place: int
     name: str
+    holds_data: bool
 
 
 def without_data_inside(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
@@ -51,13 +59,25 @@ def without_data_inside(c: Candidate, keeps: Callable[[Candidate], bool]) -> Can
 
 def data_inside(jaxpr: Jaxpr) -> list[str]:
     """What still holds data: names of constants as a text of the program has them, and literals."""
-    return [*dict.fromkeys(f.name for f in _data(jaxpr))]
+    return [*dict.fromkeys(f.name for f in _data(jaxpr) if f.holds_data)]
 
 
 def _data(jaxpr: Jaxpr) -> list[_Found]:
     looking = _Neutral(())
     looking.jaxpr(jaxpr)
     return looking.found
+
+
+def _forms(v: Var, x: Any) -> list[Any]:
+    """What is tried in the place of a constant."""
+    return [drawn(v), *generated(v), *uniform(v, numpy_namespace().value(x, v.aval))]
+
+
+def _short(x: float | complex) -> list[float]:
+    """What is tried in the place of a literal."""
+    if isinstance(x, complex):
+        return [*_SHORT]
+    return [*_SHORT, *(signed for size in powers_near(abs(x)) for signed in (size, -size))]
 
 
 class _Neutral:
@@ -96,28 +116,38 @@ class _Neutral:
 
     def consts(self, c: ClosedJaxpr) -> Iterator[Any]:
         for v, x in zip(c.jaxpr.const_binders, c.consts, strict=True):
-            is_chosen = self.is_chosen(v.name or "_", _is_data(v, x))
-            yield [drawn(v), *generated(v)][self.form] if is_chosen else x
+            is_chosen = self.is_chosen(v.name or "_", *_is_data(v, x))
+            yield self.form_of(_forms(v, x)) if is_chosen else x
 
     def atom(self, x: Any) -> Any:
         if type(x) is not Lit or not isinstance(x.val, (float, complex)):
             return x
-        return (
-            Lit(_SHORT[self.form], x.aval) if self.is_chosen(str(x), _says_something(x.val)) else x
-        )
+        chosen = self.is_chosen(str(x), _says_something(x.val), not _is_power(x.val))
+        return Lit(self.form_of(_short(x.val)), x.aval) if chosen else x
 
-    def is_chosen(self, name: str, is_data: bool) -> bool:
+    def form_of(self, forms: Sequence[Any]) -> Any:
+        return forms[min(self.form, len(forms) - 1)]
+
+    def is_chosen(self, name: str, is_replaced: bool, is_data: bool) -> bool:
+        """Whether what stands at the next place is replaced: of what would be, and of what still holds data then."""
         place = self._place
         self._place += 1
-        if is_data:
-            self.found.append(_Found(place, name))
-        return is_data and place in self.chosen
+        if is_replaced:
+            self.found.append(_Found(place, name, is_data))
+        return is_replaced and place in self.chosen
 
 
-def _is_data(v: Var, x: Any) -> bool:
+def _is_data(v: Var, x: Any) -> tuple[bool, bool]:
+    """Whether a constant is to be replaced, and whether it holds data."""
     if x is None or not isinstance(v.aval, ShapedArray):
-        return False
-    return not is_generated(v, numpy_namespace().value(x, v.aval))
+        return False, False
+    value = numpy_namespace().value(x, v.aval)
+    return not is_generated(v, value), holds_data(v, value)
+
+
+def _is_power(x: float | complex) -> bool:
+    """Whether a number is a power of ten."""
+    return not isinstance(x, complex) and math.isfinite(x) and abs(x) in powers_near(abs(x))
 
 
 def _says_something(x: float | complex) -> bool:

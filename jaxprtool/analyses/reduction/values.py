@@ -13,8 +13,10 @@ from jaxprtool.analyses.reduction.generated import (
     GENERATED,
     drawn,
     generated,
+    holds_data,
     is_generated,
     same_value,
+    uniform,
 )
 from jaxprtool.analyses.reduction.inner_data import data_inside, without_data_inside
 from jaxprtool.analyses.reduction.record import Values
@@ -58,7 +60,7 @@ def not_generated(c: Candidate, jaxpr: Jaxpr) -> list[str]:
       jaxpr: it as that text has it.
     """
     pairs = zip(jaxpr.in_binders, c.args or (), strict=False)
-    arguments = [v.name or "_" for v, x in pairs if not is_generated(v, x)]
+    arguments = [v.name or "_" for v, x in pairs if holds_data(v, x)]
     return [*arguments, *data_inside(jaxpr)]
 
 
@@ -77,7 +79,7 @@ def _without_data(c: Candidate, i: int) -> Iterator[Candidate]:
     """The candidate with other values of an argument that holds data."""
     v, args = c.jaxpr.in_binders[i], [*(c.args or ())]
     if not is_generated(v, args[i]):
-        for x in (drawn(v), *generated(v)):
+        for x in (drawn(v), *generated(v), *uniform(v, args[i])):
             yield c.with_args([*args[:i], x, *args[i + 1 :]])
 
 
