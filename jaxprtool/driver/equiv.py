@@ -260,8 +260,12 @@ class _Trial:
             return None
         if not any(g.differing for g in gaps):
             found = [(g.max_abs, g.max_rel, g.max_ulp) for g in gaps]
-            largest = [*map(max, zip(before[1:4], *found, strict=True))]
-            self.samples = Samples(before.tried + 1, *largest, *before[4:])
+            tops = zip(before[1:4], *found, strict=True)
+            max_abs, max_rel, max_ulp = map(max, tops)
+            tried = before.tried + 1
+            self.samples = before._replace(
+                tried=tried, max_abs=max_abs, max_rel=max_rel, max_ulp=max_ulp
+            )
             return None
         finite = all(g.finite for g in gaps)
 

@@ -144,8 +144,8 @@ def _between(first: First | None, *runs: Saved) -> str:
     for run in runs:
         steps: dict[Any, set[int]] = {}
         for written in run.places.values():
-            path = written.json().get("path", ())
-            step = path[depth] if len(path) > depth else {}
+            path: Sequence[dict[str, Any]] = written.json().get("path", ())
+            step: dict[str, Any] = path[depth] if len(path) > depth else {}
             if (step.get("line"), step.get("primitive")) == loop and step.get("step") is not None:
                 steps.setdefault(step.get("param"), set()).add(step["step"])
         if any(max(found) >= len(found) for found in steps.values()):

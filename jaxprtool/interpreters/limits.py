@@ -69,7 +69,7 @@ class Turns:
     def count(self, loop: Loop) -> None:
         """Count a step; raises UsageError where there were as many as are allowed."""
         if self.taken == self.limit:
-            _over_limit(loop, self.limit)
+            _over_limit(loop, self.taken)
         self.taken += 1
 
 
