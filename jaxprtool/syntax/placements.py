@@ -43,7 +43,7 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
         (pairs,) = args
         return {str(name): size for name, size in pairs}
     names = fields.pop("axis_names", None)
-    if not isinstance(names, (list, tuple)):
+    if names is None:
         raise ValueError("no names of axes")
     if "axis_sizes" in fields:
         return dict(zip(names, fields.pop("axis_sizes"), strict=True))
