@@ -123,8 +123,12 @@ def text_rows(subject: Subject, runs: int) -> list[Row]:
     from jax._src import core
 
     printed, closed = jt.parse(subject.text), subject.closed
-    print_ours, print_theirs = alone(runs, lambda: jt.format_jaxpr(printed), lambda: str(closed))
-    (parse,) = alone(runs, lambda: jt.parse(subject.text))
+    print_ours, print_theirs, parse = alone(
+        runs,
+        lambda: jt.format_jaxpr(printed),
+        lambda: str(closed),
+        lambda: jt.parse(subject.text),
+    )
     checked = [closed.jaxpr, *_bodies(closed.jaxpr)]
     check_ours, check_theirs = alone(
         runs,
