@@ -236,9 +236,7 @@ class Origins:
             origin.result = k = min(seen.spoilt)
             which = self.sought.where(outs[k])
             shape = which.shape
-            if (
-                origin.source is None
-            ):  # of a source it is known: an infinity that is read may have made a NaN here
+            if origin.source is None:  # that of a source is known; here it may be another one
                 origin.kind = self.sought.kind_of(outs[k])
             origin.type = str(eqn.out_binders[k].aval)
             origin.count, origin.size = int(which.sum()), which.size

@@ -31,7 +31,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.parameters import by_position, named_like
-from jaxprtool.interpreters.replay import Replayer
+from jaxprtool.interpreters.replay import Replayer, joined
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -387,7 +387,7 @@ def _batched(
         out, dim = [out], [dim]
     if type(axis_size) is NamedAxis and axis_size.each and state.trace.mark() == recorded:
         out = [*map(_same, out)]
-    return [*out, *dim]
+    return joined(eqn, out, dim)
 
 
 def _same(x: Value) -> Value:

@@ -30,7 +30,7 @@ from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.parameters import of_pair
-from jaxprtool.interpreters.replay import Replayer
+from jaxprtool.interpreters.replay import Replayer, joined
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
@@ -382,7 +382,9 @@ def _differentiated(
         (out,) = copy_eqn(eqn, primals)
         return [out, rule.tangent_of(eqn, out, primals, tangents)]
     out, out_tangent = rule(primals, tangents, **eqn.params)
-    return [*out, *out_tangent] if eqn.primitive.multiple_results else [out, out_tangent]
+    if not eqn.primitive.multiple_results:
+        return [out, out_tangent]
+    return joined(eqn, out, out_tangent)
 
 
 class _Tangents(Env):

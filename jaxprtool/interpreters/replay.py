@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from jaxprtool.ir.jaxpr import (
 )
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
-__all__ = ["Replayer"]
+__all__ = ["Replayer", "joined"]
 
 _FEWEST = 3  # equations with the same params for which it pays to look for a recording
 
@@ -46,6 +46,18 @@ _aval_of = operator.attrgetter("aval")
 _binders_of = operator.attrgetter("out_binders")
 _inputs_of = operator.attrgetter("inputs")
 _trace_of = operator.attrgetter("_trace")
+
+
+def joined(eqn: JaxprEqn, outs: Sequence[Value], others: Sequence[Any]) -> list[Value]:
+    """The results of an equation by its rule, and then what the rule gives beside each: tangents, or batch axes.
+
+    Raises ValueError where the rule gives more or fewer of either than the equation has results.
+    """
+    found, n = [*outs, *others], len(eqn.out_binders)
+    if len(outs) != n or len(found) != 2 * n:
+        given = f"{len(outs)} results and {len(found) - len(outs)} beside them"
+        raise ValueError(f"a rule of {eqn.primitive} gives {given}, where there are {n}")
+    return found
 
 
 class _Keys(Keys):
@@ -76,19 +88,17 @@ class Replayer:
 
     def __init__(self, trace: Trace, eqns: Sequence[JaxprEqn]):
         self.first, self.second = trace.recorders()
+        self.often: set[JaxprEqn] = set()
+        if self.first is None or len(eqns) < _FEWEST:
+            return
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
         self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
-        self.often: set[JaxprEqn] = set()
-        self.params: dict[int, Hashable] = {}
-        if self.first is not None and len(eqns) >= _FEWEST:
-            keys = _Keys()
-            self.params = {
-                i: keys.of_params(p) for i, p in {id(e.params): e.params for e in eqns}.items()
-            }
-            kinds = [(e.primitive, self.params[id(e.params)]) for e in eqns]
-            count = Counter(kinds)
-            self.often.update(e for e, k in zip(eqns, kinds, strict=True) if count[k] >= _FEWEST)
+        keys, params = _Keys(), {id(e.params): e.params for e in eqns}
+        self.params = {i: keys.of_params(p) for i, p in params.items()}
+        kinds = [(e.primitive, self.params[id(e.params)]) for e in eqns]
+        count = Counter(kinds)
+        self.often.update(e for e, k in zip(eqns, kinds, strict=True) if count[k] >= _FEWEST)
 
     def apply(
         self,

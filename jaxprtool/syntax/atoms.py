@@ -119,12 +119,8 @@ class Atoms:
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
         self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
-        self.units: dict[
-            Lit, str
-        ] = {}  # what stands for results that are bound nowhere, by their names
-        self.names = set[
-            str
-        ]()  # that stand in the text elsewhere than among results, once one asks
+        self.units: dict[Lit, str] = {}  # for results that are bound nowhere, with their names
+        self.names: set[str] = set()  # those elsewhere than among results, once one asks
         self.doubtful = False  # whether an operand since the last equation is one of several `_`
         self.missing = Missing()
 

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.analyses.share import share_equal
-from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.batch import batch_rules
+from jaxprtool.interpreters.jvp import jvp_jaxpr, jvp_rules
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
@@ -122,3 +123,17 @@ def test_of_array_literals_that_print_alike() -> None:
     tangent = np.ones(2000, np.float32)
     (*_, last) = jt.eval_jaxpr(jvp_jaxpr(program)[0], [tangent, tangent])
     assert last[1000] == 3
+
+
+@pytest.mark.parametrize("outs, others", [(3, 1), (1, 3), (2, 1), (3, 3)])
+def test_a_rule_with_another_number_of_results_is_refused(outs: int, others: int) -> None:
+    program = jt.parse("{ lambda ; a:f32[4]. let b:f32[2] c:i32[2] = top_k[k=2] a in (b, c) }")
+    given = lambda *_, **__: ([1.0] * outs, [None] * others)
+    for table, verb in (
+        (jvp_rules, jvp_jaxpr),
+        (batch_rules, lambda p: jt.vmap_jaxpr(p, 2, [0])),
+    ):
+        verb(program)  # which loads the rules
+        patched = mock.patch.dict(table.rules, {lax.top_k.primitive: given})
+        with patched, pytest.raises(ValueError, match="a rule of top_k gives"):
+            verb(program.replace())
