@@ -89,8 +89,8 @@ class Replayer:
     def __init__(self, trace: Trace, eqns: Sequence[JaxprEqn]):
         self.first, self.second = trace.recorders()
         self.often: set[JaxprEqn] = set()
-        if self.first is None or len(eqns) < _FEWEST:
-            return
+        if self.first is None or len({e.primitive for e in eqns}) > len(eqns) - _FEWEST + 1:
+            return  # no primitive occurs as often
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
         self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
