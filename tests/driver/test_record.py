@@ -398,3 +398,11 @@ def test_a_selection_of_nothing_leaves_the_values_of_an_earlier_run(tmp_path):
     held = sorted(folder.iterdir())
     done = invoke(f"run {file} --args 1 --save-values {folder} --select primitive=log")
     assert done.status == 2 and sorted(folder.iterdir()) == held and len(held) > 1
+
+
+def test_digests_are_known_by_what_the_file_begins_with(tmp_path):
+    file, digests = tmp_path / "p.jaxpr", tmp_path / "digests"
+    file.write_text("{ lambda ; a:f32[]. let b:f32[] = exp a in (b,) }")
+    digests.write_text(invoke(f"run {file} --args 1 --digest").output)
+    assert invoke(f"compare {digests} {digests}").status == 0
+    assert invoke(f"compare {digests} {file} --args 2").status == 1
