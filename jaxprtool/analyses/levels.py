@@ -13,6 +13,7 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = [
+    "MOST",
     "Level",
     "all_levels",
     "definitions",
@@ -22,7 +23,7 @@ __all__ = [
     "walk_before",
 ]
 
-_MOST = 20_000  # equations that are looked at
+MOST = 20_000  # equations that are looked at
 
 
 class Level(NamedTuple):
@@ -69,7 +70,7 @@ def all_levels(program: ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Level]]:
     top = Level(program.jaxpr)
     stack = [(iter(program.jaxpr.eqns), top)]
     looked_at = 0
-    while stack and looked_at < _MOST:
+    while stack and looked_at < MOST:
         eqns, level = stack[-1]
         eqn = next(eqns, None)
         if eqn is None:
@@ -98,7 +99,7 @@ def resolved(level: Level, x: Any) -> Any:
 
     What a loop stacks up for another, a condition that its derivative reads, stands for what it has in each step.
     """
-    for _ in range(_MOST):
+    for _ in range(MOST):
         if not isinstance(x, Var):
             return x
         if x in level.jaxpr.all_binders:
@@ -150,7 +151,7 @@ def walk_before(
     seen = set() if seen is None else seen
     for level, x in queue:
         key = level.key(), x
-        if isinstance(x, Lit) or key in seen or len(queue) > _MOST:
+        if isinstance(x, Lit) or key in seen or len(queue) > MOST:
             continue
         seen.add(key)
         eqn, k = definitions(level.jaxpr).get(x, (None, 0))

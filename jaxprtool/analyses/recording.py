@@ -18,7 +18,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail, place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
 
-__all__ = ["ALL", "Record", "Recorder", "Selection", "selection_of"]
+__all__ = ["ALL", "HOW_TO_SELECT", "Record", "Recorder", "Selection", "selection_of"]
 
 
 class Record(NamedTuple):
@@ -63,8 +63,17 @@ class Selection(NamedTuple):
         text = f"{place.names or ''} {place.source or ''} {function}"
         return any(name in text for name in self.names)
 
+    def __str__(self) -> str:
+        """The text of it, as an option has it."""
+        lines = [f"{a}-{b}" if b > a else str(a) for a, b in self.lines]
+        parts = ("primitive", self.primitives), ("line", lines), ("name", self.names)
+        return ",".join(f"{key}={value}" for key, values in parts for value in values)
+
 
 ALL = Selection()
+HOW_TO_SELECT = (
+    "--select 'primitive=exp,line=10-40,name=attn': equations of which all of these hold"
+)
 
 
 def selection_of(text: str) -> Selection:
@@ -82,6 +91,8 @@ def selection_of(text: str) -> Selection:
             first, _, last = value.partition("-")
             if not first.isdigit() or not (last or first).isdigit():
                 _no_selection(part)
+            if int(first) > int(last or first):
+                _no_selection(part)
             found[key].append((int(first), int(last or first)))
         else:
             found[key].append(value)
@@ -89,8 +100,7 @@ def selection_of(text: str) -> Selection:
 
 
 def _no_selection(part: str) -> None:
-    help = "--select 'primitive=exp,line=10-40,name=attn': equations of which all of these hold"
-    fail(UsageError, f"--select: {part!r} selects nothing", "bad-value", help=help)
+    fail(UsageError, f"--select: {part!r} selects nothing", "bad-value", help=HOW_TO_SELECT)
 
 
 class _Loop:

@@ -187,19 +187,20 @@ class Repeats:
             most, nan = xp.maximum(most, x), nan | (x & 1)
         found = (made >> 1 > most >> 1) | (made & 1 > nan)
         if len(given) > 1 and xp.any(found):  # bad in different places, they make more elements bad
-            found = found & [self._begins(log, i, plan) for log in same]
+            found = found & self._begins(same, i, plan)
         return 2 + found
 
-    def _begins(self, log: Log, i: int, plan: Plan) -> bool:
-        """Whether an element of a result is bad, or a NaN, where none of the operands is."""
-        xp, code = numpy_namespace(), self.sought.codes
-        made = code(xp.atleast_1d(log.results[i]))
+    def _begins(self, same: Sequence[Log], i: int, plan: Plan) -> Any:
+        """Whether, in each log, an element of a result is bad, or a NaN, where none of the operands is."""
+        xp, codes, n = numpy_namespace(), self.sought.codes, len(same)
+        made = codes(xp.stack([log.results[i] for log in same]))
+        if made is None:
+            return xp.zeros(n, bool)
         for x in plan.operands:
-            found = (
-                None if made is None or not is_float(x.aval) else code(xp.atleast_1d(log.value(x)))
-            )
-            made = made if found is None else made & ~found
-        return made is not None and bool(made.any())
+            found = codes(xp.stack([log.value(x) for log in same])) if is_float(x.aval) else None
+            if found is not None:
+                made = made & ~found.reshape(n, *[1] * (made.ndim - found.ndim), *found.shape[1:])
+        return made.reshape(n, -1).any(axis=1)
 
 
 def _like(rows: Any, row: Any) -> Any:

@@ -138,8 +138,9 @@ def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var]
     """
     seen, zero, mixed = set[Var](), set[Var](), set[Var]()
     passed, put = set[Var](), set[Var]()
-    queue = [(log, x, mask)]
-    for where, v, marked in queue:
+    queue = [_Step(log, x, mask)]
+    for step in queue:
+        where, v, marked = step.log, step.v, step.marked
         if isinstance(v, Lit) or len(queue) > _MOST:
             continue
         value = _value(where, v)
@@ -150,39 +151,94 @@ def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var]
         if not marked.any():
             continue
         zero.add(v)
+        step = step._replace(marked=marked)
         cases = _cases(where, v, marked)
         if cases is not None:
-            (passed if cases else put).add(v)
-            queue += [(where, case, some) for case, some in cases]
-            continue
-        for step in _makers(where, v, value, marked):
-            if step[0] is where and _mixes(where, v):
-                mixed.add(step[1])
-            queue.append(step)
+            is_put = _is_put(step, cases)
+            (put if is_put else passed).add(v)
+            made = () if is_put else cases
+        else:
+            made = _makers(where, v, value, marked)
+        for log, x, mask in made:
+            if cases is None and log is where and _mixes(where, v):
+                mixed.add(x)
+            queue.append(_Step(log, x, mask, step))
     return frozenset(seen - zero), frozenset(mixed), frozenset(passed - put)
 
 
-def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Any, Any]] | None:
-    """Of a choice the cases that give its marked elements, which are 0, with these; None where v is none.
+class _Step(NamedTuple):
+    """A variable from which the 0s of an operand may come.
 
-    An empty list where nobody knows, or where one of these is a constant, as what a transpose chooses is; or 0 everywhere, where
-    none of all is known to be one.
+    Attributes:
+      log: of its jaxpr.
+      v: the variable, or a literal.
+      marked: elements of it.
+      after: the step whose marked elements are computed from these; None for the operand itself.
+    """
+
+    log: Log
+    v: Any
+    marked: Any
+    after: _Step | None = None
+
+
+def _is_put(step: _Step, cases: Sequence[tuple[Log, Any, Any]]) -> bool:
+    """Whether a choice puts 0s in the place of values: of an element of the operand, all that is computed from the choice.
+
+    A sum that adds 0s which are put to others that are not has a 0 from these: each element of `r` is on the diagonal of `diag(r)`.
+    """
+    own = step.marked & False
+    for _, _, some in cases:
+        own = own | some
+    if not own.any():
+        return True
+    put = step.marked & ~own
+    while put.any() and step.after is not None:
+        after = step.after
+        put, own = (_carried(step, after, x) for x in (put, own))
+        if put is None or own is None:
+            return True
+        put, step = put & ~own, after
+    return bool(put.any())
+
+
+def _carried(step: _Step, after: _Step, mask: Any) -> Any | None:
+    """Which marked elements of what comes after a step are computed from these; None where nobody knows."""
+    xp, shape = numpy_namespace(), after.marked.shape
+    made = after.log.layout.made.get(after.v)
+    eqn = None if made is None else after.log.jaxpr.eqns[made[0]]
+    if step.log is not after.log or eqn is None or eqn.primitive.holds_jaxprs:
+        return mask & after.marked  # an argument, or a result of a jaxpr
+    if is_elementwise(eqn.primitive) or steering_facts[eqn.primitive] == "operand 0":
+        return xp.broadcast_to(mask, shape) & after.marked
+    assert made is not None
+    k = next(k for k, x in enumerate(eqn.inputs) if x is step.v)
+    masks = {i: x != 0 for i, x in enumerate(after.log.ins(made[0])) if i in floats_of(eqn)}
+    if is_linear_in(eqn, k) and (is_bilinear(eqn) or not is_mixing(eqn, after.log.jaxpr)):
+        masks = {i: x if i != k else mask for i, x in masks.items()}
+        return reaches(eqn, _with(after.log.ins(made[0]), masks)) & after.marked
+    return None
+
+
+def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Log, Any, Any]] | None:
+    """Of a choice the cases that give its marked elements, which are 0 by themselves, with these; None where v is none.
+
+    Where one of the cases is a constant, as what a transpose chooses is, that one puts its 0s, as does one that is 0 everywhere
+    where none of all is known to be constant. No cases where nobody knows.
     """
     made = log.layout.made.get(v)
     eqn = None if made is None else log.jaxpr.eqns[made[0]]
     if eqn is None or steering_facts[eqn.primitive] != "operand 0" or eqn.primitive.holds_jaxprs:
         return None
-    predicate, cases = _value(log, eqn.inputs[0]), list[tuple[Any, Any]]()
+    predicate, cases = _value(log, eqn.inputs[0]), list[tuple[Log, Any, Any]]()
     constant = {x for x in eqn.inputs[1:] if _is_constant(log, x)}
     for k, x in enumerate(eqn.inputs[1:]):
         value = _value(log, x)
         if predicate is None or value is None:
             return []
         some = marked & (predicate == k)
-        if some.any():
-            if x in constant if constant else not value.any():
-                return []
-            cases.append((x, some))
+        if some.any() and (x not in constant if constant else value.any()):
+            cases.append((log, x, some))
     return cases
 
 

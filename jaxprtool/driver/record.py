@@ -9,7 +9,16 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import json_number
-from jaxprtool.analyses.recording import ALL, Record, Recorder, Selection, selection_of
+from jaxprtool.analyses.levels import MOST, all_levels
+from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.recording import (
+    ALL,
+    HOW_TO_SELECT,
+    Record,
+    Recorder,
+    Selection,
+    selection_of,
+)
 from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell, Token
@@ -52,10 +61,22 @@ def recording(
     every: int | None,
     max_bytes: int | None,
 ) -> Recording:
-    """What the options of `run` say, as words."""
+    """What the options of `run` say, as words.
+
+    Raises:
+      UsageError: one of them says nothing.
+    """
     names = tuple(filter(None, (name.strip() for name in (variables or "").split(","))))
     selection = selection_of(select or "")
+    _check_words("--print", variables, names, "names of variables: --print a,b")
+    _check_words("--save-values", save_values, save_values, "a folder: --save-values values")
+    _check_words("--select", select, selection != ALL, HOW_TO_SELECT)
     return Recording(names, save_values or "", digest, selection, every or 0, max_bytes)
+
+
+def _check_words(option: str, given: str | None, said: object, help: str) -> None:
+    if given is not None and not said:
+        fail(UsageError, f"{option} {given!r} says nothing", "bad-value", help=help)
 
 
 @contextmanager
@@ -78,9 +99,10 @@ def recorded(
       name: what the program is called.
 
     Raises:
-      UsageError: there is no variable of a name; the folder cannot be written, or holds other things.
+      UsageError: there is no variable of a name, or no equation that is selected; the folder cannot be written, or holds other things.
     """
     names = variable_names(program) if what.variables or what.folder else {}
+    _check_selection(what.selection, program)
     takers: list[Callable[[Record], None]] = []
     only: frozenset[JaxprEqn] | None = None
     if what.variables:
@@ -163,6 +185,24 @@ def _check_variables(wanted: Sequence[str], known: Mapping[str, Any]) -> None:
             help = f"did you mean {near[0]}?" if near else ""
             message = f"--print {name}: no equation of the program binds a variable of this name"
             fail(UsageError, message, "no-variable", help=help)
+
+
+def _check_selection(selection: Selection, program: ClosedJaxpr) -> None:
+    """Refuse to record nothing: an earlier run's values would make room for none."""
+    if selection == ALL:
+        return
+    names, looked_at = set[str](), 0
+    for eqn, level in all_levels(program):
+        if selection.takes(Place(eqn, level.path())):
+            return
+        looked_at += 1
+        names.add(eqn.primitive.name)
+    if looked_at >= MOST:  # nobody knows of the others
+        return
+    held, wanted = sorted(names), [x for x in selection.primitives if x not in names]
+    near = [found for x in wanted for found in close_names(x, held)]
+    message = f"--select {str(selection)!r}: the program has no such equation"
+    fail(UsageError, message, "bad-value", help=f"did you mean {near[0]}?" if near else "")
 
 
 def _binding(names: Mapping[Var, str], program: ClosedJaxpr) -> dict[str, list[JaxprEqn]]:

@@ -53,9 +53,23 @@ class Saved(NamedTuple):
         return arrays.fit(arrays.load_npy(path), arrays.Slot(-1, Var(aval), path), path)
 
 
+_FIRST = b'{"key": '  # of a line of digests
+
+
 def is_saved(path: str) -> bool:
     """Whether a name is that of a folder of values, or of a file of digests."""
-    return path.endswith(".jsonl") or os.path.isdir(path)
+    return path.endswith(".jsonl") or os.path.isdir(path) or _begins_as_digests(path)
+
+
+def _begins_as_digests(path: str) -> bool:
+    """Whether what a file begins with is a digest, whatever its name."""
+    if not os.path.isfile(path):  # what is read of a pipe is gone
+        return False
+    try:
+        with open(path, "rb") as f:
+            return f.read(len(_FIRST)) == _FIRST
+    except OSError:
+        return False
 
 
 def load_saved(path: str) -> Saved:

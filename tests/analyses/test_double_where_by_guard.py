@@ -81,3 +81,39 @@ def test_a_where_is_named_where_its_guard_helps(inner: str, outer: str) -> None:
         for text in (False, context != "jit"):  # the text of a call has no constants
             named = _is_named(gradient, mask, text=text)
             assert named == (is_bad == [True, False]), (context, mask, text)
+
+
+SYSTEM = np.array([[2, 0.3, 0.1], [0.2, 3, 0.4], [0.1, 0.5, 2.5]], np.float32)
+SECOND = np.array([0, 1, 0], np.float32)
+LOWER = np.tril(np.ones((3, 3), bool))
+SPREAD: dict[str, Callable[[Any], Any]] = {
+    "diag in a solve": lambda r: jnp.linalg.solve(SYSTEM + jnp.diag(r), SECOND).sum(),
+    "diag in an inverse": lambda r: jnp.linalg.inv(SYSTEM + jnp.diag(r))[1, 1],
+    "diag in a product": lambda r: (jnp.diag(r) @ SECOND).sum(),
+    "diag in a determinant": lambda r: jnp.linalg.slogdet(SYSTEM + jnp.diag(r))[1],
+    "tril": lambda r: (jnp.tril(r[:, None] * SYSTEM) @ SECOND).sum(),
+    "where": lambda r: (jnp.where(LOWER, r[:, None] * SYSTEM, 0.0) @ SECOND).sum(),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inner", ["log", "sqrt", "x log x", "x ** 0.3", "x / norm"])
+@pytest.mark.parametrize("spread", SPREAD)
+def test_a_where_that_takes_each_element_somewhere_is_no_guard(spread: str, inner: str) -> None:
+    """Each element of `r` is on the diagonal of `diag(r)`, or in the lower half of a matrix: the 0s that are put elsewhere harm none."""
+    for r in (np.array([0, 1, 2], np.float32), np.zeros(3, np.float32)):
+        gradient = jax.grad(lambda r: SPREAD[spread](INNER[inner](r)))
+        assert jt.blame(jt.trace(gradient, r), r).unguarded is None
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("inner", ["log", "sqrt", "x log x", "x ** 0.3"])
+def test_a_where_that_takes_an_element_nowhere_is_one(inner: str) -> None:
+    """Of a value that is spread over a matrix, of which the `where` takes no row where it is bad."""
+
+    def loss(r: Any) -> Any:
+        rows = INNER[inner](r)[:, None] * SYSTEM
+        return (jnp.where((r > 0)[:, None] & LOWER, rows, 0.0) @ SECOND).sum()
+
+    r = np.array([1, 0, 2], np.float32)
+    assert jt.blame(jt.trace(jax.grad(loss), r), r).unguarded is not None

@@ -372,3 +372,37 @@ def test_a_difference_between_the_steps_that_were_kept_is_told(tmp_path):
         found = compare_saved(*(load_saved(str(tmp_path / f"{x}.jsonl")) for x in "ab"), EXACT)
         told = "`--every 1` keeps those between too" in str(found)
         assert told == (every == 0) == (found.first.a.json()["primitive"] == "scan"), str(found)
+
+
+NOTHING = {
+    "--print ,": "error: --print ',' says nothing [bad-value]",
+    "--digest --select ,": "error: --select ',' says nothing [bad-value]",
+    "--digest --select line=40-10": "error: --select: 'line=40-10' selects nothing [bad-value]",
+    "--digest --select primitive=expp": "error: --select 'primitive=expp': the program has no such equation [bad-value]\n  help: did you mean exp?",
+    "--digest --select line=90,name=attn": "error: --select 'line=90,name=attn': the program has no such equation [bad-value]",
+}
+
+
+@pytest.mark.parametrize("options", NOTHING)
+def test_a_selection_of_nothing_is_refused(options, tmp_path):
+    file = tmp_path / "p.jaxpr"
+    file.write_text("{ lambda ; a:f32[]. let b:f32[] = exp a in (b,) }")
+    done = invoke(f"run {file} --args 1 {options}")
+    assert done.status == 2 and done.error.startswith(NOTHING[options]), done.error
+
+
+def test_a_selection_of_nothing_leaves_the_values_of_an_earlier_run(tmp_path):
+    file, folder = tmp_path / "p.jaxpr", tmp_path / "values"
+    file.write_text("{ lambda ; a:f32[]. let b:f32[] = exp a in (b,) }")
+    assert invoke(f"run {file} --args 1 --save-values {folder}").status == 0
+    held = sorted(folder.iterdir())
+    done = invoke(f"run {file} --args 1 --save-values {folder} --select primitive=log")
+    assert done.status == 2 and sorted(folder.iterdir()) == held and len(held) > 1
+
+
+def test_digests_are_known_by_what_the_file_begins_with(tmp_path):
+    file, digests = tmp_path / "p.jaxpr", tmp_path / "digests"
+    file.write_text("{ lambda ; a:f32[]. let b:f32[] = exp a in (b,) }")
+    digests.write_text(invoke(f"run {file} --args 1 --digest").output)
+    assert invoke(f"compare {digests} {digests}").status == 0
+    assert invoke(f"compare {digests} {file} --args 2").status == 1

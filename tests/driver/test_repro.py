@@ -146,10 +146,14 @@ def test_without_scrub_the_sources_are_listed(tmp_path: Path) -> None:
 
 
 def run_script(path: Path, folder: Path) -> str:
+    """What the script of a bundle prints, from another folder than its own."""
     with zipfile.ZipFile(path) as held:
         held.extractall(folder)
-    code = "import sys; sys.modules['jaxprtool'] = None; exec(open('script.py').read())"
-    done = subprocess.run([sys.executable, "-I", "-c", code], cwd=folder, capture_output=True, text=True)  # fmt: skip
+    elsewhere = folder / "elsewhere"
+    elsewhere.mkdir()
+    code = "import runpy, sys; sys.modules['jaxprtool'] = None; runpy.run_path(sys.argv[1])"
+    command = [sys.executable, "-I", "-c", code, str(folder / "script.py")]
+    done = subprocess.run(command, cwd=elsewhere, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

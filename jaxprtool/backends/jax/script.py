@@ -36,7 +36,7 @@ It needs JAX alone{beside}.
 """
 
 import base64
-
+{paths}
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -59,7 +59,7 @@ def argument(file, name, dtype, shape):
     return found.view(jnp.dtype(dtype)).reshape(shape)
 
 
-with np.load("{file}") as file:
+with np.load(Path(__file__).parent / "{file}") as file:
     args = [{args}]
 """
 
@@ -114,9 +114,8 @@ def script_of(program: ClosedJaxpr, file: str, names: Sequence[str], verb: str, 
         body = writer.function("main", live.jaxpr, live.consts)
     imports = "".join(f"{line}\n" for line in sorted(writer.imports))
     x64 = '\njax.config.update("jax_enable_x64", True)\n' if has_wide_types(program) else ""
-    top = _TOP.format(
-        title=title, x64=x64, imports=imports, beside=f", and {file} beside it" if file else ""
-    )
+    beside, paths = (f", and {file} beside it", "from pathlib import Path\n") if file else ("", "")
+    top = _TOP.format(title=title, x64=x64, imports=imports, beside=beside, paths=paths)
     given = _READ.format(file=file, args=_arguments(program, names)) if file else _zeros(program)
     return "\n".join([top.rstrip("\n") + "\n", *writer.functions, body, given, _END[derivative]])
 
