@@ -35,12 +35,12 @@ def compare(
     A or B may also be what another run has left, on another machine say: a folder of `run --save-values`, or a file
     of `run --digest` (*.jsonl). Then the rows are the results that differ, of equations that come from the same line and scopes.
 
-    Exit status: 0 equal, 1 different. JSON keys: "equal"; "outputs", a list of {"index", "name", "type", "type_b",
-    "size", "n_different", "max_abs", "max_rel", "max_ulp", "where", "a", "b" (the elements there), "n_nan" (on one side
-    alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in ulps)}; "first" and "first_b": the
-    place in A and in B, or null; "flips", "flips_b": of the first result that is no float; "notes"; "compared": how many results. A place is {"file", "line",
-    "column", "primitive", "path": [{"line", "primitive", "step", "branch"}], "source":
-    {"file", "line", "column", "function"}, "names"}.
+    Exit status: 0 equal, 1 different. JSON: {"schema", "equal", "a", "b" (what is compared), "outputs", a list of {"index",
+    "name", "type", "type_b", "size", "n_different", "max_abs", "max_rel", "max_ulp", "where", "a", "b" (the elements
+    there), "n_nan" (on one side alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in
+    ulps)}, "first" and "first_b" (the place in A and in B, or null), "flips" and "flips_b" (of the first result that is no
+    float), "notes", "compared" (how many results)}. A place is {"file", "line", "column", "primitive", "path": [{"line",
+    "primitive", "step", "branch"}], "source": {"file", "line", "column", "function"}, "names"}.
 
     \b
     Example:

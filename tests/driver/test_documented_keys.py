@@ -1,0 +1,51 @@
+"""The keys of the JSON of a verb that finds faults stand in its `--help`, whatever the answer is."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.invoke import invoke
+
+LOG = "{ lambda ; a:f32[3]. let b:f32[3] = log a in (b,) }"
+EXP = "{ lambda ; a:f32[3]. let b:f32[3] = exp a; c:f32[3] = sin b in (c,) }"
+INTEGERS = "{ lambda ; a:i32[3]. let b:i32[3] = mul a a in (b,) }"
+ANSWERS = [
+    "blame LOG --args [-1,2,3]",
+    "blame LOG --args ones",
+    "blame EXP --args [nan,1,1]",
+    "compare LOG --args ones",
+    "compare LOG EXP --first --args [-1,2,3]",
+    "compare LOG EXP --arbiter f64 --args ones",
+    "compare INTEGERS --args ones",
+    "precision LOG --args [1,2,3]",
+    "gradcheck LOG --args [1,2,3]",
+    "gradcheck EXP --order 2 --args ones",
+    "equiv LOG EXP",
+    "equiv LOG LOG",
+    "equiv --prove LOG EXP",
+    "reduce LOG --nan --args [-1,2,3] -o SMALL",
+    "reduce LOG --nan --args ones -o SMALL",
+]
+
+
+@pytest.mark.parametrize("words", ANSWERS)
+def test_the_keys_of_an_answer_are_documented(words: str, tmp_path: Path) -> None:
+    for name, text in {"LOG": LOG, "EXP": EXP, "INTEGERS": INTEGERS}.items():
+        (tmp_path / name).write_text(text)
+    words = re.sub(r"\b(LOG|EXP|INTEGERS|SMALL)\b", lambda m: str(tmp_path / m[0]), words)
+    done = invoke(f"{words} --json")
+    assert done.status in (0, 1), done.error
+
+    def refuse(constant: str) -> None:
+        raise ValueError(constant)
+
+    found = json.loads(done.output, parse_constant=refuse)
+    help = {
+        *re.findall(r"\w+", invoke(f"{words.split()[0]} --help").output.partition("\nOptions:")[0])
+    }
+    assert found["schema"] == 1
+    assert {*found} <= help, sorted({*found} - help)
