@@ -25,7 +25,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.passes.inline import inline
+from jaxprtool.passes.inline import inlined
 from jaxprtool.passes.simplify import simplify
 
 __all__ = ["NormalForms", "same_normal_form"]
@@ -63,7 +63,7 @@ class NormalForms:
         """
         found = self._programs.get((program, inlines))
         if found is None:
-            live = dce_closed(inline(program) if inlines else program)
+            live = dce_closed(inlined(program) if inlines else program)
             body = _Body(self, inlines)
             args = [
                 self.number("argument", i, _type(v.aval))
@@ -202,5 +202,5 @@ def same_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
     if forms.of(a, inlines) == forms.of(b, inlines):
         return True
     if inlines:
-        a, b = inline(a), inline(b)
+        a, b = inlined(a), inlined(b)
     return forms.of(simplify(a), inlines) == forms.of(simplify(b), inlines)

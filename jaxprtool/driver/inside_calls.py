@@ -16,7 +16,7 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.walk import all_eqns, count_eqns
-from jaxprtool.passes.inline import called, inline
+from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
 __all__ = ["Opened", "opened_calls"]
@@ -49,7 +49,7 @@ def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
     """Two programs without calls; None where they have the same ones, or are large."""
     if _calls(a) == _calls(b) or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
         return None
-    opened = inline(a, size=_MOST), inline(b, size=_MOST)
+    opened = inlined(a, size=_MOST), inlined(b, size=_MOST)
     return Opened((a, b), opened, runs_once(a) or runs_once(b))
 
 

@@ -23,7 +23,7 @@ from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.bind import interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import unzip2
-from jaxprtool.core.rule_table import Maker, RuleTable
+from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
@@ -48,6 +48,7 @@ __all__ = [
     "BatchTrace",
     "BatchTracer",
     "batch_rules",
+    "batching_facts",
     "broadcast_batch",
     "elementwise_batch",
     "is_elementwise",
@@ -61,6 +62,8 @@ __all__ = [
 ]
 
 batch_rules = RuleTable("batch")
+# Whether a batched operation does for each example what it does for one, or follows a rule that its user wrote.
+batching_facts = FactTable("batching", "examples", "rule")
 
 not_mapped = None
 

@@ -33,6 +33,7 @@ __all__ = [
     "AbstractEvalRule",
     "AlgebraRule",
     "BatchRule",
+    "Batching",
     "CostRule",
     "DceRule",
     "Derivative",
@@ -52,9 +53,9 @@ __all__ = [
     "Masks",
     "MonoidRule",
     "Namespace",
-    "OutAndDim",
     "OnKeys",
     "OrderRule",
+    "OutAndDim",
     "PartialEvalRule",
     "PrimalAndTangent",
     "RangeRule",
@@ -243,6 +244,7 @@ Elements = Literal[
     "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
 ]  # what those of the results are
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
+Batching = Literal["examples", "rule"]  # what a batched operation does
 Derivative = Literal[
     "jaxprs", "rule", "zero", "quantile"
 ]  # what the derivative of an operation is made of

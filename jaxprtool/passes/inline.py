@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
+from jaxprtool.interpreters.batch import batching_facts
 from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.jvp import derivative_facts
+from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.makers.calls import CallImpl
@@ -14,7 +18,15 @@ from jaxprtool.passes.bodies import in_each_body
 from jaxprtool.passes.names import warn_of_unknown
 from jaxprtool.passes.registry import define_pass
 
-__all__ = ["called", "inline"]
+__all__ = ["LostRuleWarning", "called", "inline", "inlined"]
+
+_SHOWN = 4  # names in a message
+
+
+class LostRuleWarning(JaxprToolWarning):
+    """A function with a rule of its own was inlined, so that what is made later of the program is that of its body."""
+
+    code = "lost-rule"
 
 
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
@@ -42,10 +54,37 @@ def _name(eqn: JaxprEqn) -> str:
 def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> ClosedJaxpr:
     """Put the equations of calls (`jit`, `remat2`, `custom_jvp_call`, ...) in their place: of all, or of those of a name or of at most size equations.
 
-    Derivative rules of functions, and what says how a call is compiled, are lost; results are the same. Without options calls
-    inside of calls are inlined too, and jaxprs in params of other equations stay as they are. A jaxpr that is called several
-    times is there as often.
+    Derivative rules of functions, of which a warning tells, and what says how a call is compiled, are lost; results are the
+    same. Without options calls inside of calls are inlined too, and jaxprs in params of other equations stay as they are. A
+    jaxpr that is called several times is there as often.
     """
+    taken: list[JaxprEqn] = []
+    found = inlined(program, name=name, size=size, taken=taken)
+    _warn_of_lost("differentiated", [e for e in taken if derivative_facts[e.primitive] == "rule"])
+    _warn_of_lost("batched", [e for e in taken if batching_facts[e.primitive] == "rule"])
+    return found
+
+
+def _warn_of_lost(done: str, calls: Sequence[JaxprEqn]) -> None:
+    """Warn that calls were differentiated, or batched, by a rule, and that their bodies will be."""
+    names = [*dict.fromkeys(map(_name, calls))]
+    if not names:
+        return
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    rules = "their rules, which are" if len(names) > 1 else "its rule, which is"
+    message = f"inline: {', '.join(names[:_SHOWN])}{more} will be {done} as written out, and not by {rules} lost"
+    warnings.warn(LostRuleWarning(message), stacklevel=2)
+
+
+@deep
+def inlined(
+    program: ClosedJaxpr,
+    *,
+    name: str = "",
+    size: int | None = None,
+    taken: list[JaxprEqn] | None = None,
+) -> ClosedJaxpr:
+    """The program of the pass `inline`, without its warnings; the equations that it has put others in the place of go to `taken`."""
 
     def takes(eqn: JaxprEqn, inner: ClosedJaxpr) -> bool:
         if name and _name(eqn) != name:
@@ -54,11 +93,15 @@ def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> 
 
     def wanted(eqn: JaxprEqn) -> ClosedJaxpr | None:
         inner = called(eqn)
-        return inner if inner is not None and takes(eqn, inner) else None
+        if inner is None or not takes(eqn, inner):
+            return None
+        if taken is not None:
+            taken.append(eqn)
+        return inner
 
     if name or size is not None:
         return in_each_body(program, lambda closed: _inlined(closed, wanted))
-    return _inlined(program, called)
+    return _inlined(program, wanted)
 
 
 def _inlined(program: ClosedJaxpr, wanted: Callable[[JaxprEqn], ClosedJaxpr | None]) -> ClosedJaxpr:

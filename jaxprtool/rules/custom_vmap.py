@@ -153,6 +153,7 @@ define(
         "jvp": _jvp,
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _batch,
+        "batching": "rule",
         "partial_eval": _partial_eval,
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },

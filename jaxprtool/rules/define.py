@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
-from jaxprtool.interpreters.batch import batch_rules
+from jaxprtool.interpreters.batch import batch_rules, batching_facts
 from jaxprtool.interpreters.check import (
     abstract_eval_rules,
     liveness_facts,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.contracts import (
         AbstractEvalRule,
         AlgebraRule,
+        Batching,
         BatchRule,
         CostRule,
         DceRule,
@@ -119,6 +120,7 @@ FACTS: dict[str, FactTable] = {
     "varying": varying_facts,
     "residual": residual_facts,
     "derivative": derivative_facts,
+    "batching": batching_facts,
     "masks": mask_facts,
     "steers": steering_facts,
     "elements": elements_facts,
@@ -163,6 +165,7 @@ def define(
     varying: Follows | None = None,
     residual: Residual = "saved",
     derivative: Derivative = "jaxprs",
+    batching: Batching = "examples",
     masks: Masks = "nothing",
     steers: Steers = "nothing",
     elements: Elements = "computed",
@@ -190,6 +193,7 @@ def define(
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
       runs, sends, varying: which of its jaxprs are evaluated, how often; bytes that each member sends; what says how results vary.
       residual, derivative: of literals, whether its result is saved or computed again; what the derivative is made of.
+      batching: whether a batch is what the operation gives for each example, or what a rule of the program's author gives.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).

@@ -24,6 +24,7 @@ WARNINGS = {
     "ambiguous-draws",
     "ambiguous-result",
     "custom-rule",
+    "lost-rule",
     "not-in-style",
     "repeated-option",
     "unknown-name",

@@ -1,0 +1,105 @@
+"""Passes and functions with rules of their own: what is made after a pass is by these rules, or a warning says that they are lost."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.interpreters.linearize import grad_jaxpr
+from jaxprtool.passes.inline import LostRuleWarning
+from jaxprtool.passes.registry import all_passes
+
+GIVEN = {"cast": " f64->f32", "specialise": " n=3"}  # what these need, which the programs do not have
+PASSES = [p.name for p in all_passes() if p.name not in GIVEN]
+X, Y = np.array([0.3, 0.7, -0.2], "f"), np.array([1.1, 0.4, 0.9], "f")
+
+
+def _functions():
+    import jax
+    import jax.numpy as jnp
+
+    @jax.custom_jvp
+    def f(x, y):
+        return jnp.sin(x) * y
+
+    @f.defjvp
+    def _(primals, tangents):
+        return f(*primals), 2 * tangents[0] * primals[1] + tangents[1] * primals[0] ** 2
+
+    @jax.custom_vjp
+    def g(x, y):
+        return jnp.cos(x) * y
+
+    g.defvjp(lambda x, y: (g(x, y), (x, y * y)), lambda res, ct: (ct * res[1], ct * res[0]))
+
+    def in_loops(x, y):
+        a = jax.lax.fori_loop(0, 3, lambda _, c: f(c, y), x)
+        return a.sum() + jax.lax.scan(lambda c, _: (g(c, y), None), x, None, length=3)[0].sum()
+
+    def in_calls(x, y):
+        a = jax.lax.cond(x[0] > 0, lambda: jax.jit(f)(x, y), lambda: jax.checkpoint(g)(x, y))
+        return a.sum() + f(f(x, y), y).sum() + (f(x, y) * f(x * 2, y)).sum()
+
+    return {
+        "plain": lambda x, y: f(x, y).sum() + g(x, y).sum(),
+        "loops": in_loops,
+        "calls": in_calls,
+    }
+
+
+def _opt(program, name):
+    """The program after a pass, and whether a warning says that a rule is lost."""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        made = jt.opt(program, passes=name)
+    return made, any(issubclass(w.category, LostRuleWarning) for w in found)
+
+
+@pytest.mark.parametrize("name", PASSES)
+@pytest.mark.parametrize("which", ["plain", "loops", "calls"])
+def test_derivatives_are_by_the_rules_or_a_warning_says_so(which, name):
+    function = _functions()[which]
+    program = jt.trace(function, X, Y)
+    before = jt.eval_jaxpr(grad_jaxpr(program, (0, 1)), [X, Y])
+    made, warned = _opt(program, name)
+    after = jt.eval_jaxpr(grad_jaxpr(made, (0, 1)), [X, Y])
+    same = all(np.allclose(a, b, rtol=1e-5) for a, b in zip(before, after, strict=True))
+    assert same is not warned
+
+
+@pytest.mark.parametrize("name", PASSES)
+def test_batches_are_by_the_rule_or_a_warning_says_so(name):
+    import jax
+    import jax.numpy as jnp
+    from jax.custom_batching import custom_vmap
+
+    @custom_vmap
+    def h(x):
+        return jnp.sin(x)
+
+    @h.def_vmap
+    def _(axis_size, in_batched, x):
+        return x * 7, True
+
+    made, warned = _opt(jt.trace(lambda x: h(x) + jax.jit(h)(x * 2), X), name)
+    xs = np.stack([X, Y])
+    (ys,) = jt.eval_jaxpr(jt.vmap_jaxpr(made, 2, [0])[0], [xs])
+    assert np.allclose(ys, xs * 21) is not warned
+
+
+def test_a_function_without_rules_is_inlined_without_a_warning():
+    import jax
+    import jax.numpy as jnp
+
+    made, warned = _opt(jt.trace(lambda x: jax.jit(jnp.sin)(x), X), "inline")
+    assert not warned
+    assert [eqn.primitive.name for eqn in made.eqns] == ["sin"]
+
+
+def test_a_warning_names_the_functions_that_were_inlined():
+    program = jt.trace(_functions()["calls"], X, Y)
+    with pytest.warns(LostRuleWarning, match=r"inline: f will be differentiated as written out"):
+        jt.opt(program, passes="inline name=f")
