@@ -212,7 +212,8 @@ define(
 # -- custom_lin --------------------------------------------------------------------------------
 
 _FORWARD_ONLY_BY_TRANSPOSE = unsupported(
-    "a function with a custom vjp rule has no forward derivative; use reverse mode"
+    "a function with a custom vjp rule has no forward derivative",
+    help="vjp and grad use its rule, except in a while; linearize gives the linear map for transpose",
 )
 
 

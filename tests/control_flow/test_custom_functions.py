@@ -243,6 +243,18 @@ def test_a_linear_map_from_text_has_no_transpose_in_jax():
         jax.linear_transpose(lambda t: linear(X, t), X)([X])
 
 
+def test_a_custom_vjp_in_a_while_has_no_derivative_in_either_mode():
+    program = traced(
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * _product(c, c), x), X
+    )
+    called = jt.jaxpr_as_fun(program)
+    with pytest.raises(jt.UnsupportedError, match="no forward derivative") as error:
+        jt.jvp(called, (X,), (X,))
+    assert "except in a while" in error.value.diagnostics[0].help
+    with pytest.raises(jt.UnsupportedError, match=r"the while around it none in reverse mode"):
+        jt.gradcheck(program, X)
+
+
 # -- rules that a text does not hold ---------------------------------------------------------------
 
 
