@@ -32,6 +32,7 @@ from jaxprtool.interpreters.jvp import (
     jvp_interpret,
     jvp_rules,
 )
+from jaxprtool.interpreters.lost_rules import naming_lost_rules
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
@@ -195,8 +196,8 @@ def linearize_jaxpr(
       of residuals.
     """
     flags, flags_out = inexact(closed.in_avals) if wrt is None else wrt, inexact(closed.out_avals)
-    lin = _Linearized(closed, flags)
-    primal, linear, _, n_res = lin.split(flags_out)
+    with naming_lost_rules(closed):
+        primal, linear, _, n_res = _Linearized(closed, flags).split(flags_out)
     primal = prune_consts(primal)
     if closed.interface is not None:
         faces = of_linearize(closed.interface, flags, flags_out, n_res)
@@ -216,8 +217,9 @@ def vjp_jaxpr(
       keep_outs: whether b is among the results.
     """
     flags = inexact(closed.in_avals) if wrt is None else wrt
-    lin = _Linearized(closed, flags)
-    made = _pull_back(lin, keep_outs, lin.first.new_input)
+    with naming_lost_rules(closed):
+        lin = _Linearized(closed, flags)
+        made = _pull_back(lin, keep_outs, lin.first.new_input)
     if closed.interface is None:
         return made
     flags_out = inexact(closed.out_avals)
@@ -283,9 +285,10 @@ def grad_jaxpr(
     for i in wrt:
         _check_wrt(closed, i)
     chosen = set(wrt)
-    lin = _Linearized(closed, [i in chosen for i in range(len(closed.jaxpr.in_binders))])
     order = [sorted(chosen).index(i) for i in wrt]
-    made = _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
+    with naming_lost_rules(closed):
+        lin = _Linearized(closed, [i in chosen for i in range(len(closed.jaxpr.in_binders))])
+        made = _pull_back(lin, with_value, lambda aval: scalar_lit(1.0, aval.dtype), order)
     if closed.interface is None:
         return made
     return with_interface(made, of_grad(closed.interface, len(order), with_value=with_value))

@@ -210,7 +210,7 @@ define(
 # -- custom_lin --------------------------------------------------------------------------------
 
 _FORWARD_ONLY_BY_TRANSPOSE = unsupported(
-    "a function with a custom vjp rule has no forward derivative; use reverse mode"
+    "a function with a custom vjp rule has no forward derivative, only one in reverse mode"
 )
 
 
