@@ -19,7 +19,7 @@ from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["KEEPS_RULES", "differentiated_without_rule", "explain_lost_rule"]
 
-KEEPS_RULES = "trace the function again with `jaxprtool trace`, which keeps custom rules"
+KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds"
 # What an error says of a derivative that is not there; other limits would be there with the rule too.
 _NO_DERIVATIVE = {
     "no-derivative",
@@ -73,5 +73,5 @@ def _explain(error: JaxprToolError, lost: str) -> None:
 def _explained(d: Diagnostic, lost: str) -> Diagnostic:
     if d.code not in _NO_DERIVATIVE or d.help == KEEPS_RULES:
         return d
-    message = f"{lost}, and its body has no derivative: {d.message}"
+    message = f"{lost}, and its body has no derivative to take in its place: {d.message}"
     return replace(d, message=message, help=KEEPS_RULES)

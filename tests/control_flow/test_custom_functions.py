@@ -301,8 +301,11 @@ def test_a_body_without_derivative_whose_rule_is_lost(kind, body, why):
             derivative()
         (found,) = error.value.diagnostics
         assert found.message.startswith(f"the custom {kind} rule ")
-        assert f"is not in the text, and its body has no derivative: {why}" in found.message
-        assert "trace the function again" in found.help
+        assert (
+            f"is not in the text, and its body has no derivative to take in its place: {why}"
+            in found.message
+        )
+        assert "trace the function anew" in found.help
 
 
 def test_a_loop_beside_a_lost_rule_is_refused_for_itself():

@@ -93,4 +93,4 @@ def test_custom_lin_keeps_its_rule_and_says_when_it_has_none():
     jt.typecheck_jaxpr(from_text)
     with pytest.raises(jt.UnsupportedError, match=r"backward rule .* is not in the text") as error:
         jt.transpose_jaxpr(from_text, [True])
-    assert "trace the function again" in error.value.diagnostics[0].help
+    assert "trace the function anew" in error.value.diagnostics[0].help
