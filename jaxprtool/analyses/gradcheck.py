@@ -10,20 +10,18 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
 from jaxprtool.analyses.gradcheck_point import MODES, How, Point
 from jaxprtool.analyses.memory import check_memory
-from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import inexact
-from jaxprtool.interpreters.evaluate import eval_jaxpr, impl_rules, numpy_namespace
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.forward_mode import check_forward
 from jaxprtool.interpreters.jvp import jvp_jaxpr
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import (
-    Diagnostic,
     JaxprToolError,
     MissingRuleError,
     UnsupportedError,
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.double import doubled, in_complex, in_double
 
 __all__ = [
@@ -59,11 +57,7 @@ def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
     if mode == "rev":
         return vjp_jaxpr(program)
     made = jvp_jaxpr(program)[0]
-    before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
-    for eqn in all_eqns(made.jaxpr):
-        rule = impl_rules.find(eqn.primitive)
-        if isinstance(rule, Unsupported) and eqn.primitive not in before:
-            raise UnsupportedError(Diagnostic(rule.why, "no-forward-derivative")).placed_at(eqn)
+    check_forward(program, made)
     return made
 
 

@@ -32,19 +32,19 @@ class Maker:
 class Unsupported:
     """A rule that is absent on purpose; calling it raises MissingRuleError with the reason."""
 
-    __slots__ = ("column", "name", "why")
+    __slots__ = ("column", "help", "name", "why")
 
-    def __init__(self, why: str):
-        self.why, self.name, self.column = why, "", ""
+    def __init__(self, why: str, help: str = ""):
+        self.why, self.help, self.name, self.column = why, help, "", ""
 
     def __call__(self, *_args: Any, **_params: Any) -> Any:
         message = f"no {self.column} rule for {self.name}: {self.why}"
-        raise MissingRuleError(Diagnostic(message, "no-rule"), self.name)
+        raise MissingRuleError(Diagnostic(message, "no-rule", help=self.help), self.name)
 
 
-def unsupported(why: str) -> Unsupported:
-    """State that a primitive has no rule in a column, and why."""
-    return Unsupported(why)
+def unsupported(why: str, help: str = "") -> Unsupported:
+    """State that a primitive has no rule in a column, why, and what to do instead."""
+    return Unsupported(why, help)
 
 
 class RuleTable:
@@ -66,7 +66,7 @@ class RuleTable:
         if primitive in self.rules:
             raise ValueError(f"{primitive} already has a {self.column} rule")
         if isinstance(rule, Unsupported):
-            why, rule = rule.why, Unsupported(rule.why)
+            why, rule = rule.why, Unsupported(rule.why, rule.help)
             rule.name, rule.column, rule.why = primitive.name, self.column, why
         self.rules[primitive] = rule
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters import jvp as interpreter
-from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.forward_mode import check_forward
 from jaxprtool.interpreters.origins import within
-from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["jvp"]
 
@@ -33,19 +30,5 @@ def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJa
     check_arrays(check_input(program), "jvp")
     flags, _ = differentiated(program, wrt)
     made = interpreter.jvp_jaxpr(within(program, "jvp"), flags)[0]
-    _check_runs(program, made)
+    check_forward(program, made, "jvp: ")
     return made
-
-
-def _check_runs(program: ClosedJaxpr, made: ClosedJaxpr) -> None:
-    """Raise UnsupportedError where the derivative has an operation without an evaluation rule, which the program has not.
-
-    The linear map of a function with a custom vjp rule is known only by its transpose.
-    """
-    before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
-    for eqn in all_eqns(made.jaxpr):
-        rule = impl_rules.find(eqn.primitive)
-        if isinstance(rule, Unsupported) and eqn.primitive not in before:
-            help = "vjp and grad use its rule; linearize gives the linear map for transpose"
-            d = Diagnostic(f"jvp: {rule.why}", "no-forward-derivative", help=help)
-            raise UnsupportedError(d).placed_at(eqn)

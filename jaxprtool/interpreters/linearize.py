@@ -32,12 +32,13 @@ from jaxprtool.interpreters.jvp import (
     jvp_interpret,
     jvp_rules,
 )
+from jaxprtool.interpreters.lost_rules import explain_lost_rule
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
@@ -66,13 +67,13 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
                 why = (
                     _unlinearizable(eqn) or f"the jvp rule of {eqn.primitive} computes both at once"
                 )
-            fail(
-                UnsupportedError,
-                f"result {i} has no value without tangents: {why}",
-                "no-known-value",
-                span=eqn.span if eqn else None,
-                help="forward mode (jvp) works",
+            message = f"result {i} has no value without tangents: {why}"
+            span = eqn.span if eqn else None
+            error = UnsupportedError(
+                Diagnostic(message, "no-known-value", span, "forward mode (jvp) works")
             )
+            explain_lost_rule(error, span)
+            raise error
 
 
 def _unlinearizable(eqn: JaxprEqn) -> str | None:

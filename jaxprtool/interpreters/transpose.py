@@ -27,6 +27,7 @@ from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
+from jaxprtool.interpreters.lost_rules import explain_lost_rule
 from jaxprtool.interpreters.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
@@ -162,6 +163,7 @@ def _transpose_eqn(eqn: JaxprEqn, ct: Value, ins: list[Value]) -> Sequence[Value
             not_linear(primitive.name)
         if e.diagnostics[0].code == _NO_VALUE:
             not_linear(primitive.name, "several of its operands depend on them")
+        explain_lost_rule(e, eqn.span)
         raise
 
 

@@ -18,7 +18,7 @@ class Source:
     `numbers` says which line of the file each line of the text is, where some were left out; both count from 1.
     """
 
-    __slots__ = ("_numbers", "_starts", "name", "text")
+    __slots__ = ("__weakref__", "_numbers", "_starts", "name", "text")
 
     def __init__(self, text: str, name: str = "<string>", numbers: Sequence[int] | None = None):
         self.text, self.name, self._numbers = text, name, numbers

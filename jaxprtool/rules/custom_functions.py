@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
@@ -15,10 +15,11 @@ from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
+from jaxprtool.interpreters.lost_rules import KEEPS_RULES, differentiated_without_rule
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.interpreters.transpose import UndefPrimal, not_linear
+from jaxprtool.interpreters.transpose import UndefPrimal
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import MemoTable
@@ -38,12 +39,15 @@ class CustomRuleWarning(JaxprToolWarning):
 # -- custom_jvp_call ---------------------------------------------------------------------------
 
 
-def _warn_rule_missing(kind: str, name: str, rule: str) -> None:
-    warnings.warn(
-        f"the custom {kind} rule {rule!r} of {name} is not in the text: its body is differentiated instead",
-        CustomRuleWarning,
-        stacklevel=2,
-    )
+def _jvp_of_body(
+    kind: str, rule: str, primals: Value, tangents: Value, params: dict[str, Any]
+) -> PrimalAndTangent:
+    """The derivative of the body of a function whose custom rule is not in the text."""
+    lost = f"the custom {kind} rule {rule!r} of {params['name']} is not in the text"
+    warnings.warn(f"{lost}: its body is differentiated instead", CustomRuleWarning, stacklevel=2)
+    call: ClosedJaxpr = params["call_jaxpr"]
+    with differentiated_without_rule(call, lost):
+        return inline_jvp(call, primals, tangents)
 
 
 def _of_arguments(tangents: Sequence[Any], params: dict[str, Any]) -> list[Any]:
@@ -57,8 +61,7 @@ def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
     tangents = _of_arguments(tangents, params)
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
     if rule is None:
-        _warn_rule_missing("jvp", params["name"], params["jvp"])
-        return inline_jvp(call, primals, tangents)
+        return _jvp_of_body("jvp", params["jvp"], primals, tangents, params)
     flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
     outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))
@@ -149,8 +152,7 @@ def _custom_vjp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
     tangents = _of_arguments(tangents, params)
     fwd: ClosedJaxpr | None = params["fwd_jaxpr"]
     if fwd is None or params["bwd_jaxpr"] is None:
-        _warn_rule_missing("vjp", params["name"], params["bwd"])
-        return inline_jvp(call, primals, tangents)
+        return _jvp_of_body("vjp", params["bwd"], primals, tangents, params)
     n_res = len(fwd.out_avals) - len(call.out_avals)
     residuals, outs = split_list(apply_jaxpr(fwd, primals), n_res)
     zeros = [type(t) is Zero for t in tangents]
@@ -210,16 +212,22 @@ define(
 # -- custom_lin --------------------------------------------------------------------------------
 
 _FORWARD_ONLY_BY_TRANSPOSE = unsupported(
-    "a function with a custom vjp rule has no forward derivative; use reverse mode"
+    "a function with a custom vjp rule has no forward derivative",
+    help="vjp and grad use its rule, except in a while; linearize gives the linear map for transpose",
 )
 
 
+def _refuse(column: str, bwd: str) -> NoReturn:
+    message = f"no {column} rule for custom_lin: its backward rule {bwd!r} is not in the text"
+    fail(UnsupportedError, message, "no-rule", help=KEEPS_RULES)
+
+
 def _custom_lin_transpose(
-    cts: Value, *args: Value, num_res: int, bwd_jaxpr: Any, **_: Any
+    cts: Value, *args: Value, num_res: int, bwd_jaxpr: Any, **params: Any
 ) -> Value:
     residuals, tangents = split_list(args, num_res)
     if bwd_jaxpr is None:
-        not_linear("custom_lin", "its backward rule is not in the text")
+        _refuse("transpose", params["bwd"])
     out = apply_jaxpr(bwd_jaxpr, [*residuals, *map(instantiate, cts)])
     return [None] * num_res + [
         ct if type(t) is UndefPrimal else None for ct, t in zip(out, tangents, strict=True)
@@ -229,8 +237,7 @@ def _custom_lin_transpose(
 def _custom_lin_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     n_res, bwd = params["num_res"], params["bwd_jaxpr"]
     if bwd is None:
-        message = "no batch rule for custom_lin: its backward rule is not in the text"
-        fail(UnsupportedError, message, "no-rule")
+        _refuse("batch", params["bwd"])
     (res, tangents), (res_dims, tangent_dims) = split_list(vals, n_res), split_list(dims, n_res)
     tangents = [materialize(t, d, axis_size) for t, d in zip(tangents, tangent_dims, strict=True)]
     n_cts = len(bwd.in_avals) - n_res

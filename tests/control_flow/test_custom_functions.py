@@ -243,6 +243,80 @@ def test_a_linear_map_from_text_has_no_transpose_in_jax():
         jax.linear_transpose(lambda t: linear(X, t), X)([X])
 
 
+def test_a_custom_vjp_in_a_while_has_no_derivative_in_either_mode():
+    program = traced(
+        lambda x: jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * _product(c, c), x), X
+    )
+    called = jt.jaxpr_as_fun(program)
+    with pytest.raises(jt.UnsupportedError, match="no forward derivative") as error:
+        jt.jvp(called, (X,), (X,))
+    assert "except in a while" in error.value.diagnostics[0].help
+    with pytest.raises(jt.UnsupportedError, match=r"the while around it none in reverse mode"):
+        jt.gradcheck(program, X)
+
+
+# -- rules that a text does not hold ---------------------------------------------------------------
+
+
+def _doubled_until_large(x):
+    return jax.lax.while_loop(lambda c: c.sum() < 9, lambda c: 2 * c, x)
+
+
+def _called_back(x):
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(np.sin, like, x, vmap_method="sequential")
+
+
+def _in_turns(x):
+    return jax.lax.scan(lambda c, _: (_doubled_until_large(c), None), x, None, length=2)[0]
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        (_doubled_until_large, "no transpose rule for while"),
+        (_called_back, "no jvp rule for pure_callback"),
+        (_in_turns, "no transpose rule for while"),
+    ],
+)
+def test_a_body_without_derivative_whose_rule_is_lost(kind, body, why):
+    if kind == "jvp":
+        f = jax.custom_jvp(body)
+        f.defjvp(lambda xs, ts: (body(*xs), 3 * ts[0]))
+    else:
+        f = jax.custom_vjp(body)
+        f.defvjp(lambda x: (body(x), None), lambda _, ct: (3 * ct,))
+    program = jt.parse(str(jax.make_jaxpr(lambda x: jax.jit(f)(x).sum())(X)))
+    called = jt.jaxpr_as_fun(program)
+    for derivative in [
+        lambda: jt.driver.vjp.vjp(program),
+        lambda: jt.grad(lambda x: called(x)[0])(X),
+        lambda: jt.vjp(jt.vmap(called), np.stack([X, X]))[1](np.ones(2, np.float32)),
+    ]:
+        with (
+            pytest.warns(CustomRuleWarning),
+            pytest.raises(jt.UnsupportedError, match="is not in the text") as error,
+        ):
+            derivative()
+        (found,) = error.value.diagnostics
+        assert found.message.startswith(f"the custom {kind} rule ")
+        assert (
+            f"is not in the text, and its body has no derivative to take in its place: {why}"
+            in found.message
+        )
+        assert "trace the function anew" in found.help
+
+
+def test_a_loop_beside_a_lost_rule_is_refused_for_itself():
+    f = jax.make_jaxpr(lambda x: _doubled_until_large(jax.nn.relu(x)).sum())
+    with (
+        pytest.warns(CustomRuleWarning),
+        pytest.raises(jt.MissingRuleError, match=r"error: no transpose rule for while"),
+    ):
+        jt.driver.vjp.vjp(jt.parse(str(f(X))))
+
+
 # -- custom_vmap -----------------------------------------------------------------------------------
 
 
