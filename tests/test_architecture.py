@@ -88,7 +88,6 @@ SIDEWAYS = {
     ("rules/linalg", "rules/control_flow"): "an update of a Cholesky factor is a fori_loop",
     ("rules/parallel", "rules/control_flow"): "shard_map splits lists as loops do",
     ("rules/remat", "rules/policies"): "policies, which other layers read too",
-    ("rules/state", "rules/control_flow"): "loops over references are loops",
 }
 
 

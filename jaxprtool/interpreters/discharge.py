@@ -39,7 +39,10 @@ __all__ = [
     "discharge_rules",
     "has_refs",
     "pure",
+    "states_of",
+    "store",
     "transformable",
+    "values_of",
 ]
 
 discharge_rules = RuleTable("discharge")
@@ -211,3 +214,19 @@ def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Value]) -> list[Value
         return trace.copy_eqn(eqn, ins)
     out = discharge_rules[eqn.primitive](*ins, **eqn.params)
     return out if eqn.primitive.multiple_results else [out]
+
+
+def values_of(operands: Sequence[Value]) -> list[Value]:
+    """The operands with what is in a cell in the place of the cell."""
+    return [x.value if type(x) is State else x for x in operands]
+
+
+def states_of(operands: Sequence[Value]) -> list[State]:
+    """The cells among the operands."""
+    return [x for x in operands if type(x) is State]
+
+
+def store(states: Sequence[State], values: Sequence[Value]) -> None:
+    """Put values into cells."""
+    for state, value in zip(states, values, strict=True):
+        state.value = value

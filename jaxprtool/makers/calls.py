@@ -14,6 +14,7 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule
+from jaxprtool.interpreters.discharge import discharge_jaxpr, states_of, store, values_of
 from jaxprtool.interpreters.evaluate import bind_eqn, prepared
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.limits import count_call
@@ -203,6 +204,17 @@ class CallRules:
         """Record the call of an unknown part."""
         atoms, fields = trace.atoms(args), self.fields(closed, params)
         return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
+
+    def discharge(self, *operands: Value, **params: Any) -> list[Value]:
+        """What is in the cells goes in as operands, and comes out behind the results.
+
+        For calls that may take references; a primitive names it as its rule explicitly.
+        """
+        closed: ClosedJaxpr = params[self.param]
+        fields = self.fields(discharge_jaxpr(closed), params)
+        outs, cells = split_list(self.op(*values_of(operands), **fields), len(closed.jaxpr.outs))
+        store(states_of(operands), cells)
+        return outs
 
     def linearize(
         self, trace: PartialEvalTrace, primals: Value, tangents: Value, **params: Any

@@ -33,6 +33,7 @@ define(
         ),
         "impl": JitImpl("jaxpr"),
         "linearize": JIT.linearize,
+        "discharge": JIT.discharge,
         "lower": lambda ctx, *args, jaxpr, name, **_: ctx.call(jaxpr, args, name),
     },
 )

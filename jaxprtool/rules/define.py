@@ -186,14 +186,12 @@ def define(
       abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
-      effects: whether dead-code elimination keeps it; "inside": on references of its jaxprs; "state": each time other results.
-      order: says which equations have effects that keep the order of the program; None: no equation has.
+      effects, order: whether dead code keeps it ("inside": for references of its jaxprs; "state": other results each time); when in order.
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
       runs, sends, varying: which of its jaxprs are evaluated, how often; bytes that each member sends; what says how results vary.
-      residual, derivative: of literals, whether its result is saved or computed again; what the derivative is made of.
-      batching: whether a batch is what the operation gives for each example, or what a rule of the program's author gives.
+      residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).

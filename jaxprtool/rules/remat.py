@@ -228,13 +228,16 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     return smaller, used
 
 
+_rules = _RematRules(lax.remat_call, "jaxpr", _one_flag)
+
 define(
     lax.remat_call,
     **{
-        **_RematRules(lax.remat_call, "jaxpr", _one_flag).columns(),
+        **_rules.columns(),
         "abstract_eval": _types,
         "lower": _lower,
         "dce": _dce,
+        "discharge": _rules.discharge,
     },
 )
 

@@ -28,7 +28,7 @@ __all__: list[str] = []
 
 for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
     _rules = CallRules(_op, "call_jaxpr")
-    define(_op, **_rules.columns(), linearize=_rules.linearize)
+    define(_op, **_rules.columns(), linearize=_rules.linearize, discharge=_rules.discharge)
 
 
 def _remat_opt_types(

@@ -12,7 +12,10 @@ from jaxprtool.interpreters.linearize import grad_jaxpr
 from jaxprtool.passes.inline import LostRuleWarning
 from jaxprtool.passes.registry import all_passes
 
-GIVEN = {"cast": " f64->f32", "specialise": " n=3"}  # what these need, which the programs do not have
+GIVEN = {
+    "cast": " f64->f32",
+    "specialise": " n=3",
+}  # what these need, which the programs do not have
 PASSES = [p.name for p in all_passes() if p.name not in GIVEN]
 X, Y = np.array([0.3, 0.7, -0.2], "f"), np.array([1.1, 0.4, 0.9], "f")
 

@@ -37,6 +37,7 @@ from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value, 
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.rules.control_flow.discharging import discharge_cond
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
 from jaxprtool.rules.wrappers import platform_position
@@ -419,6 +420,7 @@ define(
     saving=_saving,
     linearize=_linearize,
     dce=_dce,
+    discharge=discharge_cond,
     steers="operand 0",
 )
 

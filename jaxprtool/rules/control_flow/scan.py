@@ -33,6 +33,7 @@ from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import prepared_impl
+from jaxprtool.rules.control_flow.discharging import discharge_scan
 from jaxprtool.rules.control_flow.loops import (
     apply_scan,
     check_carry,
@@ -349,4 +350,5 @@ define(
     saving=saving_scan,
     linearize=linearize_scan,
     dce=_dce,
+    discharge=discharge_scan,
 )

@@ -29,6 +29,7 @@ from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import prepared_impl
+from jaxprtool.rules.control_flow.discharging import discharge_while
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
     check_counts,
@@ -310,5 +311,6 @@ define(
     ],
     partial_eval=_partial_eval,
     dce=_dce,
+    discharge=discharge_while,
     steers="cond_jaxpr",
 )

@@ -1,4 +1,3 @@
-"""Rows of references: the operations on them, and how calls and loops pass them on."""
+"""Rows of references."""
 
-from jaxprtool.rules.state import loops as loops
 from jaxprtool.rules.state import references as references

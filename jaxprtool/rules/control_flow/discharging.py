@@ -1,4 +1,4 @@
-"""Discharge rules of calls, branches and loops: what is in the cells goes in as operands and comes out as results."""
+"""Discharge rules of branches and loops: what is in the cells goes in as operands and comes out as results."""
 
 from __future__ import annotations
 
@@ -8,69 +8,36 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.discharge import State, discharge_jaxpr, discharge_rules
+from jaxprtool.interpreters.discharge import State, discharge_jaxpr, states_of, store, values_of
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value, Var
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.calls import PER_ARGUMENT
 from jaxprtool.rules.control_flow.loops import pick
 
-__all__: list[str] = []
+__all__ = ["discharge_cond", "discharge_scan", "discharge_while"]
 
 
-def _values(operands: Sequence[Value]) -> list[Value]:
-    return [x.value if type(x) is State else x for x in operands]
-
-
-def _store(states: Sequence[State], values: Sequence[Value]) -> None:
-    for state, value in zip(states, values, strict=True):
-        state.value = value
-
-
-def _states(operands: Sequence[Value]) -> list[State]:
-    return [x for x in operands if type(x) is State]
-
-
-# -- calls and branches ------------------------------------------------------------------------
-
-
-def _call_rule(op: Any, param: str) -> Value:
-    def rule(*operands: Value, **params: Any) -> list[Any]:
-        body = discharge_jaxpr(params[param])
-        fields: dict[str, Any] = {**params, param: body}
-        if op is lax.jit_call:
-            fields = {**fields, **PER_ARGUMENT}
-        outs = op(*_values(operands), **fields)
-        n = len(params[param].jaxpr.outs)
-        _store(_states(operands), outs[n:])
-        return outs[:n]
-
-    return rule
-
-
-def _cond(
+def discharge_cond(
     index: Value, *operands: Value, branches: tuple[ClosedJaxpr, ...], **params: ParamValue
 ) -> Value:
+    """Every branch returns what is in the cells afterwards behind its results."""
     bodies = tuple(discharge_jaxpr(b) for b in branches)
-    outs = lax.cond_call(index, *_values(operands), branches=bodies, **params)
+    outs = lax.cond_call(index, *values_of(operands), branches=bodies, **params)
     n = len(branches[0].jaxpr.outs)
-    _store(_states(operands), outs[n:])
+    store(states_of(operands), outs[n:])
     return outs[:n]
-
-
-# -- loops -------------------------------------------------------------------------------------
 
 
 def _is_ref(v: Var) -> bool:
     return type(v.aval) is RefType
 
 
-def _scan(*operands: Value, **params: Any) -> list[Any]:
+def discharge_scan(*operands: Value, **params: Any) -> list[Any]:
     """References among the constants become a part of the carry; those in xs, one of xs and one of ys."""
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, carry, xs = split_list(operands, n_consts, n_carry)
-    if _states(carry):
+    if states_of(carry):
         ill_typed("scan: no reference can be carried", "unsupported-type")
     refs = [i for i, x in enumerate(consts) if type(x) is State]
     fixed = [i for i, x in enumerate(consts) if type(x) is not State]
@@ -89,7 +56,7 @@ def _scan(*operands: Value, **params: Any) -> list[Any]:
         *[consts[i] for i in fixed],
         *[consts[i].value for i in refs],
         *carry,
-        *_values(xs),
+        *values_of(xs),
         **{
             **params,
             "jaxpr": body,
@@ -98,19 +65,19 @@ def _scan(*operands: Value, **params: Any) -> list[Any]:
             "linear": None,
         },
     )
-    _store([consts[i] for i in refs], outs[: len(refs)])
-    _store(_states(xs), outs[len(refs) + n_out :])
+    store([consts[i] for i in refs], outs[: len(refs)])
+    store(states_of(xs), outs[len(refs) + n_out :])
     return outs[len(refs) : len(refs) + n_out]
 
 
-def _while(*operands: Value, **params: Any) -> list[Any]:
+def discharge_while(*operands: Value, **params: Any) -> list[Any]:
     """References become the first part of the carry; the condition may read them, not write them."""
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
-    if _states(carry):
+    if states_of(carry):
         ill_typed("while: no reference can be carried", "unsupported-type")
-    states = list({id(s): s for s in _states([*cond_consts, *body_consts])}.values())
+    states = list({id(s): s for s in states_of([*cond_consts, *body_consts])}.values())
     new_cond, fixed_cond = _with_cells(cond, cond_consts, states, 1)
     new_body, fixed_body = _with_cells(body, body_consts, states, len(carry))
     outs = lax.while_call(
@@ -123,7 +90,7 @@ def _while(*operands: Value, **params: Any) -> list[Any]:
         cond_nconsts=len(fixed_cond),
         body_nconsts=len(fixed_body),
     )
-    _store(states, outs[: len(states)])
+    store(states, outs[: len(states)])
     return outs[len(states) :]
 
 
@@ -145,17 +112,3 @@ def _with_cells(
     jaxpr = Jaxpr(binders, done.eqns, [*after, *done.outs[:n_out]], done.const_binders)
     values = discharge_jaxpr(closed).consts
     return ClosedJaxpr(jaxpr, values), [consts[i] for i in fixed]
-
-
-for _op, _param in (
-    (lax.jit_call, "jaxpr"),
-    (lax.remat_call, "jaxpr"),
-    (lax.closed_call, "call_jaxpr"),
-    (lax.core_call, "call_jaxpr"),
-    (lax.call, "call_jaxpr"),
-    (lax.named_call, "call_jaxpr"),
-):
-    discharge_rules.define(_op.primitive, _call_rule(_op, _param))
-discharge_rules.define(lax.cond_call.primitive, _cond)
-discharge_rules.define(lax.scan_call.primitive, _scan)
-discharge_rules.define(lax.while_call.primitive, _while)
