@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from jaxprtool.driver.arguments import Position, argument_parts, flags_of
 from jaxprtool.driver.verify import check_input
+from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.inline import called
+from jaxprtool.passes.own_rules import name_of, warn_of_lost_rules
 
 __all__ = ["partial_eval"]
 
@@ -19,10 +24,25 @@ def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, C
       program: (a1, a2) -> (b1, b2).
       known: positions of leaves, or names of arguments or of parts of them: a1.
 
+    Warns with `LostRuleWarning` of functions with a rule of their own that are split, with an argument in each part.
+
     Returns:
       `known`: a1 -> (b1, residuals); `unknown`: (residuals, a2) -> b2.
     """
     check_input(program)
     flags = flags_of(program, argument_parts(program, known, "--known"))
     first, second, _, _ = partial_eval_jaxpr(program, [not k for k in flags])
+    warn_of_lost_rules("partial-eval", _split(program, first, second))
     return {"known": first, "unknown": second}
+
+
+def _split(program: ClosedJaxpr, *parts: ClosedJaxpr) -> list[JaxprEqn]:
+    """Calls that can be reached in a program and of which the parts have fewer: their bodies were split."""
+    calls = [eqn for eqn in all_eqns(dce_closed(program).jaxpr) if called(eqn) is not None]
+    count = Counter(map(_kind, calls))
+    count.subtract(_kind(eqn) for part in parts for eqn in all_eqns(part.jaxpr))
+    return [eqn for eqn in calls if count[_kind(eqn)] > 0]
+
+
+def _kind(call: JaxprEqn) -> tuple[Primitive, str]:
+    return call.primitive, name_of(call)

@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.batch import batching_facts
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import derivative_facts
-from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.makers.calls import CallImpl
 from jaxprtool.passes.bodies import in_each_body
 from jaxprtool.passes.names import warn_of_unknown
+from jaxprtool.passes.own_rules import name_of, warn_of_lost_rules
 from jaxprtool.passes.registry import define_pass
 
-__all__ = ["LostRuleWarning", "called", "inline", "inlined"]
-
-_SHOWN = 4  # names in a message
-
-
-class LostRuleWarning(JaxprToolWarning):
-    """A function with a rule of its own was inlined, so that what is made later of the program is that of its body."""
-
-    code = "lost-rule"
+__all__ = ["called", "inline", "inlined"]
 
 
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
@@ -40,13 +29,9 @@ def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
 
 def _look_for_calls(program: ClosedJaxpr, name: str) -> None:
     """Warn where no call, at any depth, has a name."""
-    known = [_name(eqn) for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
+    known = [name_of(eqn) for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
     if name not in known:
         warn_of_unknown("call", name, known)
-
-
-def _name(eqn: JaxprEqn) -> str:
-    return str(eqn.params.get("name", eqn.primitive.name))
 
 
 @define_pass("inline", "bits types linear-time", {"size": 0}, {"name": _look_for_calls})
@@ -60,20 +45,8 @@ def inline(program: ClosedJaxpr, *, name: str = "", size: int | None = None) -> 
     """
     taken: list[JaxprEqn] = []
     found = inlined(program, name=name, size=size, taken=taken)
-    _warn_of_lost("differentiated", [e for e in taken if derivative_facts[e.primitive] == "rule"])
-    _warn_of_lost("batched", [e for e in taken if batching_facts[e.primitive] == "rule"])
+    warn_of_lost_rules("inline", taken)
     return found
-
-
-def _warn_of_lost(done: str, calls: Sequence[JaxprEqn]) -> None:
-    """Warn that calls were differentiated, or batched, by a rule, and that their bodies will be."""
-    names = [*dict.fromkeys(map(_name, calls))]
-    if not names:
-        return
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    rules = "their rules, which are" if len(names) > 1 else "its rule, which is"
-    message = f"inline: {', '.join(names[:_SHOWN])}{more} will be {done} as written out, and not by {rules} lost"
-    warnings.warn(LostRuleWarning(message), stacklevel=2)
 
 
 @deep
@@ -87,7 +60,7 @@ def inlined(
     """The program of the pass `inline`, without its warnings; the equations that it has put others in the place of go to `taken`."""
 
     def takes(eqn: JaxprEqn, inner: ClosedJaxpr) -> bool:
-        if name and _name(eqn) != name:
+        if name and name_of(eqn) != name:
             return False
         return size is None or count_eqns(inner.jaxpr) <= size
 

@@ -103,7 +103,7 @@ def within_a_call(program):
     return jt.ClosedJaxpr(jt.Jaxpr(ins, [eqn], outs))
 
 
-@pytest.mark.filterwarnings("ignore::jaxprtool.passes.inline.LostRuleWarning")
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_an_exchanged_equation_is_found_inside_of_calls(path):
     """One side has calls in the place of the other's equations: all of it in one, or those of the program opened."""

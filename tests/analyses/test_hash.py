@@ -79,7 +79,7 @@ def test_every_dialect_and_style_has_the_hash(name):
             assert hash_of(done.output) == jt.hash(program), dialect
 
 
-@pytest.mark.filterwarnings("ignore::jaxprtool.passes.inline.LostRuleWarning")
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.parametrize("passes", ["unroll,fold", "inline", "lift-consts", "sink-consts,simplify"])
 def test_what_passes_make_is_the_same_program_when_it_is_read_back(name, passes):

@@ -37,7 +37,7 @@ def drawn(program: jt.ClosedJaxpr):
     return [generate("random", 1, i, v.aval) for i, v in enumerate(open_binders(program))]
 
 
-@pytest.mark.filterwarnings("ignore::jaxprtool.passes.inline.LostRuleWarning")
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
 @pytest.mark.parametrize("name", [*PROGRAMS, *ZOO])
 def test_passes_keep_their_laws(name):
     for program, args in programs(name):

@@ -38,7 +38,7 @@ def test_a_part_that_stands_in_several_places_becomes_a_function(seed):
     assert same_values(program, back, args), back
 
 
-@pytest.mark.filterwarnings("ignore::jaxprtool.passes.inline.LostRuleWarning")
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
 @pytest.mark.parametrize("name", [*PROGRAMS, *ZOO])
 def test_real_programs(name):
     """Written out by `inline`, then outlined: the same values, and no more equations where a jaxpr counts once."""

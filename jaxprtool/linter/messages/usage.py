@@ -105,7 +105,7 @@ no-batch-rule | An operation cannot be mapped in this form | map a program witho
 no-known-value | A result has no value before its tangents have | ask for the result alone, without linearize
 no-zeros | There are no zeros of a type that is no array | discharge references first
 custom-rule | The rule of a custom derivative is not in the text, so the function itself is differentiated | trace the function again with `jaxprtool trace`, which keeps rules
-lost-rule | A function that has a rule of its own for derivatives or for vmap was inlined, and the rule is lost | take derivatives before, or inline other calls alone: `inline name=f`
+lost-rule | A function that has a rule of its own for derivatives or for vmap was inlined or split, and the rule is lost | take derivatives before, or inline other calls alone: `inline name=f`
 nan | An equation gives a NaN | `blame` says how it came about
 step-limit | A loop has taken as many steps as are allowed | raise --step-limit
 time-limit | A loop has taken as long as is allowed | raise the limit, or lower the number of turns

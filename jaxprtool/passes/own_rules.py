@@ -1,0 +1,45 @@
+"""Calls of functions with rules of their own for derivatives or for vmap, and a warning where a program has lost some of them."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+
+from jaxprtool.interpreters.batch import batching_facts
+from jaxprtool.interpreters.jvp import derivative_facts
+from jaxprtool.ir.diagnostics import JaxprToolWarning
+from jaxprtool.ir.jaxpr import JaxprEqn
+
+__all__ = ["LostRuleWarning", "name_of", "warn_of_lost_rules"]
+
+_SHOWN = 4  # names in a message
+_BY_RULE = {"differentiated": derivative_facts, "batched": batching_facts}
+
+
+class LostRuleWarning(JaxprToolWarning):
+    """The body of a function with a rule of its own stands in the place of its call, so that what is made later is that of the body."""
+
+    code = "lost-rule"
+
+
+def name_of(call: JaxprEqn) -> str:
+    """What a call is called: its function, or its primitive."""
+    return str(call.params.get("name", call.primitive.name))
+
+
+def warn_of_lost_rules(by: str, calls: Iterable[JaxprEqn]) -> None:
+    """Warn of those of some calls that are lost whose functions have rules of their own.
+
+    Args:
+      by: the verb or the pass that has lost them.
+      calls: what it has put other equations in the place of.
+    """
+    calls = [*calls]
+    for done, facts in _BY_RULE.items():
+        names = [*dict.fromkeys(name_of(e) for e in calls if facts[e.primitive] == "rule")]
+        if names:
+            more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+            rules = "their rules, which are" if len(names) > 1 else "its rule, which is"
+            shown = f"{', '.join(names[:_SHOWN])}{more}"
+            message = f"{by}: {shown} will be {done} as written out, and not by {rules} lost"
+            warnings.warn(LostRuleWarning(message), stacklevel=2)
