@@ -54,9 +54,8 @@ def _programs(example: Example) -> Iterator[ClosedJaxpr]:
         yield AROUND[(i + 1) % len(AROUND)](random.Random(i), closed)
 
 
-@pytest.mark.filterwarnings(
-    "ignore:inline|the custom|the batching rule|what the policy|debug_callback"
-)
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
+@pytest.mark.filterwarnings("ignore:the custom|the batching rule|what the policy|debug_callback")
 @law(by_structure(EXAMPLES))
 def test_a_verb_answers_or_says_why_not(example: Example) -> None:
     for program in _programs(example):
