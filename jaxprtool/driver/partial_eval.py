@@ -12,7 +12,7 @@ from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.inline import called
-from jaxprtool.passes.own_rules import name_of, warn_of_lost_rules
+from jaxprtool.passes.own_rules import has_own_rule, name_of, warn_of_lost_rules
 
 __all__ = ["partial_eval"]
 
@@ -37,11 +37,19 @@ def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, C
 
 
 def _split(program: ClosedJaxpr, *parts: ClosedJaxpr) -> list[JaxprEqn]:
-    """Calls that can be reached in a program and of which the parts have fewer: their bodies were split."""
-    calls = [eqn for eqn in all_eqns(dce_closed(program).jaxpr) if called(eqn) is not None]
+    """Calls of functions with rules of their own that can be reached in a program and of which the parts have fewer."""
+    if not _with_rules(program):
+        return []
+    calls = _with_rules(dce_closed(program))
     count = Counter(map(_kind, calls))
-    count.subtract(_kind(eqn) for part in parts for eqn in all_eqns(part.jaxpr))
+    count.subtract(_kind(eqn) for part in parts for eqn in _with_rules(part))
     return [eqn for eqn in calls if count[_kind(eqn)] > 0]
+
+
+def _with_rules(program: ClosedJaxpr) -> list[JaxprEqn]:
+    eqns = [*all_eqns(program.jaxpr)]
+    ruled = {p for p in {eqn.primitive for eqn in eqns} if has_own_rule(p)}
+    return [eqn for eqn in eqns if eqn.primitive in ruled and called(eqn) is not None]
 
 
 def _kind(call: JaxprEqn) -> tuple[Primitive, str]:

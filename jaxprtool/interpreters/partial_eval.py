@@ -76,6 +76,10 @@ class PartialEvalTrace(JaxprTrace):
         """Whether `x` is a tracer of this trace."""
         return type(x) is JaxprTracer and x._trace is self
 
+    def knows_none(self, args: Sequence[Value]) -> bool:
+        """Whether none of some operands is known but literals."""
+        return all(self.is_unknown(x) or type(x) is Lit for x in args)
+
     def literal(self, lit: Lit) -> Value:
         return self.parent.literal(lit)
 

@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from jaxprtool.interpreters.batch import batching_facts
 from jaxprtool.interpreters.jvp import derivative_facts
 from jaxprtool.ir.diagnostics import JaxprToolWarning
-from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.jaxpr import JaxprEqn, Primitive
 
-__all__ = ["LostRuleWarning", "name_of", "warn_of_lost_rules"]
+__all__ = ["LostRuleWarning", "has_own_rule", "name_of", "warn_of_lost_rules"]
 
 _SHOWN = 4  # names in a message
 _BY_RULE = {"differentiated": derivative_facts, "batched": batching_facts}
@@ -25,6 +25,11 @@ class LostRuleWarning(JaxprToolWarning):
 def name_of(call: JaxprEqn) -> str:
     """What a call is called: its function, or its primitive."""
     return str(call.params.get("name", call.primitive.name))
+
+
+def has_own_rule(primitive: Primitive) -> bool:
+    """Whether an operation is differentiated or batched by a rule of the program's author."""
+    return any(facts[primitive] == "rule" for facts in _BY_RULE.values())
 
 
 def warn_of_lost_rules(by: str, calls: Iterable[JaxprEqn]) -> None:

@@ -21,7 +21,7 @@ from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
@@ -115,7 +115,7 @@ def _custom_partial_eval(op: Any) -> Value:
     """A custom call of which nothing is known but literals is recorded whole; else its body is split."""
 
     def rule(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
-        if all(trace.is_unknown(x) or type(x) is Lit for x in args):
+        if trace.knows_none(args):
             atoms = trace.atoms(args)
             return trace.emit(op.primitive, atoms, params, params["call_jaxpr"].out_avals)
         return apply_jaxpr(params["call_jaxpr"], args)

@@ -135,9 +135,10 @@ def _batch(
 def _partial_eval(
     trace: PartialEvalTrace, args: Sequence[Value], *, call: ClosedJaxpr, **params: Any
 ) -> Value:
-    """The function's own parts; one whose rule does something else than they do stays whole."""
+    """The function's own parts; one of which nothing is known, or whose rule does something else than they do, stays whole."""
     rule = params["rule"]
-    if params["batched_by"] and rule is not None and not isinstance(rule, _JvpRule):
+    other = params["batched_by"] and rule is not None and not isinstance(rule, _JvpRule)
+    if other or trace.knows_none(args):
         primitive = lax.custom_vmap_call.primitive
         return JaxprTrace.process_primitive(trace, primitive, args, {"call": call, **params})
     return apply_jaxpr(call, args)
