@@ -79,7 +79,7 @@ __all__ = [
 abstract_eval_rules = RuleTable("abstract_eval")
 # Whether the memory and the varying axes of a result follow from the operands, or the `abstract_eval` rule says them.
 memory_facts = FactTable("memory", "operands", "rule")
-varying_facts = FactTable("varying", "operands", "rule")
+varying_facts = FactTable("varying", "operands", "rule", "untracked")
 # What an operation does with its operands: later equations must not use operands that it consumes.
 liveness_facts = FactTable("liveness", "borrows", "consumes")
 
@@ -135,9 +135,11 @@ def _memory_of(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
 def annotated_rule(primitive: Primitive, rule: Any) -> Value:
     """The type rule for operands whose types have annotations: varying axes (`{V:i}`), layout, memory.
 
-    The result of an ordinary operation varies along the axes along which some operand varies.
+    The result of an ordinary operation varies along the axes along which some operand varies. As in JAX, the types of
+    what some operations compute do not keep track of it.
     """
-    if primitive in varying_facts:
+    fact = varying_facts[primitive]
+    if fact == "rule":
         return rule
 
     def typed(*in_avals: Aval, **params: ParamValue) -> Value:
@@ -145,6 +147,8 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Value:
         somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
         if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
+        if fact == "untracked":
+            names = {}
         moves = primitive in memory_facts
         memory = "" if moves else _memory_of(primitive, in_avals)
         order = current_axes().sizes

@@ -65,6 +65,7 @@ __all__ = [
     "SendsRule",
     "Steers",
     "TransposeRule",
+    "Varying",
 ]
 
 
@@ -238,6 +239,9 @@ class MonoidRule(Protocol):
 
 
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Varying = Literal[
+    "operands", "rule", "untracked"
+]  # the same; untracked: as in JAX, it is not kept track of
 Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[

@@ -6,23 +6,31 @@ depend on them, but a rule that does not fit the function is a type error.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value, Var, type_of
 from jaxprtool.ir.placement import same_but_for_placement
 
-__all__ = ["check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
+__all__ = ["alike", "check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
 
 
 def check_call(
-    name: str, closed: ClosedJaxpr, args: Sequence[Value], param: str = "jaxpr"
+    name: str,
+    closed: ClosedJaxpr,
+    args: Sequence[Value],
+    param: str = "jaxpr",
+    *,
+    tracked: bool = True,
 ) -> list[Value]:
-    """The result types of a call; ill-typed when the operands do not fit the jaxpr."""
+    """The result types of a call; ill-typed when the operands do not fit the jaxpr.
+
+    tracked: whether they have to vary along the axes along which the jaxpr's do.
+    """
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
     binders = closed.jaxpr.in_binders
@@ -32,20 +40,25 @@ def check_call(
             "argument-count",
         )
     if [*map(type_of, binders)] != [*args]:
-        _check_operands(name, args, binders)
+        _check_operands(name, args, binders, same_but_for_placement if tracked else alike)
     return [*map(type_of, closed.jaxpr.outs)]
 
 
-def _check_operands(name: str, args: Sequence[Value], binders: Sequence[Var]) -> None:
-    """Report the first operand that is not what the jaxpr takes, wherever it is placed."""
+def _check_operands(
+    name: str,
+    args: Sequence[Value],
+    binders: Sequence[Var],
+    fits: Callable[[AbstractType, AbstractType], bool],
+) -> None:
+    """Report the first operand that does not fit what the jaxpr takes."""
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
-        if a is not v.aval.strong and not same_but_for_placement(a, v.aval):
+        if a is not v.aval.strong and not fits(a, v.aval):
             ill_typed(
                 f"{name}: operand {i} is {a}, and the jaxpr takes {v.aval} there", "argument-type"
             )
 
 
-def _alike(a: Value, b: Value) -> bool:
+def alike(a: Value, b: Value) -> bool:
     """Whether two types are the same but for where values are, and along which axes they vary."""
     if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
         return a.shape == b.shape and a.dtype is b.dtype
@@ -57,7 +70,7 @@ def _check_rule(
 ) -> None:
     """Reject a derivative rule that is not a function between these types."""
     for verb, have, need in (("takes", rule.in_avals, ins), ("gives", rule.out_avals, outs)):
-        if len(have) != len(need) or not all(map(_alike, have, need)):
+        if len(have) != len(need) or not all(map(alike, have, need)):
             given, wanted = [
                 f"({', '.join(str(a.strong) for a in avals)})" for avals in (have, need)
             ]

@@ -178,7 +178,7 @@ def _custom_vjp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
     if fwd is not None and bwd is not None:
         # Each example has a cotangent of its own, so operands that bwd gives cotangents are batched.
         # Their batch axis is where the first batched operand has it, which saves transpositions in the body.
-        first = next(d for d in dims if d is not None)
+        first = next((d for d in dims if d is not None), 0)  # none, where only collectives batch
         targets = [
             min(first, get_aval(x).ndim) if f and d is None else None
             for x, d, f in zip(vals, dims, flags, strict=True)
@@ -257,4 +257,5 @@ define(
     batch=_custom_lin_batch,
     lower=_FORWARD_ONLY_BY_TRANSPOSE,
     cost=FREE,
+    varying="rule",
 )

@@ -72,6 +72,7 @@ if TYPE_CHECKING:
         SendsRule,
         Steers,
         TransposeRule,
+        Varying,
     )
 
 __all__ = [
@@ -162,7 +163,7 @@ def define(
     keys: KeysRule | None = None,
     runs: RunsRule | None = None,
     sends: SendsRule | None = None,
-    varying: Follows | None = None,
+    varying: Varying | None = None,
     residual: Residual = "saved",
     derivative: Derivative = "jaxprs",
     batching: Batching = "examples",

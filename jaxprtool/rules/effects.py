@@ -353,6 +353,7 @@ for _op, _batch, _pure, _order in (
         batch=_batch,
         lower=_lower_call(_name, _pure),
         cost=FREE,
+        varying="rule",
         effects=not _pure,
         order=_order,
     )

@@ -20,7 +20,7 @@ from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue, Record
-from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.call_types import alike, check_call
 from jaxprtool.makers.calls import inline_jvp, prepared_impl
 from jaxprtool.rules.define import define
 
@@ -69,22 +69,24 @@ def _types(*operands: Aval, const_lengths: ParamValue, jaxprs: ParamValue) -> li
             "param-value",
         )
     consts, b = _split(operands, lengths)
-    matvec = check_call(f"{name}: matvec", four.matvec, [*consts.matvec, *b], "jaxprs")
-    solve = check_call(f"{name}: solve", four.solve, [*consts.solve, *b], "jaxprs")
-    checked = [("matvec", matvec), ("solve", solve)]
+
+    def called(field: str) -> list[Aval]:
+        args = [*getattr(consts, field), *b]
+        return check_call(f"{name}: {field}", getattr(four, field), args, "jaxprs", tracked=False)
+
+    solve = called("solve")
+    checked = {"matvec": called("matvec"), "solve": solve}
     for field in ("vecmat", "transpose_solve"):
-        closed = getattr(four, field)
-        if closed is not None:
-            args = [*getattr(consts, field), *b]
-            checked.append((field, check_call(f"{name}: {field}", closed, args, "jaxprs")))
-    for field, outs in checked:
-        if outs[: len(b)] != b:
+        if getattr(four, field) is not None:
+            checked[field] = called(field)
+    for field, outs in checked.items():
+        if len(outs) < len(b) or not all(map(alike, outs, b)):
             shown = ", ".join(map(str, outs))
             ill_typed(
                 f"{name}: {field} has to return values of the types of b, and returns {shown}",
                 "result-types",
             )
-    return solve
+    return [*b, *solve[len(b) :]]
 
 
 @prepared_impl
@@ -217,5 +219,6 @@ define(
     lower=_lower,
     cost=lambda ins, outs, *, jaxprs, **_: cost_jaxpr(_four("jaxprs", jaxprs).solve),
     runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve, position=2)],
+    varying="rule",
     derivative="rule",
 )

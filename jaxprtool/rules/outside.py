@@ -110,6 +110,7 @@ define(
     batch=_ffi_batch,
     lower=unsupported("the foreign function is not in the program; --through jax lowers it"),
     cost=FREE,
+    varying="rule",
     effects=True,
 )
 

@@ -121,5 +121,6 @@ define(
     transpose=unsupported("JAX has none either"),
     batch=_batch,
     cost=AS_LOWERED,
+    varying="untracked",
     determined=undetermined,  # a compiler may leave out the rounding of the scaled operands to bf16
 )

@@ -229,6 +229,7 @@ define(
     batch=_sort_batch,
     lower=_sort_lower,
     cost=_sort_cost,
+    varying="rule",  # each result as its operand, as in JAX
     steers="num_keys",
     elements="ordered",
 )

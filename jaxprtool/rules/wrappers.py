@@ -197,6 +197,7 @@ define(
         else []
     ),
     cost=FREE,
+    varying="rule",
     elements="kept",
 )
 
@@ -238,6 +239,7 @@ define(
     batch=_alike_batch,
     lower=lambda ctx, x, y: [x, y],  # without a partitioner it says nothing
     cost=FREE,
+    varying="rule",
     elements="kept",
 )
 

@@ -13,6 +13,7 @@ from jax.custom_derivatives import SymbolicZero
 from jax.experimental import checkify
 
 import jaxprtool as jt
+from jaxprtool.interpreters.linearize import grad_jaxpr
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.print import format_jaxpr
 from tests.control_flow.oracle import close, compare, traced
@@ -393,3 +394,29 @@ def test_a_call_that_does_not_fit():
   in (b,) }""")
     with pytest.raises(jt.JaxprTypeError, match=r"custom_vmap_call: operand 0 is f32\[2\]"):
         jt.typecheck_jaxpr(program)
+
+
+def test_second_derivatives_through_a_loop_are_those_of_its_steps():
+    """A gradient keeps the rule in the loop that runs forward, as it does without a loop. JAX inlines the function there, so that
+    its second derivative through a loop is none of the rule's, and another than that of the same steps one by one."""
+
+    @jax.custom_jvp
+    def square(x):
+        return x * x
+
+    square.defjvp(lambda primals, ts: (square(*primals), -2 * square(*primals) * ts[0]))
+
+    def looped(x):
+        return jax.lax.fori_loop(0, 2, lambda _, c: square(c) + x, x)
+
+    def unrolled(x):
+        return square(square(x) + x) + x
+
+    x, one = np.float32(0.7), np.float32(1)
+    expected = jax.jvp(jax.grad(unrolled), (x,), (one,))
+    for f in (looped, unrolled):
+        gradient = grad_jaxpr(jt.from_jax(jax.make_jaxpr(f)(x)), (0,))
+        close(jt.eval_jaxpr(jt.jvp_jaxpr(gradient, [True])[0], [x, one]), expected)
+    first, second = jax.jvp(jax.grad(looped), (x,), (one,))
+    close([first], expected[:1])
+    assert abs(second - expected[1]) > 0.1

@@ -132,3 +132,24 @@ def test_layouts_excuse_nothing_else(wrong):
     text = f"{{ lambda ; a:f32[8,4]. let b:{wrong} = reshard a in (b,) }}"
     with pytest.raises(jt.JaxprTypeError, match="and b is declared as"):
         jt.typecheck_jaxpr(jt.parse(text))
+
+
+def _changed_in_place(a, b):
+    ref = jax.new_ref(reshard(a, P("x", None)))
+    ref[...] = jnp.sin(ref[...]) + b
+    jax.ref.addupdate(ref, ..., ref[...] * 2)
+    return jax.freeze(ref)
+
+
+def test_a_reference_is_where_its_array_is():
+    a = ARGS[0]
+    closed = made(_changed_in_place, *typed([a, a[0]]))
+    program = jt.from_jax(closed)
+    assert types(jt.check(program).out_types) == ["f32[8@x,4]"]
+    read = jt.parse(str(closed))
+    assert jt.format_jaxpr(read) == str(closed)
+    assert types(jt.check(read).out_types) == ["f32[8@x,4]"]
+    pure = jt.discharge(program)
+    assert types(jt.check(pure).out_types) == ["f32[8@x,4]"]
+    for each in (program, read, pure):
+        close(jt.eval_jaxpr(each, [a, a[0]]), [(np.sin(a) + a[0]) * 3])

@@ -112,7 +112,7 @@ def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> 
         return [*outs, *[next(live) if is_inexact(a) else _float0(a) for a in call.out_avals]]
 
     tangent_avals = [a.to_tangent_aval() for a in given]
-    jaxpr = jax.make_jaxpr(traced)(*[_struct(a) for a in [*in_avals, *tangent_avals]])
+    jaxpr = jax.make_jaxpr(traced)(*in_avals, *tangent_avals)
     return jaxpr.jaxpr, jaxpr.consts, [False] * len(call.out_avals)
 
 
@@ -125,10 +125,6 @@ def _zeros(aval: Any) -> Any:
     return jax.numpy.zeros(aval.shape, aval.dtype)
 
 
-def _struct(aval: Any) -> Any:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=getattr(aval, "weak_type", False))
-
-
 def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[str, Any]:
     fixed = p["num_consts"]
     consts_in, in_avals = split_list(call.in_avals, n)
@@ -139,7 +135,7 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[st
         def traced(*xs: Any) -> list[Any]:
             return fwd(*[_zeros(a) for a in consts_in], *xs)
 
-        jaxpr = jax.make_jaxpr(traced)(*map(_struct, in_avals))
+        jaxpr = jax.make_jaxpr(traced)(*in_avals)
         return jaxpr.jaxpr, jaxpr.consts
 
     def out_trees() -> Any:

@@ -29,6 +29,7 @@ from jaxprtool.backends.jax.live import (
     masked_text,
 )
 from jaxprtool.backends.jax.origins import origin_of
+from jaxprtool.backends.jax.placement import mapped_over
 from jaxprtool.backends.jax.plug_ins import is_stand_in
 from jaxprtool.backends.jax.policies import policy_from_jax
 from jaxprtool.backends.jax.primitives import (
@@ -226,12 +227,13 @@ class _Reader:
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
             active = self.rules if self.captures else None
             return capture_custom_rule(eqn, self.closed, self.value, active)
-        params: dict[str, Any] = {
-            k: self.aval(v)
-            if k in primitive.params and _is_type(primitive, k, v)
-            else self.value(v)
-            for k, v in sorted(theirs.items())
-        }
+        with mapped_over(name, theirs):
+            params: dict[str, Any] = {
+                k: self.aval(v)
+                if k in primitive.params and _is_type(primitive, k, v)
+                else self.value(v)
+                for k, v in sorted(theirs.items())
+            }
         keep_hints(name, eqn.params, params)
         if name in _HIDES_SHARDING and _is_unsharded(eqn):
             params["sharding"] = None

@@ -7,16 +7,24 @@ program was read from, or of the process (`jax.set_mesh`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from jaxprtool.backends.jax.private import array_type, in_mesh
+from jaxprtool.backends.jax.private import array_type, bound_axes, in_mesh, tracked_varying
 from jaxprtool.ir.avals import Spec
 
-__all__ = ["entered", "manual_mesh", "mesh_of_live", "placed_aval", "spec_of", "uses_mesh"]
+__all__ = [
+    "entered",
+    "manual_mesh",
+    "mapped_over",
+    "mesh_of_live",
+    "placed_aval",
+    "spec_of",
+    "uses_mesh",
+]
 
 
 def uses_mesh(mesh: Any) -> bool:
@@ -51,6 +59,27 @@ def entered(mesh: Any) -> Iterator[None]:
         if t == AxisType.Manual
     ]
     with in_mesh(mesh, manual):
+        yield
+
+
+@contextlib.contextmanager
+def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
+    """While the jaxprs of an equation of JAX's are read: functions of Python that they call find the axes that it maps over.
+
+    Args:
+      name: the primitive; all but `shard_map` and `xla_pmap` map over none.
+      params: the equation's, by the names of the newest release.
+    """
+    if name == "shard_map":
+        new = params["newly_manual_axes"]
+        mesh = manual_mesh(params["mesh"], new)
+        tracked = tracked_varying(params["check_vma"])
+        with in_mesh(mesh, [(n, mesh.shape[n]) for n in new]), tracked:
+            yield
+    elif name == "xla_pmap":
+        with bound_axes([(params["axis_name"], params["axis_size"])]):
+            yield
+    else:
         yield
 
 

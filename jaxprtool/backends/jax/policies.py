@@ -97,7 +97,7 @@ def _plain_name(policy: Any) -> str | None:
 def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     """What one of JAX's functions made, as a call of it; None for anything else."""
     maker = policy_maker_of(policy)
-    if maker is None:
+    if maker not in _MAKERS:
         return None
     closed_over = inspect.getclosurevars(policy).nonlocals
     if maker in _CLASSES:
@@ -111,6 +111,12 @@ def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
     return LiveRecord.of(Record(maker, (), **fields), policy)
 
 
+# Functions in `jax.checkpoint_policies` that make policies as closures.
+_MAKERS = (
+    *("offload_dot_with_no_batch_dims", "save_any_names_but_these"),
+    *("save_and_offload_only_these_names", "save_anything_except_these_names"),
+    *("save_from_both_policies", "save_only_these_names"),
+)
 # What 0.10 and 0.11 have instead of closures: (class, field) by the function that makes the policy.
 _CLASSES = {
     "save_any_names_but_these": ("SaveAnyNamesButThese", "names"),

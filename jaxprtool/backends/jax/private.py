@@ -18,6 +18,7 @@ import jax
 import numpy as np
 from jax._src import (
     ad_checkpoint,
+    config,
     core,
     custom_batching,
     hijax,
@@ -66,6 +67,7 @@ __all__ = [
     "axis_groups",
     "future_type",
     "bound_axes",
+    "tracked_varying",
     "in_mesh",
     "key_impl",
     "partitions",
@@ -355,8 +357,13 @@ def in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
       mesh: the mesh.
       sizes: names and sizes of those of its axes that are manual.
     """
-    with jax.sharding.use_abstract_mesh(mesh), core.extend_axis_env_nd(list(sizes)):
+    with jax.sharding.use_abstract_mesh(mesh), bound_axes(sizes):
         yield
+
+
+def tracked_varying(tracked: bool) -> Any:
+    """A context in which JAX's functions keep track of the axes along which values vary, or do not."""
+    return config._check_vma(tracked)
 
 
 def bound_axes(sizes: Sequence[tuple[str, int]]) -> Any:
@@ -491,12 +498,6 @@ POLICY_CLASSES = tuple(
     for name in ("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames")
     if hasattr(ad_checkpoint, name)
 )
-# Functions in `jax.checkpoint_policies` that make policies as closures.
-POLICY_MAKERS = (
-    *("offload_dot_with_no_batch_dims", "save_any_names_but_these"),
-    *("save_and_offload_only_these_names", "save_anything_except_these_names"),
-    *("save_from_both_policies", "save_only_these_names"),
-)
 
 
 class Offloaded(NamedTuple):
@@ -524,10 +525,9 @@ def is_policy_named(policy: Any, name: str) -> bool:
 
 
 def policy_maker_of(policy: Any) -> str | None:
-    """Which of `POLICY_MAKERS` made a function as a closure of its arguments; None where none did."""
-    maker = getattr(policy, "__qualname__", "").partition(".<locals>")[0]
+    """The name of the function of JAX's policies that made a function as a closure; None where none did."""
     own = getattr(policy, "__module__", "") == ad_checkpoint.__name__
-    return maker if own and maker in POLICY_MAKERS else None
+    return policy.__qualname__.partition(".<locals>")[0] if own else None
 
 
 def own_module(name: str) -> Any:

@@ -327,11 +327,7 @@ def _trace_bwd(
         ]
 
     cts = [a for a in out_avals if is_inexact(a)]
-    return jax.make_jaxpr(run)(*[_struct(a) for a in [*(x.aval for x in residuals), *cts]])
-
-
-def _struct(aval: Any) -> Any:
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return jax.make_jaxpr(run)(*[x.aval for x in residuals], *cts)
 
 
 _RULES = {"custom_jvp_call": _jvp_rule, "custom_vjp_call": _vjp_rule, "custom_lin": _lin_rule}

@@ -50,6 +50,7 @@ from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_
 from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
+from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, rank_of
 from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
@@ -164,8 +165,7 @@ class _Writer:
         if found is None:
             binders = program.jaxpr.const_binders
             consts = [self.const(c, v.aval) for c, v in zip(program.consts, binders, strict=True)]
-            found = private.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
-            self.closeds[key] = found
+            found = self.closeds[key] = private.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
         return found
 
     def const(self, value: Any, aval: Any) -> Any:
@@ -191,10 +191,10 @@ class _Writer:
             env: dict[Any, Any] = {}
             constvars = [self.binder(v, env) for v in jaxpr.const_binders]
             invars = [self.binder(v, env) for v in jaxpr.in_binders]
-            eqns = [self.eqn(e, env) for e in jaxpr.eqns]
+            given = jaxpr.eqns if self.mesh is None else varying_alike(jaxpr.eqns)
+            eqns = [self.eqn(e, env) for e in given]
             outvars = [self.atom(x, env) for x in jaxpr.outs]
-            found = private.new_jaxpr(constvars, invars, eqns, outvars, name)
-            self.jaxprs[key] = found
+            found = self.jaxprs[key] = private.new_jaxpr(constvars, invars, eqns, outvars, name)
         return found
 
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
@@ -425,7 +425,7 @@ class _Writer:
         if isinstance(v, NumpyScalar):
             return np.dtype(v.type_name.removeprefix("np.")).type(int(v))
         if isinstance(v, ShapedArray):
-            return _aval(v)
+            return self.aval(v)
         if isinstance(v, SymbolicDim):
             return symbolic_dim(str(v))
         if isinstance(v, Record):

@@ -125,6 +125,7 @@ def _define(op: Any, f: Any, count: int) -> None:
         **LOCALLY_CONSTANT,
         batch=batch,
         cost=AS_LOWERED,
+        varying="untracked",
     )
 
 

@@ -25,6 +25,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, INT32, UINT32, UINT64, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -143,6 +144,7 @@ define(
     batch=_threefry_batch,
     lower=_threefry_lower,
     cost=_threefry_cost,
+    varying="untracked",
 )
 
 # -- counters ------------------------------------------------------------------------------------
@@ -340,6 +342,7 @@ define(
     batch=_generator_batch,
     lower=_generator_lower,
     cost=AS_LOWERED,
+    varying="rule",
     determined=undetermined,
 )
 
@@ -351,7 +354,7 @@ def _uniform_type(a: Aval, b: Aval, *, shape: Sequence[int]) -> Aval:
         ill_typed(f"rng_uniform does not take {a}: it has to be an integer or floating")
     if any(n < 0 for n in shape):
         ill_typed(f"rng_uniform shape {tuple(shape)} has a negative size", "negative-size")
-    return ShapedArray(tuple(shape), a.dtype)
+    return with_varying(ShapedArray(tuple(shape), a.dtype), varying_axes(a))  # as in JAX, not b's
 
 
 def _uniform_impl(xp: Namespace, a: Value, b: Value, *, shape: Sequence[int]) -> Value:
@@ -394,5 +397,6 @@ define(
     batch=unsupported("JAX has none either: the generator keeps a state of its own"),
     lower=_uniform_lower,
     cost=AS_LOWERED,
+    varying="rule",
     determined=undetermined,
 )

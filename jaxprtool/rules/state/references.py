@@ -58,6 +58,12 @@ def _inner(name: str, ref: Value) -> ShapedArray:
     return ref.inner.strong
 
 
+def _same_array(aval: Aval, other: Aval) -> bool:
+    """Whether two types are of the same shape and element type, wherever the arrays are and however they vary."""
+    arrays = isinstance(aval, ShapedArray) and isinstance(other, ShapedArray)
+    return arrays and aval.shape == other.shape and aval.dtype is other.dtype
+
+
 # -- new_ref, freeze ---------------------------------------------------------------------------
 
 
@@ -77,6 +83,7 @@ define(
     abstract_eval=_new_type,
     impl=_new_cell,
     cost=FREE,
+    varying="rule",
     discharge=lambda value, *, memory_space, **_: State(value, RefType(get_aval(value))),
     **_NO_RULES,
 )
@@ -109,6 +116,7 @@ define(
     abstract_eval=_empty_type,
     impl=_empty_cell,
     cost=FREE,
+    varying="rule",
     discharge=_empty_state,
     **_NO_RULES,
 )
@@ -120,6 +128,7 @@ define(
     discharge=lambda ref: ref.value,
     effects=True,
     liveness="consumes",
+    varying="rule",
     **_NO_RULES,
 )
 
@@ -192,10 +201,12 @@ def _selected(
             else viewed(name, step, inner)
         )
     mask_type = inner.update(dtype=BOOL)
-    if given.mask is not None and given.mask is not mask_type:
+    if given.mask is not None and not _same_array(given.mask, mask_type):
         ill_typed(f"{name} takes the mask {given.mask}, and {mask_type} is needed", "mask-type")
-    scalar = inner.update(shape=())
-    if given.other is not None and (given.mask is None or given.other not in (inner, scalar)):
+    others = (inner, inner.update(shape=(), spec=()))
+    if given.other is not None and (
+        given.mask is None or not any(_same_array(given.other, a) for a in others)
+    ):
         ill_typed(f"{name} takes other={given.other} beside a mask, of {inner}", "mask-type")
     return inner
 
@@ -208,7 +219,7 @@ def _written_type(
     name: str, ref: Aval, value: Aval, operands: Sequence[Aval], params: Any
 ) -> ShapedArray:
     part = _selected(name, ref, operands, params)
-    if value is not part:
+    if not _same_array(value, part):
         ill_typed(f"{name} puts {value} where {part} is")
     return part
 
@@ -402,6 +413,7 @@ define(
     abstract_eval=_get_type,
     impl=_get,
     cost=FREE,
+    varying="rule",
     discharge=_discharge_get,
     **_NO_RULES,
 )
@@ -414,6 +426,7 @@ define(
     cost=FREE,
     discharge=_discharge_swap,
     effects=True,
+    varying="rule",
     **_NO_RULES,
 )
 
@@ -431,6 +444,7 @@ define(
     impl=_addupdate,
     cost=lambda ins, outs, **_: max(ins[1].size, 0),
     discharge=_discharge_add,
+    varying="rule",
     **_NO_RULES,
 )
 
@@ -487,6 +501,7 @@ define(
     cost=lambda ins, outs, *, jaxpr, **_: cost_jaxpr(jaxpr),
     runs=call_of("jaxpr"),
     discharge=_discharge_run,
+    varying="rule",
     **_NO_RULES,
 )
 

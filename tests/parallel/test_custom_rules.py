@@ -1,0 +1,146 @@
+"""Custom rules inside a `shard_map` or `pmap`: rules are traced where they find the axes, and with types that vary as JAX's do.
+
+Each rule differs from the derivative of its function, so that what is made without it is seen.
+"""
+
+from __future__ import annotations
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+
+import jaxprtool as jt
+from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr
+
+P = PartitionSpec
+SPLIT = P("i")
+X = np.linspace(-1, 2, 6, dtype="f").reshape(2, 3)
+
+
+def _sharded(f, tracked, out_specs=SPLIT):
+    mesh = Mesh(np.array(jax.devices()[:1]), ("i",))
+    return jax.shard_map(f, mesh=mesh, in_specs=SPLIT, out_specs=out_specs, check_vma=tracked)
+
+
+def _unit(a):
+    return a / jnp.sqrt(lax.psum((a * a).sum(), "i"))
+
+
+def _unit_by_jvp():
+    unit = jax.custom_jvp(_unit)
+
+    @unit.defjvp
+    def _(primals, tangents):
+        (a,), (t,) = primals, tangents
+        y = unit(a)
+        return y, 3 * (t - y * lax.psum((y * t).sum(), "i"))
+
+    return unit
+
+
+def _total_by_vjp(tracked):
+    total = jax.custom_vjp(lambda a: lax.psum(a * a, "i"))
+
+    def backward(a, ct):
+        return (3 * a * (lax.pcast(ct, "i", to="varying") if tracked else ct),)
+
+    total.defvjp(lambda a: (total(a), a), backward)
+    return total
+
+
+def _in_loop(f):
+    return lambda a: lax.fori_loop(0, 2, lambda _, c: f(c) + a, a)
+
+
+def _functions(tracked):
+    unit, total = _unit_by_jvp(), _total_by_vjp(tracked)
+    found = {
+        "jvp": _sharded(unit, tracked),
+        "jvp in a jit": _sharded(lambda a: jax.jit(unit)(a) + jnp.sin(a), tracked),
+        "jvp in a loop": _sharded(_in_loop(unit), tracked),
+        "jvp in a checkpoint": _sharded(jax.checkpoint(lambda a: unit(unit(a))), tracked),
+        "jvp of JAX's": _sharded(lambda a: jax.nn.relu(a) + jax.nn.softplus(a), tracked),
+        "vjp": _sharded(total, tracked, P()),
+        "vjp after another": _sharded(lambda a: total(jnp.tanh(a) + unit(a)), tracked, P()),
+    }
+    if not tracked:
+        found["jvp in a pmap"] = lambda x: jax.pmap(unit, axis_name="i")(x[None])
+        found["vjp in a pmap"] = lambda x: jax.pmap(total, axis_name="i")(x[None])
+    return found
+
+
+CASES = [(t, name) for t in (False, True) for name in _functions(t)]
+
+
+def _loss(tracked, name):
+    f = _functions(tracked)[name]
+    return lambda x: jnp.sum(jnp.sin(f(x)))
+
+
+@functools.cache
+def _case(tracked, name):
+    """Our program, and JAX's gradient."""
+    f = _loss(tracked, name)
+    return jt.from_jax(jax.make_jaxpr(f)(X)), np.asarray(jax.grad(f)(X))
+
+
+@pytest.mark.parametrize(("tracked", "name"), CASES)
+def test_gradients_follow_the_rule(tracked, name):
+    program, expected = _case(tracked, name)
+    jt.check(program)
+    (found,) = jt.eval_jaxpr(grad_jaxpr(program, (0,)), [X])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("tracked", "name"), CASES)
+def test_a_file_keeps_the_rule(tracked, name):
+    program, expected = _case(tracked, name)
+    read = jt.parse(jt.format_jaxpr(program, lossless=True))
+    (found,) = jt.eval_jaxpr(grad_jaxpr(read, (0,)), [X])
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("tracked", "name"), CASES)
+def test_jax_follows_the_rule_of_a_program(tracked, name):
+    program, expected = _case(tracked, name)
+    f = jt.to_jax_function(program)
+    np.testing.assert_allclose(jax.grad(lambda x: f(x)[0])(X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("tracked", "name"), [c for c in CASES if "vjp" not in c[1]])
+def test_tangents_follow_the_rule(tracked, name):
+    program, _ = _case(tracked, name)
+    _, expected = jax.jvp(_loss(tracked, name), (X,), (X[::-1].copy(),))
+    made, _ = jt.jvp_jaxpr(program, [True])
+    found = jt.eval_jaxpr(made, [X, X[::-1]])[1]
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    forward, linear, n = linearize_jaxpr(program)
+    residuals = jt.eval_jaxpr(forward, [X])[1:]
+    assert len(residuals) == n
+    np.testing.assert_allclose(jt.eval_jaxpr(linear, [*residuals, X[::-1]])[0], expected, rtol=1e-4)
+
+
+def test_a_rule_whose_operands_no_example_has_its_own_of():
+    """NumPy runs a `shard_map` as a batch over its axes, in which a replicated operand is not batched."""
+    same = jax.custom_vjp(lambda a: a)
+    same.defvjp(lambda a: (a, None), lambda _, ct: (lax.psum(ct, "i"),))
+
+    def f(x, w):
+        mesh = Mesh(np.array(jax.devices()[:1]), ("i",))
+        mapped = jax.shard_map(
+            lambda a, w: lax.psum(jnp.tanh(same(a) @ w), "i"),
+            mesh=mesh,
+            in_specs=(P(), P("i")),
+            out_specs=P(),
+            check_vma=False,
+        )
+        return mapped(x, w)
+
+    w = X.T.copy()
+    program = jt.from_jax(jax.make_jaxpr(f)(X, w))
+    np.testing.assert_allclose(jt.eval_jaxpr(program, [X, w])[0], f(X, w), rtol=1e-5)
