@@ -15,6 +15,7 @@ from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import INT32, DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.sharding import with_varying
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import full_like
 from jaxprtool.rules.define import define
@@ -145,6 +146,7 @@ define(
     batch=_ldexp_batch,
     **decomposed(_ldexp),
     cost=AS_LOWERED,
+    varying="rule",
 )
 
 
@@ -153,7 +155,7 @@ define(
 
 def _frexp_types(x: Aval, **_: Any) -> list[Aval]:
     _checked("Frexp", x)
-    return [x, x.update(dtype=INT32)]
+    return [x, with_varying(x.update(dtype=INT32), ())]  # as in JAX
 
 
 def _frexp(in_avals: Sequence[Aval], x: Value, **_: Any) -> list[Value]:
@@ -184,4 +186,5 @@ define(
     batch=_frexp_batch,
     **decomposed(_frexp),
     cost=AS_LOWERED,
+    varying="rule",
 )

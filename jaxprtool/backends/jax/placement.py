@@ -23,6 +23,7 @@ __all__ = [
     "mesh_of_live",
     "placed_aval",
     "spec_of",
+    "tracking",
     "uses_mesh",
 ]
 
@@ -62,6 +63,11 @@ def entered(mesh: Any) -> Iterator[None]:
         yield
 
 
+def tracking(name: str, params: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
+    """While the jaxprs of an equation are made: types in those of a `shard_map` say what varies where it checks that."""
+    return tracked_varying(params["check_vma"]) if name == "shard_map" else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
     """While the jaxprs of an equation of JAX's are read: functions of Python that they call find the axes that it maps over.
@@ -73,8 +79,7 @@ def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
     if name == "shard_map":
         new = params["newly_manual_axes"]
         mesh = manual_mesh(params["mesh"], new)
-        tracked = tracked_varying(params["check_vma"])
-        with in_mesh(mesh, [(n, mesh.shape[n]) for n in new]), tracked:
+        with in_mesh(mesh, [(n, mesh.shape[n]) for n in new]), tracking(name, params):
             yield
     elif name == "xla_pmap":
         with bound_axes([(params["axis_name"], params["axis_size"])]):

@@ -9,7 +9,7 @@ import jax
 from jax import numpy as jnp
 
 from jaxprtool.backends.jax.primitives import has_primitive
-from jaxprtool.backends.jax.private import axis_groups, primitives, tracked_varying
+from jaxprtool.backends.jax.private import primitives
 
 __all__ = ["call_jaxpr", "is_called"]
 
@@ -78,5 +78,4 @@ def is_called(name: str) -> bool:
 
 def call_jaxpr(name: str, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The closed jaxpr of the function that stands for a primitive of which `is_called` says so."""
-    with tracked_varying(any(axis_groups(a)[0] for a in in_avals)):
-        return jax.make_jaxpr(lambda *xs: _FUNCTIONS[name](*xs, **params))(*in_avals)
+    return jax.make_jaxpr(lambda *xs: _FUNCTIONS[name](*xs, **params))(*in_avals)

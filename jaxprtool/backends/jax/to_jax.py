@@ -42,6 +42,7 @@ from jaxprtool.backends.jax.placement import (
     mesh_of_live,
     placed_aval,
     spec_of,
+    tracking,
     uses_mesh,
 )
 from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
@@ -207,9 +208,7 @@ class _Writer:
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
-        if type(x) is not Lit:
-            return env[x]
-        return _literal(x)
+        return _literal(x) if type(x) is Lit else env[x]
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
         parts = self.parts(eqn, env)
@@ -256,7 +255,7 @@ class _Writer:
             params = with_vmap_rule(eqn, functools.partial(self.param, prim), to_jax)
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
-        with self.on(self.inner_mesh(prim, params)):
+        with self.on(self.inner_mesh(prim, params)), tracking(name, params):
             restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
