@@ -33,7 +33,7 @@ from jaxprtool.ir.params import (
 from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.placements import PLACEMENTS
-from jaxprtool.syntax.types import read_type, untyped_scalar
+from jaxprtool.syntax.types import VARYING, read_type, untyped_scalar
 
 __all__ = ["format_value", "read_value"]
 
@@ -62,7 +62,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
-_SHAPED_ARRAY = pattern(r"\s*([\w<>]+\[[^\]]*\])\s*(,\s*weak_type=True)?\s*\)")
+_SHAPED_ARRAY = pattern(rf"\s*([\w<>]+\[[^\]]*\](?:{VARYING})?)\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
 _CLASS = pattern(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")

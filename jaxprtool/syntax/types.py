@@ -26,6 +26,7 @@ from jaxprtool.syntax.tokens import TYPE
 
 __all__ = [
     "UNTYPED",
+    "VARYING",
     "exact_text",
     "is_usual_nan",
     "read_groups",
@@ -41,9 +42,9 @@ Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds
 
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
-_VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
+VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
 _KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
-_ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{_VARYING})?)")
+_ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{VARYING})?)")
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
 _NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)

@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import NOTHING, either
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, SHAPE
 from jaxprtool.generation.seeds import seeds
-from jaxprtool.ir.avals import ShapedArray, SymbolicDim
+from jaxprtool.ir.avals import AxisGroups, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError
 from jaxprtool.ir.dtypes import FLOAT32, INT32
 from jaxprtool.ir.frozen import FrozenDict, FrozenList
@@ -64,6 +64,11 @@ VALUES = [
     ("frozenset({'b', 'a'})", OrderedSet(["b", "a"])),
     ("(ShapedArray(float32[4,4]),)", (ShapedArray((4, 4), FLOAT32),)),
     ("ShapedArray(int32[], weak_type=True)", ShapedArray((), INT32, True)),
+    (
+        "(ShapedArray(float32[4@x]{V:(i,j)}),)",
+        (ShapedArray((4,), FLOAT32, spec=(("x",),), vary=AxisGroups(["i", "j"])),),
+    ),
+    ("ShapedArray(int32[]{V:i, U:k})", ShapedArray((), INT32, vary=AxisGroups(["i"], ["k"]))),
     ("(<function f at 0xXX>, 1)", (Opaque("<function f at 0xXX>"), 1)),
     ("PyTreeDef(((*,), {'x': *}))", TreeDefinition(((LEAF,), {"x": LEAF}))),
     ("PyTreeDef([*, None])", TreeDefinition([LEAF, None])),
