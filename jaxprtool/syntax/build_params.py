@@ -76,9 +76,13 @@ class ParamCallbacks:
         return key, value
 
     def on_param_jaxpr(self, key: Token, closed: ClosedJaxpr) -> GivenParam:
+        self._tell(closed)
+        return key, closed
+
+    def _tell(self, closed: ClosedJaxpr) -> None:
+        """A long jaxpr where a value stands: releases since the first with definitions print its name there."""
         if len(closed.jaxpr.eqns) > LONG:
             self.told.add(("before", DEFINITIONS))
-        return key, closed
 
     def on_param_jaxprs(
         self, key: Token, _: Token, closed: list[ClosedJaxpr], end: Token
@@ -90,9 +94,11 @@ class ParamCallbacks:
         return []
 
     def on_first_jaxpr(self, closed: ClosedJaxpr) -> list[ClosedJaxpr]:
+        self._tell(closed)
         return [closed]
 
     def on_more_jaxprs(self, found: list[ClosedJaxpr], closed: ClosedJaxpr) -> list[ClosedJaxpr]:
+        self._tell(closed)
         found.append(closed)
         return found
 

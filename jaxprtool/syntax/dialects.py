@@ -29,6 +29,7 @@ __all__ = [
     "dialect_of",
     "find_dialect",
     "installed",
+    "knows_inner_drops",
     "recognised",
     "refuse_unsayable",
 ]
@@ -202,6 +203,14 @@ def dialect_of(program: ClosedJaxpr) -> Dialect:
     """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
     written = program.jaxpr.written
     return find_dialect(written.dialect) if written is not None and written.dialect else installed()
+
+
+def knows_inner_drops(program: ClosedJaxpr) -> bool:
+    """Whether a program tells which results that nobody reads have names in jaxprs inside of others: one of a release that prints `_` there."""
+    written = program.jaxpr.written
+    if written is None or not written.dialect:
+        return False
+    return not find_dialect(written.dialect).names_inner_drops
 
 
 def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:

@@ -16,7 +16,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.references import Fragments, RefIndex
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.syntax.dialects import Dialect, dialect_of
+from jaxprtool.syntax.dialects import Dialect, dialect_of, knows_inner_drops
 from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.interface import format_interface
 from jaxprtool.syntax.naming import (
@@ -104,7 +104,7 @@ class Printer:
             self.renamed,
             lossless,
             outer,
-            not dialect.names_inner_drops,
+            not dialect.names_inner_drops and not knows_inner_drops(program),
             relaid and dialect.names_inner_drops,
             later,
         )

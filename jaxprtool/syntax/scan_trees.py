@@ -10,7 +10,10 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["flat_trees", "parts_of_trees"]
 
-_TREE = pattern(r"Pytree\(vals=\[.*?\], tree=PyTreeDef\(", re.DOTALL)
+_TREE = pattern(r"Pytree\(vals=\[(.*?)\], tree=PyTreeDef\(", re.DOTALL)
+_STATIC = pattern(r"\bStatic\(")
+_KEY = pattern(r"'(?:[^'\\]|\\.)*+'|\"(?:[^\"\\]|\\.)*+\"")
+_NO_LEAF = pattern(r"[^\[\](){},*]++")
 _LEFT, _RIGHT = pattern(r"Left\([^()]*\)"), pattern(r"Right\(([^()]*)\)")
 _LEAF = pattern(r"\*|\bNone\b")
 
@@ -22,9 +25,12 @@ def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
       trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`; what is on the `Left` is none, `Right(Left(None))` too.
       count: how many trees to look at.
     """
-    text = str(trees)
+    text = _KEY.sub("", str(trees))
+    while m := _STATIC.search(text):
+        text = text[: m.start()] + _parted(text[m.end() :])[1]
     while m := _TREE.search(text):
-        text = text[: m.start()] + _without_end(text[m.end() :])
+        tree, rest = _parted(text[m.end() :])
+        text = text[: m.start()] + _with_leaves(tree, m[1]) + rest[1:]
     text = _without_sides(text)
     parts: list[int] = []
     depth, start = 0, 1
@@ -47,14 +53,21 @@ def _without_sides(text: str) -> str:
     return text
 
 
-def _without_end(text: str) -> str:
-    """The text without the two brackets that close what began before it."""
+def _with_leaves(tree: str, leaves: str) -> str:
+    """A tree with its leaves in their places, each of which may be on one side of a choice; `None` in a tree is none of them."""
+    rest = iter(leaves.split(",") if leaves else ())
+    inside = _NO_LEAF.sub("", tree)
+    return "".join([next(rest, "None") if c == "*" else c for c in inside])
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """A text before and after the bracket that closes what began before it."""
     depth = 0
     for i, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
         if depth < 0:
-            return text[:i] + text[i + 2 :]
-    return text
+            return text[:i], text[i + 1 :]
+    return text, ""
 
 
 def flat_trees(counts: Sequence[int], last: str) -> str:

@@ -221,6 +221,26 @@ def test_a_rule_that_closes_over_tracers_is_left_out():
     jt.typecheck_jaxpr(make(outer, 1.0).jaxpr)
 
 
+def constant_jvp():
+    f = jax.custom_jvp(lambda x: jnp.full_like(x, 2.0))
+    f.defjvp(lambda primals, tangents: (f(*primals), tangents[0] * primals[0]))
+    return f
+
+
+def constant_vjp():
+    f = jax.custom_vjp(lambda x: jnp.full_like(x, 2.0))
+    f.defvjp(lambda x: (f(x) + 0 * x, x), lambda x, ct: (ct * x,))
+    return f
+
+
+@pytest.mark.parametrize("function", [constant_jvp, constant_vjp])
+def test_a_rule_that_vmap_gives_other_types_than_its_function_is_left_out(function):
+    x = np.ones((2, 4), np.float32)
+    program = make(jax.vmap(function()), x)
+    jt.typecheck_jaxpr(program)
+    np.testing.assert_array_equal(jt.eval_jaxpr(program, [x])[0], 2 * x)
+
+
 def test_64_bit_rules_are_traced_with_64_bits():
     with jax.enable_x64(True):
         closed = jax.make_jaxpr(lambda x: clip_gradient(x, jnp.float64(1)))(np.float64(2))

@@ -103,6 +103,13 @@ def equation(line: str, binders: str = "a:f32[3]", out: str = "b:f32[3]") -> str
     return f"{{ lambda ; {binders}. let {out} = {line} in (b,) }}"
 
 
+def branches(length: int) -> str:
+    """A choice between two jaxprs, of no and of so many equations."""
+    eqns = "; ".join(f"d{i}:f32[3] = sin c" for i in range(length))
+    long = f"{{ lambda ; c:f32[3]. let {eqns} in (d0,) }}"
+    return f"cond[branches=({{ lambda ; c:f32[3]. let  in (c,) }} {long})] 0:i32[] a"
+
+
 SOLVED = """{{ lambda ; a:f32[3] b:f32[3,1]. let
     c:f32[3,1] = tridiagonal_solve{} a a a b
   in (c,) }}"""
@@ -124,6 +131,8 @@ SOLVED = """{{ lambda ; a:f32[3] b:f32[3,1]. let
             "jax-0.9.0",
         ),
         (equation("pvary[axes=() axis_index_groups=None] a"), "jax-0.8.1"),
+        (equation(branches(10)), NEWEST),
+        (equation(branches(11)), "jax-0.10.1"),
         (equation("log2 a") + "\n# PartitionSpec( says nothing after all", NEWEST),
     ],
 )

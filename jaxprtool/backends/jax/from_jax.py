@@ -58,9 +58,20 @@ from jaxprtool.ir.avals import (
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.dtypes import DType, custom_dtype, dtype_of, find_dtype
 from jaxprtool.ir.frozen import FrozenDict, FrozenList, amend, private_array
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Primitive, Var
+from jaxprtool.ir.jaxpr import (
+    ClosedJaxpr,
+    DropVar,
+    Jaxpr,
+    JaxprEqn,
+    Lit,
+    Params,
+    Primitive,
+    Var,
+    Written,
+)
 from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
 from jaxprtool.ir.placement import placement_of
+from jaxprtool.syntax.dialects import installed
 from jaxprtool.syntax.params import read_value
 
 __all__ = ["as_struct", "from_jax"]
@@ -114,6 +125,14 @@ class _Reader:
 
     def program(self, jaxpr: Any) -> ClosedJaxpr:
         """The whole program; in its outermost jaxpr JAX drops the results that nobody reads, and a literal result may be weakly typed."""
+        closed = self.without_unread(jaxpr)
+        dialect = installed()
+        if not dialect.names_inner_drops:  # each result here is dropped or named as JAX has it
+            amend(closed.jaxpr, written=Written(FrozenDict(), dialect=dialect.name))
+        return closed
+
+    def without_unread(self, jaxpr: Any) -> ClosedJaxpr:
+        """The program, where results that nobody reads are dropped in its outermost jaxpr."""
         closed = self.closed(jaxpr)
         closed = self.with_weak_results(closed, private.open_and_consts(jaxpr)[0])
         used = {x for x in closed.jaxpr.outs if type(x) is not Lit}

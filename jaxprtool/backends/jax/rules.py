@@ -20,6 +20,7 @@ from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.makers.call_types import custom_jvp_types, custom_vjp_types
 
 __all__ = [
     "DEPTH",
@@ -118,7 +119,11 @@ def is_inexact(aval: Any) -> bool:
 
 
 def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: Any) -> Any:
-    """What `capture` gives, or `failed` where the rule cannot be traced any more."""
+    """What `capture` gives, or `failed` where the rule cannot be traced any more.
+
+    A rule of other types than its function's is left out too: `vmap` makes such rules where the result of the function does
+    not depend on what it batches and the tangent does. JAX cannot apply them either.
+    """
     key = private.function_place(fun)
     if active.count(key) >= DEPTH:
         return failed
@@ -206,7 +211,10 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
         binders = [*extra, *primals, *extra_tangents, *tangents]
         eqns = list(rule.jaxpr.eqns)
         outs = _all_tangents(rule, eqns, out_zeros, [is_inexact(a) for a in call.out_avals])
-        return ClosedJaxpr(Jaxpr(binders, eqns, outs, rule.jaxpr.const_binders), rule.consts)
+        jaxpr = Jaxpr(binders, eqns, outs, rule.jaxpr.const_binders)
+        found = {"jvp_jaxpr": ClosedJaxpr(jaxpr, rule.consts)}
+        custom_jvp_types(*avals, call_jaxpr=closed(call), name="", num_consts=n, **found)
+        return found["jvp_jaxpr"]
 
     return {"jvp_jaxpr": _guarded(fun, active, capture, None)}
 
@@ -254,7 +262,10 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
         fwd = closed(_without_tracers(jaxpr, consts))
         extra = [Var(a.strong) for a in closed(call).in_avals[:n]]
         takes_all = fwd.jaxpr.replace(in_binders=[*extra, *fwd.jaxpr.in_binders])
-        return fwd.replace(jaxpr=takes_all), closed(_without_tracers(back.jaxpr, back.consts))
+        fwd, bwd = fwd.replace(jaxpr=takes_all), closed(_without_tracers(back.jaxpr, back.consts))
+        ours, found = closed(call), {"fwd_jaxpr": fwd, "bwd_jaxpr": bwd}
+        custom_vjp_types(*ours.in_avals, call_jaxpr=ours, name="", num_consts=n, **found)
+        return fwd, bwd
 
     fwd, back = _guarded(thunk, active, capture, (None, None))
     return {"fwd_jaxpr": fwd, "bwd_jaxpr": back}
