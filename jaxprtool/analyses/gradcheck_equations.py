@@ -35,6 +35,7 @@ _MEANT = {
     "stopped": ("wrong", "unsure", "kink"),
     "promise": ("wrong", "unsure", "kink"),
     "quantile": ("wrong", "unsure", "kink"),
+    "symmetric": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
 
@@ -46,13 +47,20 @@ class Finding(NamedTuple):
       place: where, with the step of each loop.
       kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
         result changes (stop_gradient, round); `promise`: its indices are not as it promises; `quantile`: it draws, and its derivative is
-        that of the distribution; `unsure`: its differences are not known well enough.
+        that of the distribution; `symmetric`: its derivative is right along symmetric directions, and its operand is a symmetric matrix;
+        `unsure`: its differences are not known well enough.
       mismatch: what differs; None for `unsure`.
+      symmetric: whether its derivative is wrong along other directions than symmetric ones.
     """
 
     place: Place
     kind: str
     mismatch: Mismatch | None = None
+    symmetric: bool = False
+
+    def explains(self, outer: Finding) -> bool:
+        """Whether the equation around it is no more than the place where it shows."""
+        return outer.kind in _MEANT.get("symmetric" if self.symmetric else self.kind, ())
 
     def json(self) -> dict[str, Any]:
         """The keys kind, place, and those of the mismatch."""
@@ -102,7 +110,7 @@ def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Fin
         evaluate(watch)
         for way, finding in watch.found.items():
             outer = found.get(way[:-1])
-            if outer is not None and outer.kind in _MEANT.get(finding.kind, ()):
+            if outer is not None and finding.explains(outer):
                 del found[way[:-1]]
         found.update(watch.found)
         suspects = {
@@ -163,7 +171,11 @@ class _Equations(Watch):
             try:
                 checks = check_point(program, args, self.how)
                 if any(c.wrong or c.kinks for c in checks) and _takes_symmetric(eqn, args):
-                    checks = check_point(program, args, self.how._replace(symmetric=True))
+                    before, how = checks, self.how._replace(symmetric=True)
+                    checks = check_point(program, args, how)
+                    if any(c.wrong for c in before) and not any(c.wrong for c in checks):
+                        kind = "kink" if any(c.kinks for c in checks) else "symmetric"
+                        return Finding(self.place(eqn), kind, symmetric=True)
             except JaxprToolError:  # it cannot be run alone
                 return Finding(self.place(eqn), "unsure")
             return self.judged(eqn, program, args, checks)

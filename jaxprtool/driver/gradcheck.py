@@ -153,6 +153,8 @@ def _checked(
             explained = _explained(program, args, how, checks, equations)
             for check in checks:
                 check.explained = explained
+        if explained != "symmetric":  # it is no news elsewhere
+            equations = [f for f in equations if f.kind != "symmetric"]
     names = [v.name for v in program.jaxpr.in_binders]
     labels = argument_labels(names, program.interface)
     results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
@@ -168,9 +170,9 @@ def _explained(
 ) -> str:
     """Why derivatives differ from differences though all rules are right, as the kind of a note; "" where nothing explains it.
 
-    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, and where
-    a step changes a decision of the program (a kink too). The two modes have to agree with each other even so, but for broken
-    promises.
+    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, where
+    a step changes a decision of the program (a kink too), and where they agree as long as arguments that are symmetric
+    matrices stay so, and a rule is for such ones. The two modes have to agree with each other even so, but for broken promises.
     """
     kinds = {f.kind for f in equations}
     if "promise" in kinds:
@@ -180,6 +182,10 @@ def _explained(
     for kind in ("stopped", "quantile", "kink"):
         if kind in kinds:
             return kind
+    if "symmetric" in kinds:
+        again = check_point(program, args, how._replace(symmetric=True))
+        if not any(c.wrong for c in again):
+            return "symmetric"
     return "kink" if decides(program, args, how) else ""
 
 

@@ -311,3 +311,48 @@ def test_what_a_rule_loses_to_rounding_is_no_mistake(f: Callable[..., Any], dtyp
     x = (rng.standard_normal(30) * 3).astype(dtype)
     found = jt.gradcheck(f, x)
     assert found.passed and not found.blame, str(found)
+
+
+def cholesky(x: Any) -> Any:
+    return jax.lax.linalg.cholesky(x, symmetrize_input=False)
+
+
+def eigenvectors(x: Any) -> Any:
+    return jax.lax.linalg.eigh(x, symmetrize_input=False)[0] ** 2
+
+
+def spread(v: Any) -> Any:
+    return jnp.outer(v, v) + jnp.diag(jnp.arange(4.0, dtype=np.float32) + 3)
+
+
+V = np.float32([0.5, -1.2, 0.8, 2.0])
+HELD: dict[str, Callable[..., Any]] = {
+    "jit": lambda f: jax.jit(f),
+    "remat": lambda f: jax.checkpoint(f),
+    "vmap in jit": lambda f: jax.jit(lambda x: jax.vmap(f)(jnp.stack([x, x + 1]))),
+    "scan": lambda f: lambda x: jax.lax.scan(lambda c, k: (c, f(c)), x, jnp.arange(2))[1],
+    "cond": lambda f: lambda x: jax.lax.cond(x[0, 0] > 0, f, lambda x: x, x),
+}
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("op", [cholesky, eigenvectors])
+def test_what_holds_a_rule_for_symmetric_matrices_is_right(
+    op: Callable[..., Any], held: Callable[..., Any]
+) -> None:
+    """The one wrong equation beside it is named alone."""
+    found = jt.gradcheck(lambda v: wrong_sine(held(op)(spread(v))), V)
+    assert not found.passed
+    assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}, str(found)
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+def test_a_symmetric_argument_has_a_derivative_along_symmetric_directions(
+    held: Callable[..., Any],
+) -> None:
+    found = jt.gradcheck(held(cholesky), np.asarray(spread(V)))
+    (derivative,) = found.derivatives
+    assert found.passed and [f.kind for f in derivative.equations] == ["symmetric"], str(found)
+    assert "a derivative along symmetric directions alone" in str(found)
+    wrong = jt.gradcheck(lambda x: wrong_sine(held(cholesky)(x)), np.asarray(spread(V)))
+    assert {f.place.eqn.primitive.name for f in wrong.blame} == {"custom_jvp_call"}, str(wrong)
