@@ -13,12 +13,12 @@ from jaxprtool.analyses.gradcheck import (
     is_symmetric,
 )
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch
-from jaxprtool.analyses.gradcheck_point import How
+from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.dce import has_effects
-from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.interpreters.observe import observed_by
 from jaxprtool.ir.diagnostics import JaxprToolError
@@ -27,6 +27,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 __all__ = ["Finding", "decides", "find_equations"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
+_NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
 _EQUATIONS = 1_000  # checks of one search at most
 # By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
 _MEANT = {
@@ -38,6 +39,7 @@ _MEANT = {
     "symmetric": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
+_Alone = tuple[ClosedJaxpr, list[Any]]
 
 
 class Finding(NamedTuple):
@@ -82,28 +84,59 @@ def find_equations(
       every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
         a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
     """
-    found = _search(evaluate, how, every)
-    open_ones = {f.kind for f in found if _follows(f.place.eqn)} & {"wrong", "kink"}
-    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found):
+    found, points = _search(evaluate, how, every)
+    open_ones = {f.kind for f in found.values() if _follows(f.place.eqn)} & {"wrong", "kink"}
+    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found.values()):
         open_ones -= {"kink"}  # what is to be mended is known
     if not every and open_ones:
-        more = _search(evaluate, how, True)
-        kinds = {f.kind for f in more}
+        more, more_points = _search(evaluate, how, True)
+        kinds = {f.kind for f in more.values()}
         if kinds & open_ones:
-            found = more
-    return [*map(_unless_smooth, found)]
+            found, points = more, more_points
+    return [_unless_smooth(finding, points.get(way), how) for way, finding in found.items()]
 
 
-def _unless_smooth(finding: Finding) -> Finding:
-    """A kink of an equation that is made of others, of which none has one, is rounding: its differences are not known well."""
-    if finding.kind == "kink" and _follows(finding.place.eqn):
-        return finding._replace(kind="unsure")
+def _unless_smooth(finding: Finding, point: _Alone | None, how: How) -> Finding:
+    """What an equation that is made of others has, of which none has it.
+
+    A kink is rounding: its differences are not known well. So is a derivative that is wrong here and right nearby: something inside
+    has a kink, and adds it to large numbers.
+    """
+    if not _follows(finding.place.eqn):
+        return finding
+    if finding.kind == "kink" or (
+        finding.kind == "wrong" and point is not None and _agrees_nearby(*point, how)
+    ):
+        return finding._replace(kind="unsure", mismatch=None)
     return finding
 
 
-def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Finding]:
-    """The same, with the steps of loops that `every` says."""
+def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
+    """Whether the derivatives of a program agree somewhere near its arguments, where it has no kink."""
+    xp, live = numpy_namespace(), inexact(program.in_avals)
+    for k in range(_NEARBY):
+        random = xp.random.default_rng(how.seed + k)
+        near: list[Any] = []
+        for x, moves in zip(args, live, strict=True):
+            by = random.uniform(-_STEP, _STEP, xp.shape(x))
+            near.append((x + xp.where(x == 0, 1, x) * by).astype(x.dtype) if moves else x)
+        with observed_by(None):
+            try:
+                checks = check_point(program, near, how)
+            except JaxprToolError:
+                continue
+        known = any(c.status == "agrees" for c in checks if c.mode in MODES)
+        if known and not any(c.wrong for c in checks):
+            return True
+    return False
+
+
+def _search(
+    evaluate: Callable[[Watch], Any], how: How, every: bool
+) -> tuple[dict[Way, Finding], dict[Way, _Alone]]:
+    """The same by the way to each, and those of their programs that are wrong, with the steps of loops that `every` says."""
     found: dict[Way, Finding] = {}
+    points: dict[Way, _Alone] = {}
     suspects: set[Way] = {()}
     while suspects:
         watch = _Equations(suspects, how, every)
@@ -113,12 +146,13 @@ def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Fin
             if outer is not None and finding.explains(outer):
                 del found[way[:-1]]
         found.update(watch.found)
+        points.update(watch.points)
         suspects = {
             way
             for way, finding in watch.found.items()
             if finding.kind in ("wrong", "unsure", "kink") and _follows(way[-1])
         }
-    return [*found.values()]
+    return found, points
 
 
 class _Equations(Watch):
@@ -127,12 +161,14 @@ class _Equations(Watch):
     Attributes:
       suspects: the ways to the jaxprs whose equations are checked.
       found: what was found, by the way to the equation.
+      points: of the wrong ones that are made of others the programs of them alone, and their arguments.
     """
 
     def __init__(self, suspects: set[Way], how: How, every: bool):
         super().__init__()
         self.suspects, self.how, self.every = suspects, how, every
         self.found: dict[Way, Finding] = {}
+        self.points: dict[Way, _Alone] = {}
         self.count: dict[Way, int] = {}
         self.left = _EQUATIONS
         self.programs: dict[JaxprEqn, tuple[ClosedJaxpr, list[int]] | None] = {}
@@ -156,7 +192,8 @@ class _Equations(Watch):
             return
         self.left -= 1
         program, positions = alone
-        finding = self.check(eqn, program, [ins[i] for i in positions])
+        args = [ins[i] for i in positions]
+        finding = self.check(eqn, program, args)
         if finding is not None and finding.kind != "unsure":
             if derivative_facts[eqn.primitive] == "quantile":
                 finding = Finding(finding.place, "quantile")
@@ -164,6 +201,8 @@ class _Equations(Watch):
                 finding = Finding(finding.place, "promise")
         if finding is not None and (known is None or finding.kind == "wrong"):
             self.found[way] = finding
+            if finding.kind == "wrong" and _follows(eqn):
+                self.points[way] = program, args
 
     def check(self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any]) -> Finding | None:
         """Check an equation at its values."""

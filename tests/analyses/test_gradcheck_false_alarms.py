@@ -356,3 +356,22 @@ def test_a_symmetric_argument_has_a_derivative_along_symmetric_directions(
     assert "a derivative along symmetric directions alone" in str(found)
     wrong = jt.gradcheck(lambda x: wrong_sine(held(cholesky)(x)), np.asarray(spread(V)))
     assert {f.place.eqn.primitive.name for f in wrong.blame} == {"custom_jvp_call"}, str(wrong)
+
+
+def paths(x: Any) -> Any:
+    """The logarithm of a sum over paths (CTC, hidden Markov models), with a large number for what cannot be."""
+
+    def step(c: Any, v: Any) -> Any:
+        before = jnp.concatenate([jnp.full((1,), -1e5), c[:-1]])
+        return jnp.logaddexp(c, before) + v, None
+
+    return lax.scan(step, jnp.full((4,), -1e5).at[0].set(0.0), x)[0][-1]
+
+
+def test_a_kink_inside_does_not_accuse_the_loop() -> None:
+    """Ties of large numbers inside of a loop change its differences so much that it looks wrong."""
+    x = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    found = jt.gradcheck(jax.grad(paths), x)
+    assert found.passed, str(found)
+    found = jt.gradcheck(lambda x: jax.grad(paths)(wrong_sine(x)), x)
+    assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}, str(found)
