@@ -24,7 +24,7 @@ from jaxprtool.interpreters.observe import observed_by
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["Finding", "decides", "find_equations"]
+__all__ = ["Finding", "Known", "decides", "find_equations"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
 _NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
@@ -40,6 +40,9 @@ _MEANT = {
 }
 Way = tuple[JaxprEqn, ...]
 _Alone = tuple[ClosedJaxpr, list[Any]]
+Known = dict[
+    tuple[Way, int], "Finding | None"
+]  # what was found at an equation, the n-th time that it ran
 
 
 class Finding(NamedTuple):
@@ -71,7 +74,7 @@ class Finding(NamedTuple):
 
 
 def find_equations(
-    evaluate: Callable[[Watch], Any], how: How, *, every: bool = False
+    evaluate: Callable[[Watch], Any], how: How, *, every: bool = False, known: Known | None = None
 ) -> list[Finding]:
     """The equations whose rules disagree with differences, each at the first place where it does.
 
@@ -83,13 +86,15 @@ def find_equations(
       how: how derivatives are checked.
       every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
         a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
+      known: what earlier searches in the same program have found, which is not checked again; what this one finds is added.
     """
-    found, points = _search(evaluate, how, every)
+    known = {} if known is None else known
+    found, points = _search(evaluate, how, every, known)
     open_ones = {f.kind for f in found.values() if _follows(f.place.eqn)} & {"wrong", "kink"}
     if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found.values()):
         open_ones -= {"kink"}  # what is to be mended is known
     if not every and open_ones:
-        more, more_points = _search(evaluate, how, True)
+        more, more_points = _search(evaluate, how, True, known)
         kinds = {f.kind for f in more.values()}
         if kinds & open_ones:
             found, points = more, more_points
@@ -132,14 +137,14 @@ def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
 
 
 def _search(
-    evaluate: Callable[[Watch], Any], how: How, every: bool
+    evaluate: Callable[[Watch], Any], how: How, every: bool, known: Known
 ) -> tuple[dict[Way, Finding], dict[Way, _Alone]]:
     """The same by the way to each, and those of their programs that are wrong, with the steps of loops that `every` says."""
     found: dict[Way, Finding] = {}
     points: dict[Way, _Alone] = {}
     suspects: set[Way] = {()}
     while suspects:
-        watch = _Equations(suspects, how, every)
+        watch = _Equations(suspects, how, every, known)
         evaluate(watch)
         for way, finding in watch.found.items():
             outer = found.get(way[:-1])
@@ -161,12 +166,13 @@ class _Equations(Watch):
     Attributes:
       suspects: the ways to the jaxprs whose equations are checked.
       found: what was found, by the way to the equation.
+      known: what was found so far, here and in earlier searches.
       points: of the wrong ones that are made of others the programs of them alone, and their arguments.
     """
 
-    def __init__(self, suspects: set[Way], how: How, every: bool):
+    def __init__(self, suspects: set[Way], how: How, every: bool, known: Known):
         super().__init__()
-        self.suspects, self.how, self.every = suspects, how, every
+        self.suspects, self.how, self.every, self.known = suspects, how, every, known
         self.found: dict[Way, Finding] = {}
         self.points: dict[Way, _Alone] = {}
         self.count: dict[Way, int] = {}
@@ -179,8 +185,8 @@ class _Equations(Watch):
         if inside not in self.suspects or self.left == 0:
             return
         way = (*inside, eqn)
-        known = self.found.get(way)
-        if known is not None and known.kind == "wrong":
+        before = self.found.get(way)
+        if before is not None and before.kind == "wrong":
             return
         n = self.count[way] = self.count.get(way, 0) + 1
         if not self.every and n & (n - 1):
@@ -190,19 +196,25 @@ class _Equations(Watch):
         alone = self.programs[eqn]
         if alone is None or any(map(_has_nan, ins)):
             return
-        self.left -= 1
         program, positions = alone
         args = [ins[i] for i in positions]
-        finding = self.check(eqn, program, args)
-        if finding is not None and finding.kind != "unsure":
-            if derivative_facts[eqn.primitive] == "quantile":
-                finding = Finding(finding.place, "quantile")
-            elif breaks_promise(eqn, ins):
-                finding = Finding(finding.place, "promise")
-        if finding is not None and (known is None or finding.kind == "wrong"):
+        if (way, n) not in self.known:
+            self.left -= 1
+            self.known[way, n] = self.meant(self.check(eqn, program, args), eqn, ins)
+        finding = self.known[way, n]
+        if finding is not None and (before is None or finding.kind == "wrong"):
             self.found[way] = finding
             if finding.kind == "wrong" and _follows(eqn):
                 self.points[way] = program, args
+
+    def meant(self, finding: Finding | None, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding | None:
+        """What is found at an equation whose derivative has reasons not to be its difference."""
+        if finding is not None and finding.kind != "unsure":
+            if derivative_facts[eqn.primitive] == "quantile":
+                return Finding(finding.place, "quantile")
+            if breaks_promise(eqn, ins):
+                return Finding(finding.place, "promise")
+        return finding
 
     def check(self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any]) -> Finding | None:
         """Check an equation at its values."""

@@ -12,7 +12,7 @@ from jaxprtool.analyses.gradcheck import (
     directions_of,
 )
 from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
-from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
+from jaxprtool.analyses.gradcheck_equations import Finding, Known, decides, find_equations
 from jaxprtool.analyses.gradcheck_found import Check
 from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.memory import check_memory
@@ -141,14 +141,15 @@ def _checked(
             return run(program, args, observer=observer, max_bytes=how.max_bytes)
 
         alone = how._replace(directions=2, complex=False)
-        equations = find_equations(evaluate, alone)
+        known: Known = {}
+        equations = find_equations(evaluate, alone, known=known)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}
         if not found & {"kink", "stopped", "promise", "quantile", "wrong"}:
             for check in checks:
                 check.clear_doubted()
         if differs and "wrong" not in found:
-            more = find_equations(evaluate, alone, every=True)
+            more = find_equations(evaluate, alone, every=True, known=known)
             equations = more if any(f.kind == "wrong" for f in more) else equations
             explained = _explained(program, args, how, checks, equations)
             for check in checks:

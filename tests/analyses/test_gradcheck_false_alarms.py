@@ -375,3 +375,30 @@ def test_a_kink_inside_does_not_accuse_the_loop() -> None:
     assert found.passed, str(found)
     found = jt.gradcheck(lambda x: jax.grad(paths)(wrong_sine(x)), x)
     assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}, str(found)
+
+
+def bisection(t: Any) -> Any:
+    def body(s: Any) -> Any:
+        low, high = s
+        middle = 0.5 * (low + high)
+        up = middle * middle < t
+        return jnp.where(up, middle, low), jnp.where(up, high, middle)
+
+    low, _ = lax.while_loop(lambda s: s[1] - s[0] > 1e-2, body, (jnp.float32(0), t + 1))
+    x = lax.stop_gradient(low)
+    return x - (x * x - t) / (2 * x)
+
+
+def test_no_equation_is_checked_twice_at_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several searches look at one program; what one of them has checked the next one knows."""
+    checked: list[Any] = []
+    check = gradcheck_equations._Equations.check  # pyright: ignore[reportPrivateUsage]
+
+    def counting(self: Any, eqn: Any, program: Any, args: Any) -> Any:
+        checked.append((str(self.place(eqn)), id(eqn)))
+        return check(self, eqn, program, args)
+
+    monkeypatch.setattr(gradcheck_equations._Equations, "check", counting)  # pyright: ignore[reportPrivateUsage]
+    found = jt.gradcheck(jax.vmap(bisection), np.float32([2, 3, 0.5]))
+    assert found.passed and checked, str(found)
+    assert len({*checked}) == len(checked)
