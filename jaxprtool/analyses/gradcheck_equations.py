@@ -21,6 +21,7 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.solutions import solution_rules
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
@@ -28,6 +29,7 @@ __all__ = ["Finding", "Known", "decides", "find_equations"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
 _NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
+_RESIDUAL = 1e-3  # of a solution, relative to what it is the solution of
 _EQUATIONS = 1_000  # checks of one search at most
 # By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
 _MEANT = {
@@ -37,6 +39,7 @@ _MEANT = {
     "promise": ("wrong", "unsure", "kink"),
     "quantile": ("wrong", "unsure", "kink"),
     "symmetric": ("wrong", "unsure", "kink"),
+    "solution": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
 _Alone = tuple[ClosedJaxpr, list[Any]]
@@ -53,7 +56,8 @@ class Finding(NamedTuple):
       kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
         result changes (stop_gradient, round); `promise`: its indices are not as it promises; `quantile`: it draws, and its derivative is
         that of the distribution; `symmetric`: its derivative is right along symmetric directions, and its operand is a symmetric matrix;
-        `unsure`: its differences are not known well enough.
+        `solution`: it solves A x = b, and has the derivative of x as long as the operands that hold A belong together; `unsure`: its
+        differences are not known well enough.
       mismatch: what differs; None for `unsure`.
       symmetric: whether its derivative is wrong along other directions than symmetric ones.
     """
@@ -200,12 +204,21 @@ class _Equations(Watch):
         args = [ins[i] for i in positions]
         if (way, n) not in self.known:
             self.left -= 1
-            self.known[way, n] = self.meant(self.check(eqn, program, args), eqn, ins)
+            finding = self.check(eqn, program, args)
+            if finding is not None and finding.kind == "wrong" and _solves(eqn, ins, outs):
+                finding = self.check_solution(eqn, ins)
+            self.known[way, n] = self.meant(finding, eqn, ins)
         finding = self.known[way, n]
         if finding is not None and (before is None or finding.kind == "wrong"):
             self.found[way] = finding
             if finding.kind == "wrong" and _follows(eqn):
                 self.points[way] = program, args
+
+    def check_solution(self, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding:
+        """Check an equation that solves another one, with its matrices held."""
+        alone = _program_of(eqn, ins)
+        finding = None if alone is None else self.check(eqn, alone[0], [ins[i] for i in alone[1]])
+        return finding or Finding(self.place(eqn), "solution")
 
     def meant(self, finding: Finding | None, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding | None:
         """What is found at an equation whose derivative has reasons not to be its difference."""
@@ -247,19 +260,45 @@ class _Equations(Watch):
         return Finding(place, "unsure") if unsure else None
 
 
-def _program_of(eqn: JaxprEqn) -> tuple[ClosedJaxpr, list[int]] | None:
+def _program_of(eqn: JaxprEqn, solving: Sequence[Any] = ()) -> tuple[ClosedJaxpr, list[int]] | None:
     """An equation as a program of the variables that it reads, and where among its operands each of them stands first.
 
     None where it has no derivative to check, or does something besides.
+
+    solving: of one that solves an equation, the values of the operands; what belongs together of them is held.
     """
     atoms = [*eqn.inputs]
-    variables = {x: None for x in atoms if isinstance(x, Var)}
+    n = solution_rules[eqn.primitive](eqn.params).matrices if solving else 0
+    held = {x: value for x, value in zip(atoms[:n], solving, strict=False) if isinstance(x, Var)}
+    variables = {x: None for x in atoms[n:] if isinstance(x, Var) and x not in held}
     outs = [Var(v.aval) for v in eqn.out_binders]
     alone = eqn.replace(out_binders=outs)
-    program = ClosedJaxpr(Jaxpr([*variables], [alone], outs), [])
+    program = ClosedJaxpr(Jaxpr([*variables], [alone], outs, [*held]), [*held.values()])
     if not differentiable(program) or has_effects(eqn):
         return None
     return program, [atoms.index(v) for v in variables]
+
+
+def _solves(eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether an equation solves A x = b, and its result is a solution."""
+    rule = solution_rules.find(eqn.primitive)
+    if rule is None:
+        return False
+    matvec, constants, matrices = rule(eqn.params)
+    b, xp = ins[matrices:], numpy_namespace()
+    x = outs[: len(b)]
+
+    def times(x: Sequence[Any]) -> Sequence[Any]:
+        with observed_by(None):
+            return eval_jaxpr(matvec.jaxpr, [*matvec.consts, *ins[:constants], *x])
+
+    signs = [(xp.arange(v.size).reshape(v.shape) % 2 * 2 - 1).astype(v.dtype) for v in x]
+    sizes = times([v * s for v, s in zip(x, signs, strict=True)])  # nothing cancels in it
+    return all(
+        bool((abs(y - c) <= _RESIDUAL * (abs(c).max() + abs(size).max())).all())
+        for y, c, size in zip(times(x), b, sizes, strict=False)
+        if c.size
+    )
 
 
 def _follows(eqn: JaxprEqn) -> bool:

@@ -154,8 +154,8 @@ def _checked(
             explained = _explained(program, args, how, checks, equations)
             for check in checks:
                 check.explained = explained
-        if explained != "symmetric":  # it is no news elsewhere
-            equations = [f for f in equations if f.kind != "symmetric"]
+        no_news = {"symmetric", "solution"} - {explained}
+        equations = [f for f in equations if f.kind not in no_news]
     names = [v.name for v in program.jaxpr.in_binders]
     labels = argument_labels(names, program.interface)
     results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
