@@ -17,6 +17,7 @@ _NOTES = {
     "kink": "a kink or a jump",
     "stopped": "no derivative passes, although the result changes",
     "quantile": "a draw, whose derivative is that of the distribution, and not of the draws of this key",
+    "symmetric": "a derivative along symmetric directions alone, of a matrix that is symmetric",
     "promise": "indices that are not as the equation promises, so that it has no derivative",
 }
 

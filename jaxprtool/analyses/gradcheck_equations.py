@@ -13,20 +13,23 @@ from jaxprtool.analyses.gradcheck import (
     is_symmetric,
 )
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch
-from jaxprtool.analyses.gradcheck_point import How
+from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.dce import has_effects
-from jaxprtool.interpreters.evaluate import eval_jaxpr
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.solutions import solution_rules
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["Finding", "decides", "find_equations"]
+__all__ = ["Finding", "Known", "decides", "find_equations"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
+_NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
+_RESIDUAL = 1e-3  # of a solution, relative to what it is the solution of
 _EQUATIONS = 1_000  # checks of one search at most
 # By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
 _MEANT = {
@@ -35,8 +38,14 @@ _MEANT = {
     "stopped": ("wrong", "unsure", "kink"),
     "promise": ("wrong", "unsure", "kink"),
     "quantile": ("wrong", "unsure", "kink"),
+    "symmetric": ("wrong", "unsure", "kink"),
+    "solution": ("wrong", "unsure", "kink"),
 }
 Way = tuple[JaxprEqn, ...]
+_Alone = tuple[ClosedJaxpr, list[Any]]
+Known = dict[
+    tuple[Way, int], "Finding | None"
+]  # what was found at an equation, the n-th time that it ran
 
 
 class Finding(NamedTuple):
@@ -46,13 +55,21 @@ class Finding(NamedTuple):
       place: where, with the step of each loop.
       kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
         result changes (stop_gradient, round); `promise`: its indices are not as it promises; `quantile`: it draws, and its derivative is
-        that of the distribution; `unsure`: its differences are not known well enough.
+        that of the distribution; `symmetric`: its derivative is right along symmetric directions, and its operand is a symmetric matrix;
+        `solution`: it solves A x = b, and has the derivative of x as long as the operands that hold A belong together; `unsure`: its
+        differences are not known well enough.
       mismatch: what differs; None for `unsure`.
+      symmetric: whether its derivative is wrong along other directions than symmetric ones.
     """
 
     place: Place
     kind: str
     mismatch: Mismatch | None = None
+    symmetric: bool = False
+
+    def explains(self, outer: Finding) -> bool:
+        """Whether the equation around it is no more than the place where it shows."""
+        return outer.kind in _MEANT.get("symmetric" if self.symmetric else self.kind, ())
 
     def json(self) -> dict[str, Any]:
         """The keys kind, place, and those of the mismatch."""
@@ -61,7 +78,7 @@ class Finding(NamedTuple):
 
 
 def find_equations(
-    evaluate: Callable[[Watch], Any], how: How, *, every: bool = False
+    evaluate: Callable[[Watch], Any], how: How, *, every: bool = False, known: Known | None = None
 ) -> list[Finding]:
     """The equations whose rules disagree with differences, each at the first place where it does.
 
@@ -73,44 +90,78 @@ def find_equations(
       how: how derivatives are checked.
       every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
         a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
+      known: what earlier searches in the same program have found, which is not checked again; what this one finds is added.
     """
-    found = _search(evaluate, how, every)
-    open_ones = {f.kind for f in found if _follows(f.place.eqn)} & {"wrong", "kink"}
-    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found):
+    known = {} if known is None else known
+    found, points = _search(evaluate, how, every, known)
+    open_ones = {f.kind for f in found.values() if _follows(f.place.eqn)} & {"wrong", "kink"}
+    if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found.values()):
         open_ones -= {"kink"}  # what is to be mended is known
     if not every and open_ones:
-        more = _search(evaluate, how, True)
-        kinds = {f.kind for f in more}
+        more, more_points = _search(evaluate, how, True, known)
+        kinds = {f.kind for f in more.values()}
         if kinds & open_ones:
-            found = more
-    return [*map(_unless_smooth, found)]
+            found, points = more, more_points
+    return [_unless_smooth(finding, points.get(way), how) for way, finding in found.items()]
 
 
-def _unless_smooth(finding: Finding) -> Finding:
-    """A kink of an equation that is made of others, of which none has one, is rounding: its differences are not known well."""
-    if finding.kind == "kink" and _follows(finding.place.eqn):
-        return finding._replace(kind="unsure")
+def _unless_smooth(finding: Finding, point: _Alone | None, how: How) -> Finding:
+    """What an equation that is made of others has, of which none has it.
+
+    A kink is rounding: its differences are not known well. So is a derivative that is wrong here and right nearby: something inside
+    has a kink, and adds it to large numbers.
+    """
+    if not _follows(finding.place.eqn):
+        return finding
+    if finding.kind == "kink" or (
+        finding.kind == "wrong" and point is not None and _agrees_nearby(*point, how)
+    ):
+        return finding._replace(kind="unsure", mismatch=None)
     return finding
 
 
-def _search(evaluate: Callable[[Watch], Any], how: How, every: bool) -> list[Finding]:
-    """The same, with the steps of loops that `every` says."""
+def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
+    """Whether the derivatives of a program agree somewhere near its arguments, where it has no kink."""
+    xp, live = numpy_namespace(), inexact(program.in_avals)
+    for k in range(_NEARBY):
+        random = xp.random.default_rng(how.seed + k)
+        near: list[Any] = []
+        for x, moves in zip(args, live, strict=True):
+            by = random.uniform(-_STEP, _STEP, xp.shape(x))
+            near.append((x + xp.where(x == 0, 1, x) * by).astype(x.dtype) if moves else x)
+        with observed_by(None):
+            try:
+                checks = check_point(program, near, how)
+            except JaxprToolError:
+                continue
+        known = any(c.status == "agrees" for c in checks if c.mode in MODES)
+        if known and not any(c.wrong for c in checks):
+            return True
+    return False
+
+
+def _search(
+    evaluate: Callable[[Watch], Any], how: How, every: bool, known: Known
+) -> tuple[dict[Way, Finding], dict[Way, _Alone]]:
+    """The same by the way to each, and those of their programs that are wrong, with the steps of loops that `every` says."""
     found: dict[Way, Finding] = {}
+    points: dict[Way, _Alone] = {}
     suspects: set[Way] = {()}
     while suspects:
-        watch = _Equations(suspects, how, every)
+        watch = _Equations(suspects, how, every, known)
         evaluate(watch)
         for way, finding in watch.found.items():
             outer = found.get(way[:-1])
-            if outer is not None and outer.kind in _MEANT.get(finding.kind, ()):
+            if outer is not None and finding.explains(outer):
                 del found[way[:-1]]
         found.update(watch.found)
+        points.update(watch.points)
         suspects = {
             way
             for way, finding in watch.found.items()
             if finding.kind in ("wrong", "unsure", "kink") and _follows(way[-1])
         }
-    return [*found.values()]
+    return found, points
 
 
 class _Equations(Watch):
@@ -119,12 +170,15 @@ class _Equations(Watch):
     Attributes:
       suspects: the ways to the jaxprs whose equations are checked.
       found: what was found, by the way to the equation.
+      known: what was found so far, here and in earlier searches.
+      points: of the wrong ones that are made of others the programs of them alone, and their arguments.
     """
 
-    def __init__(self, suspects: set[Way], how: How, every: bool):
+    def __init__(self, suspects: set[Way], how: How, every: bool, known: Known):
         super().__init__()
-        self.suspects, self.how, self.every = suspects, how, every
+        self.suspects, self.how, self.every, self.known = suspects, how, every, known
         self.found: dict[Way, Finding] = {}
+        self.points: dict[Way, _Alone] = {}
         self.count: dict[Way, int] = {}
         self.left = _EQUATIONS
         self.programs: dict[JaxprEqn, tuple[ClosedJaxpr, list[int]] | None] = {}
@@ -135,8 +189,8 @@ class _Equations(Watch):
         if inside not in self.suspects or self.left == 0:
             return
         way = (*inside, eqn)
-        known = self.found.get(way)
-        if known is not None and known.kind == "wrong":
+        before = self.found.get(way)
+        if before is not None and before.kind == "wrong":
             return
         n = self.count[way] = self.count.get(way, 0) + 1
         if not self.every and n & (n - 1):
@@ -146,16 +200,34 @@ class _Equations(Watch):
         alone = self.programs[eqn]
         if alone is None or any(map(_has_nan, ins)):
             return
-        self.left -= 1
         program, positions = alone
-        finding = self.check(eqn, program, [ins[i] for i in positions])
+        args = [ins[i] for i in positions]
+        if (way, n) not in self.known:
+            self.left -= 1
+            finding = self.check(eqn, program, args)
+            if finding is not None and finding.kind == "wrong" and _solves(eqn, ins, outs):
+                finding = self.check_solution(eqn, ins)
+            self.known[way, n] = self.meant(finding, eqn, ins)
+        finding = self.known[way, n]
+        if finding is not None and (before is None or finding.kind == "wrong"):
+            self.found[way] = finding
+            if finding.kind == "wrong" and _follows(eqn):
+                self.points[way] = program, args
+
+    def check_solution(self, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding:
+        """Check an equation that solves another one, with its matrices held."""
+        alone = _program_of(eqn, ins)
+        finding = None if alone is None else self.check(eqn, alone[0], [ins[i] for i in alone[1]])
+        return finding or Finding(self.place(eqn), "solution")
+
+    def meant(self, finding: Finding | None, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding | None:
+        """What is found at an equation whose derivative has reasons not to be its difference."""
         if finding is not None and finding.kind != "unsure":
             if derivative_facts[eqn.primitive] == "quantile":
-                finding = Finding(finding.place, "quantile")
-            elif breaks_promise(eqn, ins):
-                finding = Finding(finding.place, "promise")
-        if finding is not None and (known is None or finding.kind == "wrong"):
-            self.found[way] = finding
+                return Finding(finding.place, "quantile")
+            if breaks_promise(eqn, ins):
+                return Finding(finding.place, "promise")
+        return finding
 
     def check(self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any]) -> Finding | None:
         """Check an equation at its values."""
@@ -163,7 +235,11 @@ class _Equations(Watch):
             try:
                 checks = check_point(program, args, self.how)
                 if any(c.wrong or c.kinks for c in checks) and _takes_symmetric(eqn, args):
-                    checks = check_point(program, args, self.how._replace(symmetric=True))
+                    before, how = checks, self.how._replace(symmetric=True)
+                    checks = check_point(program, args, how)
+                    if any(c.wrong for c in before) and not any(c.wrong for c in checks):
+                        kind = "kink" if any(c.kinks for c in checks) else "symmetric"
+                        return Finding(self.place(eqn), kind, symmetric=True)
             except JaxprToolError:  # it cannot be run alone
                 return Finding(self.place(eqn), "unsure")
             return self.judged(eqn, program, args, checks)
@@ -184,19 +260,45 @@ class _Equations(Watch):
         return Finding(place, "unsure") if unsure else None
 
 
-def _program_of(eqn: JaxprEqn) -> tuple[ClosedJaxpr, list[int]] | None:
+def _program_of(eqn: JaxprEqn, solving: Sequence[Any] = ()) -> tuple[ClosedJaxpr, list[int]] | None:
     """An equation as a program of the variables that it reads, and where among its operands each of them stands first.
 
     None where it has no derivative to check, or does something besides.
+
+    solving: of one that solves an equation, the values of the operands; what belongs together of them is held.
     """
     atoms = [*eqn.inputs]
-    variables = {x: None for x in atoms if isinstance(x, Var)}
+    n = solution_rules[eqn.primitive](eqn.params).matrices if solving else 0
+    held = {x: value for x, value in zip(atoms[:n], solving, strict=False) if isinstance(x, Var)}
+    variables = {x: None for x in atoms[n:] if isinstance(x, Var) and x not in held}
     outs = [Var(v.aval) for v in eqn.out_binders]
     alone = eqn.replace(out_binders=outs)
-    program = ClosedJaxpr(Jaxpr([*variables], [alone], outs), [])
+    program = ClosedJaxpr(Jaxpr([*variables], [alone], outs, [*held]), [*held.values()])
     if not differentiable(program) or has_effects(eqn):
         return None
     return program, [atoms.index(v) for v in variables]
+
+
+def _solves(eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether an equation solves A x = b, and its result is a solution."""
+    rule = solution_rules.find(eqn.primitive)
+    if rule is None:
+        return False
+    matvec, constants, matrices = rule(eqn.params)
+    b, xp = ins[matrices:], numpy_namespace()
+    x = outs[: len(b)]
+
+    def times(x: Sequence[Any]) -> Sequence[Any]:
+        with observed_by(None):
+            return eval_jaxpr(matvec.jaxpr, [*matvec.consts, *ins[:constants], *x])
+
+    signs = [(xp.arange(v.size).reshape(v.shape) % 2 * 2 - 1).astype(v.dtype) for v in x]
+    sizes = times([v * s for v, s in zip(x, signs, strict=True)])  # nothing cancels in it
+    return all(
+        bool((abs(y - c) <= _RESIDUAL * (abs(c).max() + abs(size).max())).all())
+        for y, c, size in zip(times(x), b, sizes, strict=False)
+        if c.size
+    )
 
 
 def _follows(eqn: JaxprEqn) -> bool:

@@ -42,14 +42,14 @@ def gradcheck(
     random directions. Where derivatives differ, each equation is checked at its own values, those inside of loops, branches
     and calls too, and the equations whose rules disagree are named. Kinks (max at a tie, abs at 0) and what stops
     derivatives (stop_gradient, round) are reported, and are no failure; so are indices that are not as an equation promises
-    (out of bounds, or twice). Random integers that are indices are within bounds. Status 1 when a derivative is wrong.
+    (out of bounds, or twice), and rules that take a symmetric matrix to stay so (cholesky). Random integers that are indices are within bounds. Status 1 when a derivative is wrong.
 
     JSON: {"schema", "passed", "derivatives": [{"order", "of", "passed", "modes": [{"mode", "status", "compared", "max_abs",
     "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",
     "index", "argument", "argument_index", "derivative", "difference", "tolerance"}]}; mismatches have the keys of blame but
-    kind and place, notes have kind kink, stopped, promise, quantile or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
+    kind and place, notes have kind kink, stopped, promise, quantile, symmetric or unsure. Modes are fwd, rev, fwd=rev (one against the other) and value
     (the result that a rule computes); a status is agrees, differs, unsure, unavailable, or, where something else than a rule explains
-    a difference, kink, stopped, promise or quantile; steps are complex or real.
+    a difference, kink, stopped, promise, quantile or symmetric; steps are complex or real.
 
     \b
     Example:

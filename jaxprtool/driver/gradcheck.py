@@ -12,7 +12,7 @@ from jaxprtool.analyses.gradcheck import (
     directions_of,
 )
 from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
-from jaxprtool.analyses.gradcheck_equations import Finding, decides, find_equations
+from jaxprtool.analyses.gradcheck_equations import Finding, Known, decides, find_equations
 from jaxprtool.analyses.gradcheck_found import Check
 from jaxprtool.analyses.gradcheck_point import MODES, How
 from jaxprtool.analyses.memory import check_memory
@@ -141,18 +141,21 @@ def _checked(
             return run(program, args, observer=observer, max_bytes=how.max_bytes)
 
         alone = how._replace(directions=2, complex=False)
-        equations = find_equations(evaluate, alone)
+        known: Known = {}
+        equations = find_equations(evaluate, alone, known=known)
         differs = any(c.wrong for c in checks)
         found = {f.kind for f in equations}
         if not found & {"kink", "stopped", "promise", "quantile", "wrong"}:
             for check in checks:
                 check.clear_doubted()
         if differs and "wrong" not in found:
-            more = find_equations(evaluate, alone, every=True)
+            more = find_equations(evaluate, alone, every=True, known=known)
             equations = more if any(f.kind == "wrong" for f in more) else equations
             explained = _explained(program, args, how, checks, equations)
             for check in checks:
                 check.explained = explained
+        no_news = {"symmetric", "solution"} - {explained}
+        equations = [f for f in equations if f.kind not in no_news]
     names = [v.name for v in program.jaxpr.in_binders]
     labels = argument_labels(names, program.interface)
     results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
@@ -168,9 +171,9 @@ def _explained(
 ) -> str:
     """Why derivatives differ from differences though all rules are right, as the kind of a note; "" where nothing explains it.
 
-    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, and where
-    a step changes a decision of the program (a kink too). The two modes have to agree with each other even so, but for broken
-    promises.
+    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, where
+    a step changes a decision of the program (a kink too), and where they agree as long as arguments that are symmetric
+    matrices stay so, and a rule is for such ones. The two modes have to agree with each other even so, but for broken promises.
     """
     kinds = {f.kind for f in equations}
     if "promise" in kinds:
@@ -180,6 +183,10 @@ def _explained(
     for kind in ("stopped", "quantile", "kink"):
         if kind in kinds:
             return kind
+    if "symmetric" in kinds:
+        again = check_point(program, args, how._replace(symmetric=True))
+        if not any(c.wrong for c in again):
+            return "symmetric"
     return "kink" if decides(program, args, how) else ""
 
 

@@ -19,7 +19,13 @@ from itertools import chain, repeat
 from typing import Any
 
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.reduction.appearance import Origin, appearances, has_some, origin_key
+from jaxprtool.analyses.reduction.appearance import (
+    Origin,
+    appearances,
+    has_some,
+    origin_key,
+    sources,
+)
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.driver.ends import check_end
@@ -165,15 +171,13 @@ class Appears(Interest):
 
     def why_not(self, c: Candidate) -> str:
         noun = {"nan": "NaN", "inf": "infinity"}[self.kind]
-        pairs = zip(self.labels, c.args or (), strict=True)
-        given = [label for label, value in pairs if self.has(value)]
-        if given:
-            return (
-                f"no {noun} that reaches a result begins in the program: {given[0]} has one already"
-            )
         with silent():
-            origins = appearances(c, self.kind)[0]
-        if origins:
+            given, taken = sources(c, self.kind)
+            begins = bool(given or appearances(c, self.kind)[0])
+        if taken:
+            label = taken[0].label(self.labels)
+            return f"no {noun} that reaches a result begins in the program: {label} has one already"
+        if begins:
             return f"a value of the program has an {noun}, but no result".replace("an NaN", "a NaN")
         return f"no result has an {noun}".replace("an NaN", "a NaN")
 

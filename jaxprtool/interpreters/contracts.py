@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.ranges import Range
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.interpreters.runs import Run
+    from jaxprtool.interpreters.solutions import Solved
     from jaxprtool.ir.jaxpr import JaxprEqn
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
@@ -63,6 +64,7 @@ __all__ = [
     "RunsRule",
     "SavingRule",
     "SendsRule",
+    "SolutionRule",
     "Steers",
     "TransposeRule",
     "Varying",
@@ -224,6 +226,12 @@ class DeterminedRule(Protocol):
     """(types of the operands, params) -> whether they determine the results; `finite`: where all values are finite."""
 
     def __call__(self, in_avals: Any, params: dict[str, Any], /) -> bool | Literal["finite"]: ...
+
+
+class SolutionRule(Protocol):
+    """(params) -> the equation that the results solve."""
+
+    def __call__(self, params: dict[str, Any], /) -> Solved: ...
 
 
 class AlgebraRule(Protocol):

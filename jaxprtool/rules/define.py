@@ -33,6 +33,7 @@ from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_fac
 from jaxprtool.interpreters.ranges import range_rules
 from jaxprtool.interpreters.remat import saving_rules
 from jaxprtool.interpreters.runs import runs_rules
+from jaxprtool.interpreters.solutions import solution_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 from jaxprtool.ir.jaxpr import Primitive
@@ -70,6 +71,7 @@ if TYPE_CHECKING:
         RunsRule,
         SavingRule,
         SendsRule,
+        SolutionRule,
         Steers,
         TransposeRule,
         Varying,
@@ -113,6 +115,7 @@ FEW: dict[str, RuleTable] = {
     "algebra": algebra_rules,
     "determined": determined_rules,
     "range": range_rules,
+    "solution": solution_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -176,6 +179,7 @@ def define(
     algebra: AlgebraRule | None = None,
     determined: DeterminedRule | None = None,
     range: RangeRule | None = None,
+    solution: SolutionRule | None = None,
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
@@ -183,8 +187,7 @@ def define(
     which states that there is none. A primitive of ours needs those up to `cost`; a user's own may lack some.
 
     Args:
-      op: the binding function that `primitive` returned.
-      abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
+      op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
       effects, order: whether dead code keeps it ("inside": for references of its jaxprs; "state": other results each time); when in order.
@@ -195,7 +198,7 @@ def define(
       residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
-      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`).
+      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`). solution: of what equation.
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """

@@ -16,6 +16,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.runs import Run
+from jaxprtool.interpreters.solutions import Solved
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
@@ -209,6 +210,12 @@ def _lower(
     return ctx.inline(solve, [*consts.solve, *b])
 
 
+def _solved(params: dict[str, Any]) -> Solved:
+    lengths = _four("const_lengths", params["const_lengths"])
+    matvec: ClosedJaxpr = _four("jaxprs", params["jaxprs"]).matvec
+    return Solved(matvec, lengths.matvec, sum(lengths))
+
+
 define(
     lax.linear_solve,
     abstract_eval=_types,
@@ -221,4 +228,5 @@ define(
     runs=lambda params: [Run("jaxprs", _four("jaxprs", params["jaxprs"]).solve, position=2)],
     varying="rule",
     derivative="rule",
+    solution=_solved,
 )

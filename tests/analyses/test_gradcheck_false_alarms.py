@@ -311,3 +311,94 @@ def test_what_a_rule_loses_to_rounding_is_no_mistake(f: Callable[..., Any], dtyp
     x = (rng.standard_normal(30) * 3).astype(dtype)
     found = jt.gradcheck(f, x)
     assert found.passed and not found.blame, str(found)
+
+
+def cholesky(x: Any) -> Any:
+    return jax.lax.linalg.cholesky(x, symmetrize_input=False)
+
+
+def eigenvectors(x: Any) -> Any:
+    return jax.lax.linalg.eigh(x, symmetrize_input=False)[0] ** 2
+
+
+def spread(v: Any) -> Any:
+    return jnp.outer(v, v) + jnp.diag(jnp.arange(4.0, dtype=np.float32) + 3)
+
+
+V = np.float32([0.5, -1.2, 0.8, 2.0])
+HELD: dict[str, Callable[..., Any]] = {
+    "jit": lambda f: jax.jit(f),
+    "remat": lambda f: jax.checkpoint(f),
+    "vmap in jit": lambda f: jax.jit(lambda x: jax.vmap(f)(jnp.stack([x, x + 1]))),
+    "scan": lambda f: lambda x: jax.lax.scan(lambda c, k: (c, f(c)), x, jnp.arange(2))[1],
+    "cond": lambda f: lambda x: jax.lax.cond(x[0, 0] > 0, f, lambda x: x, x),
+}
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+@pytest.mark.parametrize("op", [cholesky, eigenvectors])
+def test_what_holds_a_rule_for_symmetric_matrices_is_right(
+    op: Callable[..., Any], held: Callable[..., Any]
+) -> None:
+    """The one wrong equation beside it is named alone."""
+    found = jt.gradcheck(lambda v: wrong_sine(held(op)(spread(v))), V)
+    assert not found.passed
+    assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}, str(found)
+
+
+@pytest.mark.parametrize("held", HELD.values(), ids=HELD)
+def test_a_symmetric_argument_has_a_derivative_along_symmetric_directions(
+    held: Callable[..., Any],
+) -> None:
+    found = jt.gradcheck(held(cholesky), np.asarray(spread(V)))
+    (derivative,) = found.derivatives
+    assert found.passed and [f.kind for f in derivative.equations] == ["symmetric"], str(found)
+    assert "a derivative along symmetric directions alone" in str(found)
+    wrong = jt.gradcheck(lambda x: wrong_sine(held(cholesky)(x)), np.asarray(spread(V)))
+    assert {f.place.eqn.primitive.name for f in wrong.blame} == {"custom_jvp_call"}, str(wrong)
+
+
+def paths(x: Any) -> Any:
+    """The logarithm of a sum over paths (CTC, hidden Markov models), with a large number for what cannot be."""
+
+    def step(c: Any, v: Any) -> Any:
+        before = jnp.concatenate([jnp.full((1,), -1e5), c[:-1]])
+        return jnp.logaddexp(c, before) + v, None
+
+    return lax.scan(step, jnp.full((4,), -1e5).at[0].set(0.0), x)[0][-1]
+
+
+def test_a_kink_inside_does_not_accuse_the_loop() -> None:
+    """Ties of large numbers inside of a loop change its differences so much that it looks wrong."""
+    x = np.random.default_rng(0).standard_normal((5, 4)).astype(np.float32)
+    found = jt.gradcheck(jax.grad(paths), x)
+    assert found.passed, str(found)
+    found = jt.gradcheck(lambda x: jax.grad(paths)(wrong_sine(x)), x)
+    assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}, str(found)
+
+
+def bisection(t: Any) -> Any:
+    def body(s: Any) -> Any:
+        low, high = s
+        middle = 0.5 * (low + high)
+        up = middle * middle < t
+        return jnp.where(up, middle, low), jnp.where(up, high, middle)
+
+    low, _ = lax.while_loop(lambda s: s[1] - s[0] > 1e-2, body, (jnp.float32(0), t + 1))
+    x = lax.stop_gradient(low)
+    return x - (x * x - t) / (2 * x)
+
+
+def test_no_equation_is_checked_twice_at_its_values(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several searches look at one program; what one of them has checked the next one knows."""
+    checked: list[Any] = []
+    check = gradcheck_equations._Equations.check  # pyright: ignore[reportPrivateUsage]
+
+    def counting(self: Any, eqn: Any, program: Any, args: Any) -> Any:
+        checked.append((str(self.place(eqn)), id(eqn)))
+        return check(self, eqn, program, args)
+
+    monkeypatch.setattr(gradcheck_equations._Equations, "check", counting)  # pyright: ignore[reportPrivateUsage]
+    found = jt.gradcheck(jax.vmap(bisection), np.float32([2, 3, 0.5]))
+    assert found.passed and checked, str(found)
+    assert len({*checked}) == len(checked)

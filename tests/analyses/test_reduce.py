@@ -216,6 +216,21 @@ def test_the_nan_that_counts_is_one_that_reaches_a_result():
         jt.reduce(lambda x: jnp.sin(x), np.float32(1), nan=True)
 
 
+@pytest.mark.parametrize(
+    ("text", "args", "message"),
+    [
+        ("a:f32[]. let b:bool[] = gt a 0.0:f32[]; c:f32[] = select_n b nan:f32[] a in (c,)", [0], r"literal 1 \(nan:f32\[\]\) of .*select_n at 1 has one already"),
+        ("a:f32[] b:f32[]. let c:f32[] = log a; d:bool[] = gt c 0.0:f32[]; e:f32[] = select_n d nan:f32[] b in (e,)", [-1, 0], "literal 1 .* has one already"),
+        ("a:f32[] b:f32[]. let c:bool[] = gt b 0.0:f32[]; d:f32[] = select_n c b a in (d,)", [np.nan, -1], "a value of the program has a NaN, but no result"),
+        ("a:f32[] b:f32[]. let c:f32[] = sub a b in (c,)", [1, np.nan], r"argument 1 \(b\) has one already"),
+    ],
+)  # fmt: skip
+def test_the_reason_names_what_has_a_nan_that_reaches_a_result(text, args, message):
+    program = jt.parse("{ lambda ; " + text + " }")
+    with pytest.raises(jt.UsageError, match=message):
+        jt.reduce(program, *map(np.float32, args), nan=True)
+
+
 def test_an_infinity():
     def f(x):
         return jax.lax.scan(lambda c, y: (jnp.exp(c * y), c), x[0], x)

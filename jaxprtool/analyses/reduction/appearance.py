@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.provenance import Source
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.analyses.reduction.record import fits
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.observe import observed_by
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Value
 
-__all__ = ["KINDS", "Origin", "appearances", "has_some", "origin_key"]
+__all__ = ["KINDS", "Origin", "Taken", "appearances", "has_some", "origin_key", "sources"]
 
 KINDS = ("nan", "inf")
 
@@ -52,6 +53,21 @@ class Origin(NamedTuple):
         return Candidate(Jaxpr([*pairs], [eqn], outs), [*pairs.values()])
 
 
+class Taken(NamedTuple):
+    """An argument, a constant of a jaxpr inside or a literal that has such values, and the equation that takes them first."""
+
+    source: Source
+    place: Place | None
+
+    def label(self, labels: Sequence[str]) -> str:
+        """What to call it. labels: of the candidate's arguments."""
+        s = self.source
+        if s.kind == "argument":
+            return labels[s.index]
+        name = f" ({s.name})" if s.name else ""
+        return f"{s.kind} {s.index}{name}" + (f" of {self.place}" if self.place else "")
+
+
 def origin_key(eqn: JaxprEqn) -> tuple[Any, ...]:
     """What an equation keeps while the program around it changes: its primitive, and its place in text or source."""
     span = eqn.span
@@ -69,6 +85,21 @@ def appearances(candidate: Candidate, kind: str) -> tuple[list[Origin], list[Ori
     Returns:
       The equations where values of the kind begin, in the order in which they are met, and those of which a result has some.
     """
+    origins, reached = _followed(candidate, kind)
+    found = [o for o in origins if o.source is None and o.place is not None]
+    kept = {o.bit: Origin(o.place, *o.seen) for o in found}
+    return [*kept.values()], [o for bit, o in kept.items() if bit & reached]
+
+
+def sources(candidate: Candidate, kind: str) -> tuple[list[Taken], list[Taken]]:
+    """Of a run of a candidate the sources that give it values of the kind, and those of which a result has some."""
+    origins, reached = _followed(candidate, kind)
+    kept = {o.bit: Taken(o.source, o.place) for o in origins if o.source is not None}
+    return [*kept.values()], [t for bit, t in kept.items() if bit & reached]
+
+
+def _followed(candidate: Candidate, kind: str) -> tuple[Sequence[Any], int]:
+    """Where values of a kind begin in a run of a candidate, and which of them reach a result, as bits."""
     assert candidate.args is not None
     flow = Flow(Sought(**{kind: True}), keep=True)
     with observed_by(flow):
@@ -76,6 +107,4 @@ def appearances(candidate: Candidate, kind: str) -> tuple[list[Origin], list[Ori
     reached = 0
     for mark in flow.outs:
         reached |= mark.bad
-    found = [o for o in flow.origins if o.source is None and o.place is not None]
-    origins = {o.bit: Origin(o.place, *o.seen) for o in found}
-    return [*origins.values()], [o for bit, o in origins.items() if bit & reached]
+    return flow.origins, reached
