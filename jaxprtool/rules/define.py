@@ -198,7 +198,7 @@ def define(
       residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
-      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`). solution: of what equation.
+      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`). solution: what its results solve.
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """
