@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -25,7 +28,11 @@ from jaxprtool.driver.results import check_output, packed, shown
 @processes_options
 @options.output_option
 @click.option(
-    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}; where --check-nans stops, {"outs": null, "nan"}: a place '
+    "as those of `blame`.",
 )
 @options.max_bytes_option
 @options.step_limit_option
@@ -78,7 +85,8 @@ def run(
     alone = values is None
     program = runnable(session, file, how["devices"]) if alone else session.placed(file)
     if check_nans:
-        results = checking.run_words(program, args, file, alone, processes=processes, **how)
+        with _stopped(session, as_json):
+            results = checking.run_words(program, args, file, alone, processes=processes, **how)
     else:
         with observing(session, values, program, file, as_json=as_json, **how) as observer:
             results = driver.run_words(program, args, processes=processes, observer=observer, **how)
@@ -88,3 +96,14 @@ def run(
         session.write_bytes(packed(results, output, program.interface), output)
     elif values is None or not values["digest"]:
         session.echo_lines(shown(results, program.interface, as_json=as_json))
+
+
+@contextmanager
+def _stopped(session: Session, as_json: bool) -> Iterator[None]:
+    """Say where a run stops at a NaN in JSON too, beside the message."""
+    try:
+        yield
+    except checking.NanError as e:
+        if as_json:
+            session.echo_lines([json.dumps({"outs": None, "nan": e.place and e.place.json()})])
+        raise

@@ -49,3 +49,14 @@ def test_the_keys_of_an_answer_are_documented(words: str, tmp_path: Path) -> Non
     }
     assert found["schema"] == 1
     assert {*found} <= help, sorted({*found} - help)
+
+
+def test_a_run_that_stops_at_a_nan_says_where_in_json(tmp_path: Path) -> None:
+    (tmp_path / "log.jaxpr").write_text(LOG)
+    path = str(tmp_path / "log.jaxpr")
+    done = invoke(["run", "--check-nans", "--json", path, "--args", "[-1,2,3]"])
+    assert done.status == 1 and "log gives NaN" in done.error
+    blamed = json.loads(invoke(["blame", "--json", path, "--args", "[-1,2,3]"]).output)
+    assert json.loads(done.output) == {"outs": None, "nan": blamed["first"]}
+    done = invoke(["run", "--check-nans", "--json", path, "--args", "ones"])
+    assert done.status == 0 and json.loads(done.output)["outs"][0]["data"] == [0, 0, 0]
