@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
@@ -13,7 +10,7 @@ from jaxprtool.cli import options
 from jaxprtool.cli.process_options import devices_options, processes_options
 from jaxprtool.cli.runnable import runnable
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.values_options import observing, values_options
+from jaxprtool.cli.values_options import observing, telling_of_nans, values_options
 from jaxprtool.driver import check_nans as checking
 from jaxprtool.driver import run as driver
 from jaxprtool.driver.distributed import Processes
@@ -28,11 +25,7 @@ from jaxprtool.driver.results import check_output, packed, shown
 @processes_options
 @options.output_option
 @click.option(
-    "--json",
-    "as_json",
-    is_flag=True,
-    help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}; where --check-nans stops, {"outs": null, "nan"}: a place '
-    "as those of `blame`.",
+    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
 )
 @options.max_bytes_option
 @options.step_limit_option
@@ -85,7 +78,7 @@ def run(
     alone = values is None
     program = runnable(session, file, how["devices"]) if alone else session.placed(file)
     if check_nans:
-        with _stopped(session, as_json):
+        with telling_of_nans(session, as_json):
             results = checking.run_words(program, args, file, alone, processes=processes, **how)
     else:
         with observing(session, values, program, file, as_json=as_json, **how) as observer:
@@ -96,14 +89,3 @@ def run(
         session.write_bytes(packed(results, output, program.interface), output)
     elif values is None or not values["digest"]:
         session.echo_lines(shown(results, program.interface, as_json=as_json))
-
-
-@contextmanager
-def _stopped(session: Session, as_json: bool) -> Iterator[None]:
-    """Say where a run stops at a NaN in JSON too, beside the message."""
-    try:
-        yield
-    except checking.NanError as e:
-        if as_json:
-            session.echo_lines([json.dumps({"outs": None, "nan": e.place and e.place.json()})])
-        raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -11,13 +12,14 @@ import click
 
 from jaxprtool.cli.session import Session, standard_output
 from jaxprtool.driver import record
+from jaxprtool.driver.check_nans import NanError
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
 
-__all__ = ["observing", "values_options"]
+__all__ = ["observing", "telling_of_nans", "values_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 _OPTIONS = ("variables", "save_values", "digest", "select", "every")
@@ -115,3 +117,14 @@ def observing(
     prints = remark if aside else echo
     with record.recorded(what, program, echo, prints, warn, file) as observer:
         yield observer
+
+
+@contextmanager
+def telling_of_nans(session: Session, as_json: bool) -> Generator[None]:
+    """Say where a run that takes place in the block stops at a NaN in JSON too, beside the message."""
+    try:
+        yield
+    except NanError as e:
+        if as_json:
+            session.echo_lines([json.dumps({"outs": None, "nan": e.place and e.place.json()})])
+        raise
