@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped
+from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped, zeros_of_type
 from jaxprtool.backends.jax.rules import GivenConstants, is_inexact, wrapped_backward
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -66,7 +66,7 @@ def _without_tangents(rule: Callable[..., Any], in_avals: Sequence[Any], n: int)
 
     def differentiate(*xs: Any) -> Any:
         primals, tangents = split_list(xs, len(in_avals))
-        fixed = [_zeros(a) for a in in_avals[:n] if is_inexact(a)]
+        fixed = [zeros_of_type(a) for a in in_avals[:n] if is_inexact(a)]
         return rule(*primals, *fixed, *tangents[skipped:])
 
     return differentiate
@@ -101,12 +101,12 @@ def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> 
     def traced(*xs: Any) -> list[Any]:
         primals, tangents = split_list(xs, len(in_avals))
         rest = iter(tangents)
-        placeholders = [_zeros(a) for a in consts_in]
-        full = [_zeros(a) for a in consts_in if is_inexact(a)]
+        placeholders = [zeros_of_type(a) for a in consts_in]
+        full = [zeros_of_type(a) for a in consts_in if is_inexact(a)]
         for a, zero in zip(in_avals, in_zeros, strict=True):
             tangent = None if zero else next(rest)
             if is_inexact(a):
-                full.append(_zeros(a) if tangent is None else tangent)
+                full.append(zeros_of_type(a) if tangent is None else tangent)
         outs, out_tangents = split_list(rule(*placeholders, *primals, *full), len(call.out_avals))
         live = iter(out_tangents)
         return [*outs, *[next(live) if is_inexact(a) else _float0(a) for a in call.out_avals]]
@@ -121,10 +121,6 @@ def _float0(x: Any) -> Any:
     return np.zeros(np.shape(x), jax.dtypes.float0)
 
 
-def _zeros(aval: Any) -> Any:
-    return jax.numpy.zeros(aval.shape, aval.dtype)
-
-
 def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[str, Any]:
     fixed = p["num_consts"]
     consts_in, in_avals = split_list(call.in_avals, n)
@@ -133,7 +129,7 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[st
     @functools.cache
     def fwd_thunk(*_nonzeros: bool) -> Any:
         def traced(*xs: Any) -> list[Any]:
-            return fwd(*[_zeros(a) for a in consts_in], *xs)
+            return fwd(*[zeros_of_type(a) for a in consts_in], *xs)
 
         jaxpr = jax.make_jaxpr(traced)(*in_avals)
         return jaxpr.jaxpr, jaxpr.consts
@@ -194,7 +190,8 @@ def _flat_bwd(
         rest = iter(bwd(*residuals, *kept))
         full = [next(rest) if is_inexact(a) else _float0(a) for a in in_avals]
         zeros = [
-            _zeros(a) if is_inexact(a) else x for a, x in zip(in_avals, full[:fixed], strict=False)
+            zeros_of_type(a) if is_inexact(a) else x
+            for a, x in zip(in_avals, full[:fixed], strict=False)
         ]
         return [*zeros, *full[fixed:]][n_consts:]
 
@@ -203,7 +200,7 @@ def _flat_bwd(
 
 def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) -> dict[str, Any]:
     p = eqn.params
-    rule = p["bwd_jaxpr"]
+    rule = None if p["bwd_jaxpr"] is None else closed(p["bwd_jaxpr"])
     outs = [to_aval(v.aval) for v in eqn.out_binders]
     zeros = list(p["in_zeros"])
 
@@ -213,7 +210,7 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
             fail(UnsupportedError, message, "no-rule")
         residuals, cotangents = split_list(xs, p["num_res"])
         kept = [ct for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
-        return spread([not z for z in zeros], jaxpr_as_fun(closed(rule))(*residuals, *kept))
+        return spread([not z for z in zeros], jaxpr_as_fun(rule)(*residuals, *kept))
 
     return {
         "num_res": p["num_res"],

@@ -74,6 +74,7 @@ __all__ = [
     "type_of",
     "type_text",
     "typed_scalar",
+    "zeros_of_type",
     # params
     "OPEN_JAXPRS",
     "flat_tree_classes",
@@ -334,6 +335,8 @@ def axis_groups(aval: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str,
     return varying, unreduced, reduced
 
 
+zeros_of_type = ad.zeros_like_aval  # which vary along the axes of the type, too
+
 _TYPED = {"i": literals.TypedInt, "u": literals.TypedInt, "f": literals.TypedFloat}
 _TYPED["c"] = literals.TypedComplex
 
@@ -490,9 +493,7 @@ def call_vmap_rule(
     return out, out_batched
 
 
-# Policies of `jax.checkpoint`.
-
-# Classes of policies whose objects print as what they are: in 0.10 and 0.11; before and after that all are functions.
+# Classes of policies of `jax.checkpoint` whose objects print as what they are: in 0.10 and 0.11; before and after that all are functions.
 POLICY_CLASSES = tuple(
     getattr(ad_checkpoint, name)
     for name in ("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames")

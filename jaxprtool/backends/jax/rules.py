@@ -330,9 +330,9 @@ def _trace_bwd(
         ]
         known = [x if c is None else c for x, c in zip(traced, fixed, strict=True)]
         results = call_backward(bwd, *known, *full)
-        zeros = [jax.numpy.zeros(a.shape, a.dtype) for a in consts_in if is_inexact(a)]
+        zeros = [private.zeros_of_type(a) for a in consts_in if is_inexact(a)]
         return zeros + [
-            ct if hasattr(ct, "dtype") else jax.numpy.zeros(a.shape, a.dtype)
+            ct if hasattr(ct, "dtype") else private.zeros_of_type(a)
             for ct, a in zip(results, in_avals, strict=True)
             if a is not None and is_inexact(a)
         ]
