@@ -43,9 +43,8 @@ _MEANT = {
 }
 Way = tuple[JaxprEqn, ...]
 _Alone = tuple[ClosedJaxpr, list[Any]]
-Known = dict[
-    tuple[Way, int], "Finding | None"
-]  # what was found at an equation, the n-th time that it ran
+# What was found at an equation, the n-th time that it ran.
+Known = dict[tuple[Way, int], "Finding | None"]
 
 
 class Finding(NamedTuple):

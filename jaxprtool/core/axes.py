@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxprtool.core.bind import state
 
-__all__ = ["NO_AXES", "AxisEnv", "NamedAxis", "bound_axes", "current_axes"]
+__all__ = ["NO_AXES", "AxisEnv", "NamedAxis", "are_devices", "bound_axes", "current_axes"]
 
 
 class AxisEnv:
@@ -72,8 +72,8 @@ class NamedAxis(int):
 
     Attributes:
       axes: name -> size; the product of the sizes is the int.
-      each: whether an equation that is nothing but its operand after batching stays as an identity, for those who look at
-        what has run in its place.
+      each: whether the examples are devices: see `are_devices`. An equation that is nothing but its operand after batching
+        then stays as an identity, for those who look at what has run in its place.
     """
 
     axes: dict[str, int]
@@ -88,3 +88,11 @@ class NamedAxis(int):
     def key(self) -> tuple[Any, ...]:
         """What distinguishes it from other batches of the same size."""
         return self.each, *self.axes.items()
+
+
+def are_devices(axis_size: int) -> bool:
+    """Whether the examples of a batch are devices, as NumPy runs a `shard_map`: each does alone what it does.
+
+    So a batch rule that does something else than a loop (one draw for all, a call of the user's rule) is none for them.
+    """
+    return type(axis_size) is NamedAxis and axis_size.each

@@ -172,12 +172,11 @@ class Appears(Interest):
     def why_not(self, c: Candidate) -> str:
         noun = {"nan": "NaN", "inf": "infinity"}[self.kind]
         with silent():
-            given, taken = sources(c, self.kind)
-            begins = bool(given or appearances(c, self.kind)[0])
+            anywhere, taken = sources(c, self.kind)
         if taken:
             label = taken[0].label(self.labels)
             return f"no {noun} that reaches a result begins in the program: {label} has one already"
-        if begins:
+        if anywhere:
             return f"a value of the program has an {noun}, but no result".replace("an NaN", "a NaN")
         return f"no result has an {noun}".replace("an NaN", "a NaN")
 

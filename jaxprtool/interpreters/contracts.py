@@ -249,7 +249,7 @@ class MonoidRule(Protocol):
 Follows = Literal["operands", "rule"]  # what says a part of the result's type
 Varying = Literal[
     "operands", "rule", "untracked"
-]  # the same; untracked: as in JAX, it is not kept track of
+]  # what says it; untracked: types do not, as in JAX
 Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[

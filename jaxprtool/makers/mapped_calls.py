@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.partition import merge_lists, partition_list
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules, moveaxis
 from jaxprtool.interpreters.contracts import OutAndDim
@@ -21,7 +22,7 @@ from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["one_by_one", "of_another"]
+__all__ = ["alone_on_devices", "of_another", "one_by_one"]
 
 
 def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -44,6 +45,34 @@ def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -
         "cost": by(cost_rules),
         "partial_eval": by(partial_eval_rules),
     }
+
+
+def alone_on_devices(
+    batch: Any, is_loop: Callable[[Sequence[Value], dict[str, ParamValue]], bool] | None = None
+) -> Maker:
+    """A batch rule that is no loop, but where the examples are devices.
+
+    Args:
+      batch: the rule, or its maker.
+      is_loop: (operands, params) -> whether it is a loop there; None for never.
+    """
+
+    def make(op: Any) -> Callable[..., OutAndDim]:
+        together = batch(op) if isinstance(batch, Maker) else batch
+        several = op.primitive.multiple_results
+
+        def rule(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
+            if not are_devices(axis_size) or (is_loop is not None and is_loop(vals, params)):
+                return together(axis_size, vals, dims, **params)
+            if several:
+                return one_by_one(op, vals, dims, axis_size, params)
+            single = lambda *xs, **params: [op(*xs, **params)]  # noqa: E731
+            outs, out_dims = one_by_one(single, vals, dims, axis_size, params)
+            return outs[0], out_dims[0]
+
+        return rule
+
+    return Maker(make)
 
 
 def one_by_one(

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
@@ -109,6 +110,9 @@ def _batch(
     batched_by: str = "",
     **_: Any,
 ) -> OutAndDim:
+    if are_devices(axis_size):
+        batched, out_dims = vmap_jaxpr(call, axis_size, dims, None)
+        return apply_jaxpr(batched, vals, call), out_dims
     if not hasattr(rule, "batched"):
         if batched_by:
             message = f"JAX batches the primitive {batched_by} in another way than what it calls here, and its rule is not in the text"

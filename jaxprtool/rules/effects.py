@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.kinds.enums import DEBUG_EFFECT
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
@@ -312,7 +313,7 @@ def _lower_call(name: str, pure: bool) -> Callable[..., Value]:
 
 def _pure_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     method = params["vmap_method"]
-    if method in ("sequential", "sequential_unrolled"):
+    if method in ("sequential", "sequential_unrolled") or are_devices(axis_size):
         return one_by_one(lax.pure_callback, vals, dims, axis_size, params)
     if method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         fail(

@@ -53,6 +53,21 @@ def _total_by_vjp(tracked):
     return total
 
 
+def _of_two(tracked):
+    """Functions of two arguments: JAX gives their rules zeros, or takes a rule to give none."""
+    by_jvp = jax.custom_jvp(lambda x, y: jnp.sin(x) * y)
+    by_jvp.defjvp(lambda xs, ts: (by_jvp(*xs), 3 * ts[0] * xs[1] + ts[1] * xs[0]))
+    by_vjp = jax.custom_vjp(lambda x, y: jnp.sin(x) * y)
+    by_vjp.defvjp(lambda x, y: (by_vjp(x, y), y), lambda y, ct: (3 * ct * y, None))
+    fixed = np.ones((2, 3), np.float32)
+    vary = (lambda c: lax.pcast(c, "i", to="varying")) if tracked else lambda c: c
+    return {
+        "jvp of two, of which one moves": lambda a: by_jvp(a, vary(jnp.asarray(fixed))),
+        "jvp of two": lambda a: by_jvp(a, jnp.cos(a)),
+        "vjp of two, one without a cotangent": lambda a: by_vjp(a, jnp.cos(a)),
+    }
+
+
 def _in_loop(f):
     return lambda a: lax.fori_loop(0, 2, lambda _, c: f(c) + a, a)
 
@@ -68,6 +83,7 @@ def _functions(tracked):
         "vjp": _sharded(total, tracked, P()),
         "vjp after another": _sharded(lambda a: total(jnp.tanh(a) + unit(a)), tracked, P()),
     }
+    found |= {name: _sharded(f, tracked) for name, f in _of_two(tracked).items()}
     if not tracked:
         found["jvp in a pmap"] = lambda x: jax.pmap(unit, axis_name="i")(x[None])
         found["vjp in a pmap"] = lambda x: jax.pmap(total, axis_name="i")(x[None])
@@ -110,6 +126,15 @@ def test_jax_follows_the_rule_of_a_program(tracked, name):
     program, expected = _case(tracked, name)
     f = jt.to_jax_function(program)
     np.testing.assert_allclose(jax.grad(lambda x: f(x)[0])(X), expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("tracked", "name"), CASES)
+def test_jax_transposes_the_linear_part_by_the_rule(tracked, name):
+    program, expected = _case(tracked, name)
+    forward, linear, _ = linearize_jaxpr(program)
+    f, residuals = jt.to_jax_function(linear), jt.eval_jaxpr(forward, [X])[1:]
+    (found,) = jax.linear_transpose(lambda t: f(*residuals, t)[0], X)(np.float32(1))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("tracked", "name"), [c for c in CASES if "vjp" not in c[1]])

@@ -91,11 +91,11 @@ def appearances(candidate: Candidate, kind: str) -> tuple[list[Origin], list[Ori
     return [*kept.values()], [o for bit, o in kept.items() if bit & reached]
 
 
-def sources(candidate: Candidate, kind: str) -> tuple[list[Taken], list[Taken]]:
-    """Of a run of a candidate the sources that give it values of the kind, and those of which a result has some."""
+def sources(candidate: Candidate, kind: str) -> tuple[bool, list[Taken]]:
+    """Whether a run of a candidate has values of the kind anywhere, and the sources of those that a result has."""
     origins, reached = _followed(candidate, kind)
     kept = {o.bit: Taken(o.source, o.place) for o in origins if o.source is not None}
-    return [*kept.values()], [t for bit, t in kept.items() if bit & reached]
+    return bool(origins), [t for bit, t in kept.items() if bit & reached]
 
 
 def _followed(candidate: Candidate, kind: str) -> tuple[Sequence[Any], int]:

@@ -27,6 +27,7 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.elementwise import broadcast_avals
+from jaxprtool.makers.mapped_calls import alone_on_devices
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 # -- Threefry ------------------------------------------------------------------------------------
@@ -339,7 +340,7 @@ define(
     abstract_eval=_generator_type,
     impl=_generator_impl,
     **LOCALLY_CONSTANT,
-    batch=_generator_batch,
+    batch=alone_on_devices(_generator_batch),
     lower=_generator_lower,
     cost=AS_LOWERED,
     varying="rule",

@@ -25,6 +25,7 @@ from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import broadcast_avals, full_like
+from jaxprtool.makers.mapped_calls import alone_on_devices
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.random.counters import HASHES, Hash, bits_of, folded, seeded, split
 
@@ -375,6 +376,11 @@ def _by_hashes(in_avals: Any, params: Any) -> bool:
     )
 
 
+def by_hashes_of(vals: Sequence[Value], params: dict[str, ParamValue]) -> bool:
+    """Whether keys draw by a hash, each alone, and not by a generator that draws for a batch at once."""
+    return _by_hashes([*map(get_aval, vals)], params)
+
+
 define(
     lax.random_seed,
     abstract_eval=_seed_type,
@@ -413,7 +419,7 @@ define(
     abstract_eval=_split_type,
     **decomposed(_random_split),
     **LOCALLY_CONSTANT,
-    batch=elementwise_batch,
+    batch=alone_on_devices(elementwise_batch, by_hashes_of),
     cost=AS_LOWERED,
     determined=_by_hashes,
     on_keys="uses",
@@ -424,7 +430,7 @@ define(
     abstract_eval=_fold_type,
     **decomposed(_random_fold_in),
     **LOCALLY_CONSTANT,
-    batch=broadcast_batch,
+    batch=alone_on_devices(broadcast_batch, by_hashes_of),
     cost=AS_LOWERED,
     determined=_by_hashes,
     on_keys="derives",
@@ -435,7 +441,7 @@ define(
     abstract_eval=_bits_type,
     **decomposed(_random_bits),
     **LOCALLY_CONSTANT,
-    batch=elementwise_batch,
+    batch=alone_on_devices(elementwise_batch, by_hashes_of),
     cost=AS_LOWERED,
     determined=_by_hashes,
     on_keys="uses",

@@ -25,8 +25,9 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import check_kind, full_like
 from jaxprtool.makers.loops import while_loop
+from jaxprtool.makers.mapped_calls import alone_on_devices
 from jaxprtool.rules.define import define
-from jaxprtool.rules.random.prng import bits_words, check_keys, split_words
+from jaxprtool.rules.random.prng import bits_words, by_hashes_of, check_keys, split_words
 
 # Of each floating type: bits of the mantissa, the bits of 1.0, the number before 1, the smallest normal number.
 _FORMATS = {
@@ -179,7 +180,7 @@ define(
     jvp=jvp_terms(None, _term),
     derivative="quantile",
     transpose=NONLINEAR,
-    batch=_batch,
+    batch=alone_on_devices(_batch, by_hashes_of),
     cost=AS_LOWERED,
     on_keys="uses",
 )
