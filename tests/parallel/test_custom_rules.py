@@ -16,6 +16,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import jaxprtool as jt
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr
+from tests.releases import SERIES
 
 P = PartitionSpec
 SPLIT = P("i")
@@ -130,6 +131,10 @@ def test_jax_follows_the_rule_of_a_program(tracked, name):
 
 @pytest.mark.parametrize(("tracked", "name"), CASES)
 def test_jax_transposes_the_linear_part_by_the_rule(tracked, name):
+    if name == "jvp in a loop" and SERIES < (0, 9):
+        pytest.skip(
+            "JAX 0.8 transposes no scan in a shard_map whose constants are linear, its own neither"
+        )
     program, expected = _case(tracked, name)
     forward, linear, _ = linearize_jaxpr(program)
     f, residuals = jt.to_jax_function(linear), jt.eval_jaxpr(forward, [X])[1:]

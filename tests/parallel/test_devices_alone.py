@@ -7,12 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.custom_batching import custom_vmap
-from jax.sharding import AbstractMesh
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import jaxprtool as jt
 
-MESH = AbstractMesh((4,), ("i",))
+MESH = AbstractMesh((4,), ("i",), axis_types=(AxisType.Auto,))
 X = np.arange(1, 9, dtype=np.float32)
 
 

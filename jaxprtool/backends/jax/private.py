@@ -18,6 +18,7 @@ import jax
 import numpy as np
 from jax._src import (
     ad_checkpoint,
+    ad_util,
     config,
     core,
     custom_batching,
@@ -335,8 +336,7 @@ def axis_groups(aval: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str,
     return varying, unreduced, reduced
 
 
-zeros_of_type = ad.zeros_like_aval  # which vary along the axes of the type, too
-
+zeros_of_type = ad_util.zeros_like_aval  # which vary along the axes of the type, too
 _TYPED = {"i": literals.TypedInt, "u": literals.TypedInt, "f": literals.TypedFloat}
 _TYPED["c"] = literals.TypedComplex
 
