@@ -19,20 +19,27 @@ from itertools import zip_longest
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import NamedAxis, bound_axes
-from jaxprtool.core.bind import interpreted, set_current_trace, state
+from jaxprtool.core.axes import NamedAxis, are_devices, bound_axes
+from jaxprtool.core.bind import bind, interpreted, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import unzip2
-from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
+from jaxprtool.core.partition import merge_lists, partition_list, unzip2
+from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Trace, Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
 from jaxprtool.interpreters.parameters import by_position, named_like
 from jaxprtool.interpreters.replay import Replayer, joined
-from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names, flatten_fun
+from jaxprtool.interpreters.stage import (
+    JaxprTrace,
+    JaxprTracer,
+    argument_names,
+    flatten_fun,
+    stage,
+)
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
@@ -56,6 +63,7 @@ __all__ = [
     "materialize_all",
     "moveaxis",
     "not_mapped",
+    "one_by_one",
     "same_shape_batch",
     "vmap",
     "vmap_jaxpr",
@@ -109,7 +117,7 @@ class BatchTrace(Trace):
         try:
             if all(d is None for d in dims) and not _acts_along(self.axis_size, primitive, params):
                 return self.parent.process_primitive(primitive, vals, params)
-            rule = batch_rules.rules.get(primitive) or batch_rules[primitive]
+            rule = _rule_of(primitive, self.axis_size)
             out, dim = rule(self.axis_size, vals, dims, **params)
         finally:
             state.trace = previous
@@ -152,6 +160,46 @@ def materialize_all(
     agree = all(d == dims[0] and d is not None for d in dims)
     target = dims[0] if agree and dims[0] is not None else 0
     return [materialize(x, d, axis_size, target) for x, d in zip(vals, dims, strict=True)], target
+
+
+def one_by_one(
+    primitive: Primitive,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    axis_size: int,
+    params: dict[str, ParamValue],
+) -> OutAndDim:
+    """Apply an operation to each example in turn, by a scan.
+
+    Args:
+      primitive, params: the operation.
+      vals, dims: its operands, and the batch axis of each or None.
+      axis_size: the number of examples.
+    """
+    batched = [d is not None for d in dims]
+    moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
+    fixed, examples = partition_list(batched, moved)
+    slices = [get_aval(x) for x in examples]
+    slices = [a.update(shape=a.shape[1:]) for a in slices]
+
+    def step(*args: Value) -> list[Value]:
+        operands = merge_lists(batched, args[: len(fixed)], args[len(fixed) :])
+        out = bind(primitive, *operands, **params)
+        return out if primitive.multiple_results else [out]
+
+    body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
+    outs = lax.scan_call(
+        *fixed, *examples, jaxpr=body, length=axis_size, num_consts=len(fixed), num_carry=0
+    )
+    return (outs, [0] * len(outs)) if primitive.multiple_results else (outs[0], 0)
+
+
+def _rule_of(primitive: Primitive, axis_size: int) -> Callable[..., OutAndDim]:
+    """The rule; on devices, which do alone what they do, a loop where the primitive has none."""
+    rule = batch_rules.find(primitive)
+    if are_devices(axis_size) and (rule is None or isinstance(rule, Unsupported)):
+        return lambda size, vals, dims, **params: one_by_one(primitive, vals, dims, size, params)
+    return rule or batch_rules[primitive]
 
 
 def vmap(
@@ -358,7 +406,9 @@ def _vmap_jaxpr(
                 if not _acts_along(axis_size, eqn.primitive, eqn.params):
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
-            rule = rules.get(eqn.primitive) or batch_rules[eqn.primitive]
+            rule = rules.get(eqn.primitive)
+            if rule is None or type(rule) is Unsupported:
+                rule = _rule_of(eqn.primitive, axis_size)
             if eqn in replayer.often:
                 made = replayer.apply(eqn, ins, ds, _batched, eqn, rule, axis_size, ins, ds)
             else:
@@ -396,6 +446,7 @@ def _batched(
 def _same(x: Value) -> Value:
     """An array again, as the result of an equation."""
     is_array = type(x) is JaxprTracer and isinstance(x.aval, ShapedArray)
+    is_array = is_array and x.aval.dtype.kind != "0"
     return lax.stop_gradient(x) if is_array else x
 
 

@@ -17,6 +17,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.sharding import varying_axes
 
 __all__ = [
     "broadcasted",
@@ -35,6 +36,7 @@ __all__ = [
     "static_impl",
     "summed",
     "transposed",
+    "varied",
     "with_dtype",
     "with_shape",
 ]
@@ -132,6 +134,12 @@ def broadcasted(x: Value, shape: tuple[int, ...], dims: tuple[int, ...] = ()) ->
 def summed(x: Value, axes: Sequence[int]) -> Value:
     """x summed over axes."""
     return lax.reduce_sum(x, axes=tuple(axes)) if axes else x
+
+
+def varied(x: Value, names: Sequence[str]) -> Value:
+    """x with a type that varies along these axes of a mesh."""
+    missing = tuple(n for n in names if n not in varying_axes(get_aval(x)))
+    return lax.pvary(x, axes=missing) if missing else x
 
 
 def full(aval: Aval, value: Value) -> Value:

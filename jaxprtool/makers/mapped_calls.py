@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool import ops as lax
 from jaxprtool.core.axes import are_devices
-from jaxprtool.core.partition import merge_lists, partition_list
 from jaxprtool.core.rule_table import Maker, RuleTable
-from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.batch import batch_rules, moveaxis
+from jaxprtool.interpreters.batch import batch_rules, one_by_one
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
-from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["alone_on_devices", "of_another", "one_by_one"]
+__all__ = ["alone_on_devices", "of_another"]
 
 
 def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -59,48 +55,12 @@ def alone_on_devices(
 
     def make(op: Any) -> Callable[..., OutAndDim]:
         together = batch(op) if isinstance(batch, Maker) else batch
-        several = op.primitive.multiple_results
 
         def rule(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
             if not are_devices(axis_size) or (is_loop is not None and is_loop(vals, params)):
                 return together(axis_size, vals, dims, **params)
-            if several:
-                return one_by_one(op, vals, dims, axis_size, params)
-            single = lambda *xs, **params: [op(*xs, **params)]  # noqa: E731
-            outs, out_dims = one_by_one(single, vals, dims, axis_size, params)
-            return outs[0], out_dims[0]
+            return one_by_one(op.primitive, vals, dims, axis_size, params)
 
         return rule
 
     return Maker(make)
-
-
-def one_by_one(
-    op: Any,
-    vals: Sequence[Value],
-    dims: Sequence[int | None],
-    axis_size: int,
-    params: dict[str, ParamValue],
-) -> OutAndDim:
-    """Apply an operation with several results to each example in turn.
-
-    Args:
-      op: the binding function.
-      vals, dims: its operands, and the batch axis of each or None.
-      axis_size: the number of examples.
-      params: its params.
-    """
-    batched = [d is not None for d in dims]
-    moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(vals, dims, strict=True)]
-    fixed, examples = partition_list(batched, moved)
-    slices = [get_aval(x) for x in examples]
-    slices = [a.update(shape=a.shape[1:]) for a in slices]
-
-    def step(*args: Value) -> list[Value]:
-        return op(*merge_lists(batched, args[: len(fixed)], args[len(fixed) :]), **params)
-
-    body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
-    outs = lax.scan_call(
-        *fixed, *examples, jaxpr=body, length=axis_size, num_consts=len(fixed), num_carry=0
-    )
-    return outs, [0] * len(outs)

@@ -18,7 +18,7 @@ from jaxprtool.core.axes import are_devices
 from jaxprtool.core.kinds.enums import DEBUG_EFFECT
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.batch import materialize, one_by_one
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
@@ -38,7 +38,6 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -314,7 +313,7 @@ def _lower_call(name: str, pure: bool) -> Callable[..., Value]:
 def _pure_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     method = params["vmap_method"]
     if method in ("sequential", "sequential_unrolled") or are_devices(axis_size):
-        return one_by_one(lax.pure_callback, vals, dims, axis_size, params)
+        return one_by_one(lax.pure_callback.primitive, vals, dims, axis_size, params)
     if method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         fail(
             UnsupportedError,
@@ -337,7 +336,7 @@ def _io_batch(
 ) -> OutAndDim:
     if params["ordered"]:
         fail(UnsupportedError, "an ordered io_callback cannot be mapped", "no-rule")
-    return one_by_one(lax.io_callback, vals, dims, axis_size, params)
+    return one_by_one(lax.io_callback.primitive, vals, dims, axis_size, params)
 
 
 for _op, _batch, _pure, _order in (

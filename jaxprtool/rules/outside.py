@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.rule_table import unsupported
-from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.batch import materialize, one_by_one
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
@@ -15,7 +16,6 @@ from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -65,8 +65,8 @@ def _ffi_types(
 
 def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim:
     method = params["vmap_method"]
-    if method in ("sequential", "sequential_unrolled"):
-        return one_by_one(lax.ffi_call, vals, dims, axis_size, params)
+    if method in ("sequential", "sequential_unrolled") or are_devices(axis_size):
+        return one_by_one(lax.ffi_call.primitive, vals, dims, axis_size, params)
     if method not in ("expand_dims", "broadcast_all"):
         fail(
             UnsupportedError,

@@ -20,7 +20,15 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import BOOL, FLOAT32, INT32, UINT32, UINT64, DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.axes import bumped, check_axes, static_impl, with_dtype, with_shape
+from jaxprtool.ir.sharding import varying_axes
+from jaxprtool.makers.axes import (
+    bumped,
+    check_axes,
+    static_impl,
+    varied,
+    with_dtype,
+    with_shape,
+)
 from jaxprtool.makers.elementwise import check_kind
 from jaxprtool.makers.indexing import Windows
 from jaxprtool.rules.define import define
@@ -139,13 +147,17 @@ def _picked(t: Value, positions: Any, axis: int, indices: Value) -> Value:
 def _sort_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, dimension: int, **params: ParamValue
 ) -> PrimalAndTangent:
-    """The tangents are rearranged as the primals are."""
+    """The tangents are rearranged as the primals are.
+
+    The order varies as the keys do, which its type does not say.
+    """
     shape = get_aval(primals[0]).shape
     dtype = UINT64 if max(shape) >= 1 << 32 else UINT32
     places = lax.iota(dtype=dtype, shape=shape, dimension=dimension)
     *out, order = lax.sort(*primals, places, dimension=dimension, **params)
     dims = tuple(range(len(shape)))
     indices = lax.broadcast_in_dim(order, shape=(*shape, 1), broadcast_dimensions=dims)
+    indices = varied(indices, [n for x in primals for n in varying_axes(get_aval(x))])
     moved = [t if type(t) is Zero else _picked(t, order, dimension, indices) for t in tangents]
     return out, moved
 

@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval, scalar_lit
-from jaxprtool.interpreters.batch import materialize
+from jaxprtool.interpreters.batch import materialize, one_by_one
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.discharge import discharge_jaxpr
@@ -22,7 +22,6 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.references import RefIndex
 from jaxprtool.makers.axes import full
-from jaxprtool.makers.mapped_calls import one_by_one
 from jaxprtool.rules.pallas.layout import Block, Layout, layout_of
 from jaxprtool.rules.pallas.places import index_map_of
 
@@ -126,7 +125,7 @@ def batch_call(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
     layout = layout_of(avals, params)
     first = layout.n_dynamic + layout.n_index
     if any(d is not None for d in dims[:first]):
-        return one_by_one(lax.pallas_call, vals, dims, axis_size, params)
+        return one_by_one(lax.pallas_call.primitive, vals, dims, axis_size, params)
     fixed, operands = split_list(vals, first)
     in_dims: list[int | None] = list(dims[first:])
     for i in layout.aliases.values():

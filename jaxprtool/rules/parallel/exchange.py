@@ -22,7 +22,7 @@ from jaxprtool.ir.dtypes import INT32, UINT32
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import varying_axes
-from jaxprtool.makers.axes import bumped, full, inserted, reshaped, transposed
+from jaxprtool.makers.axes import bumped, full, inserted, reshaped, transposed, varied
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, is_partly_mapped, mapped, taken
@@ -35,7 +35,7 @@ from jaxprtool.rules.parallel.lowering import (
     pairs_text,
     reducer,
 )
-from jaxprtool.rules.parallel.reductions import MOVES, sum_along, unbound_impl, varied
+from jaxprtool.rules.parallel.reductions import MOVES, sum_along, unbound_impl
 from jaxprtool.rules.parallel.traffic import sent_along, sent_parts, sent_whole
 from jaxprtool.rules.parallel.types import (
     all_gather_type,

@@ -22,7 +22,7 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.sharding import varying_axes, with_varying
-from jaxprtool.makers.axes import check_axes, removed, reshaped, transposed
+from jaxprtool.makers.axes import check_axes, removed, reshaped, transposed, varied
 from jaxprtool.makers.calls import inline_transpose
 from jaxprtool.makers.decomposed import run_as
 from jaxprtool.makers.indexing import DROP_MODE
@@ -30,7 +30,6 @@ from jaxprtool.ops.gather import GatherDimensionNumbers
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import mapped
-from jaxprtool.rules.parallel.reductions import varied
 from jaxprtool.rules.parallel.traffic import sent_rows
 from jaxprtool.rules.parallel.types import check_bound, positions_of
 

@@ -25,6 +25,7 @@ from jaxprtool.makers.axes import (
     full,
     reshaped,
     transposed,
+    varied,
     with_shape,
 )
 from jaxprtool.ops.arrays.taking import pick
@@ -32,7 +33,7 @@ from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import Grouped, grouped, refuse
 from jaxprtool.rules.parallel.lowering import mesh_groups, pairs_text
-from jaxprtool.rules.parallel.reductions import unbound_impl, varied
+from jaxprtool.rules.parallel.reductions import unbound_impl
 from jaxprtool.rules.parallel.traffic import sent_parts
 from jaxprtool.rules.parallel.types import group_size
 

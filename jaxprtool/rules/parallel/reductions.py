@@ -19,8 +19,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placed, placement_of, read_placement
-from jaxprtool.ir.sharding import varying_axes
-from jaxprtool.makers.axes import lexicographic, lowest
+from jaxprtool.makers.axes import lexicographic, lowest, varied
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.groups import Grouped, refuse
@@ -28,13 +27,7 @@ from jaxprtool.rules.parallel.lowering import all_reduce
 from jaxprtool.rules.parallel.traffic import sent_twice
 from jaxprtool.rules.parallel.types import positions_of, pvary_type, reduction_type
 
-__all__ = ["MOVES", "sum_along", "unbound_impl", "varied"]
-
-
-def varied(x: Value, names: Sequence[str]) -> Value:
-    """x with a type that varies along these axes."""
-    missing = tuple(n for n in names if n not in varying_axes(get_aval(x)))
-    return lax.pvary(x, axes=missing) if missing else x
+__all__ = ["MOVES", "sum_along", "unbound_impl"]
 
 
 def sum_along(x: Value, names: Sequence[str]) -> Value:

@@ -6,6 +6,7 @@ the body runs once, batched over all devices, and the batch rules of the collect
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -143,7 +144,7 @@ def split_shards(xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int]) -> 
     y = xp.reshape(x, shape).transpose([*order, *local])
     rest = y.shape[len(order) :]
     y = y.reshape([*[sizes[a] if a in places else 1 for a in sizes], *rest])
-    return xp.broadcast_to(y, (*sizes.values(), *rest)).reshape((-1, *rest))
+    return xp.broadcast_to(y, (*sizes.values(), *rest)).reshape((math.prod(sizes.values()), *rest))
 
 
 def join_shards(
