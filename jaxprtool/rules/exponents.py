@@ -15,7 +15,8 @@ from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import INT32, DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
-from jaxprtool.ir.sharding import with_varying
+from jaxprtool.ir.sharding import varying_axes, with_varying
+from jaxprtool.makers.axes import varied
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import full_like
 from jaxprtool.rules.define import define
@@ -117,7 +118,8 @@ def _ldexp(in_avals: Sequence[Aval], x: Value, n: Value, **_: Any) -> Value:
 
 
 def _times(x: Value, n: Value) -> Value:
-    """`Ldexp` of values, whatever their types."""
+    """`Ldexp` of values, whatever their types. Where x varies along an axis of a mesh, n does too: the type of `Frexp`'s does not say so."""
+    n = varied(n, varying_axes(get_aval(x)))
     return lax.ldexp(x, n, x1_aval=get_aval(x).strong, x2_aval=get_aval(n).strong)
 
 

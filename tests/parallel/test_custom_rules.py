@@ -174,3 +174,31 @@ def test_a_rule_whose_operands_no_example_has_its_own_of():
     w = X.T.copy()
     program = jt.from_jax(jax.make_jaxpr(f)(X, w))
     np.testing.assert_allclose(jt.eval_jaxpr(program, [X, w])[0], f(X, w), rtol=1e-5)
+
+
+def _batched_otherwise(tracked):
+    """A function whose batching rule gives twice what the function does, in a mesh and in a pmap."""
+    f = jax.custom_batching.custom_vmap(lambda a: jnp.sin(a) * lax.psum(a, "i"))
+    f.def_vmap(lambda n, flags, a: (2 * jnp.sin(a) * lax.psum(a, "i"), flags[0]))
+    found = {
+        "of a function": _sharded(f, tracked),
+        "of a function in a loop": _sharded(_in_loop(f), tracked),
+        "of one that calls it": _sharded(lambda a: jax.jit(f)(a) + jax.checkpoint(f)(a), tracked),
+        "of a derivative": lambda x: jax.jvp(_sharded(f, tracked), (x,), (x * 2,))[1],
+    }
+    if not tracked:
+        found["in a pmap"] = lambda x: jax.pmap(f, axis_name="i")(x[None])[0]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("tracked", "name"), [(t, name) for t in (False, True) for name in _batched_otherwise(t)]
+)
+def test_batches_follow_the_rule(tracked, name):
+    f, batch = _batched_otherwise(tracked)[name], np.stack([X, X[::-1], X + 1])
+    batched, _ = jt.vmap_jaxpr(jt.from_jax(jax.make_jaxpr(f)(X)), 3, [0], 0)
+    jt.check(batched)
+    expected = jax.jit(jax.vmap(f))(batch)
+    np.testing.assert_allclose(jt.eval_jaxpr(batched, [batch])[0], expected, rtol=1e-5)
+    (again,) = jt.to_jax_function(batched)(batch)
+    np.testing.assert_allclose(again, expected, rtol=1e-5)

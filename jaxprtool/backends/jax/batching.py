@@ -9,6 +9,7 @@ from typing import Any
 import jax
 
 from jaxprtool.backends.jax.live import LiveFunction, LiveOpaque, Named, masked_text
+from jaxprtool.backends.jax.placement import Surroundings
 from jaxprtool.backends.jax.private import call_vmap_rule, evaluate
 from jaxprtool.backends.jax.rules import with_wide_types
 from jaxprtool.ir.avals import ShapedArray
@@ -26,21 +27,27 @@ class LiveVmapRule(LiveOpaque):
     Attributes:
       eqn: the equation.
       from_jax, to_aval: conversions of programs, and of types to JAX's.
+      around: what maps over the equation: the rule may use collectives.
     """
 
-    __slots__ = ("eqn", "from_jax", "to_aval")
+    __slots__ = ("around", "eqn", "from_jax", "to_aval")
+    around: Surroundings
     eqn: Any
     from_jax: Callable[[Any], ClosedJaxpr]
     to_aval: Callable[[Any], Any]
 
     def __init__(
-        self, eqn: Any, from_jax: Callable[[Any], ClosedJaxpr], to_aval: Callable[[Any], Any]
+        self,
+        eqn: Any,
+        from_jax: Callable[[Any], ClosedJaxpr],
+        to_aval: Callable[[Any], Any],
+        around: Surroundings,
     ):
         super().__init__(masked_text(eqn.params["rule"], True), eqn.params["rule"])
-        amend(self, eqn=eqn, from_jax=from_jax, to_aval=to_aval)
+        amend(self, eqn=eqn, from_jax=from_jax, to_aval=to_aval, around=around)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LiveVmapRule, (self.eqn, self.from_jax, self.to_aval)
+        return LiveVmapRule, (self.eqn, self.from_jax, self.to_aval, self.around)
 
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
@@ -60,13 +67,14 @@ class LiveVmapRule(LiveOpaque):
             flags[:] = jax.tree.leaves(out_batched)
             return jax.tree.leaves(out)
 
-        structs = [self.to_aval(a) for a in avals]
-        try:
-            with with_wide_types(structs):
-                program = jax.make_jaxpr(traced)(*structs)
-        except Exception as e:  # a user's function runs here: any error is possible
-            fail(UsageError, f"the batching rule {self.text} fails: {e}", "batching-rule")
-        return self.from_jax(program), flags
+        structs = [self.around.typed(a, self.to_aval(a)) for a in avals]
+        with self.around.again():
+            try:
+                with with_wide_types(structs):
+                    program = jax.make_jaxpr(traced)(*structs)
+            except Exception as e:  # a user's function runs here: any error is possible
+                fail(UsageError, f"the batching rule {self.text} fails: {e}", "batching-rule")
+            return self.from_jax(program), flags
 
 
 def with_vmap_rule(

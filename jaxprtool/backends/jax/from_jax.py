@@ -29,7 +29,7 @@ from jaxprtool.backends.jax.live import (
     masked_text,
 )
 from jaxprtool.backends.jax.origins import origin_of
-from jaxprtool.backends.jax.placement import mapped_over
+from jaxprtool.backends.jax.placement import Surroundings, mapped_over
 from jaxprtool.backends.jax.plug_ins import is_stand_in
 from jaxprtool.backends.jax.policies import policy_from_jax
 from jaxprtool.backends.jax.primitives import (
@@ -259,7 +259,7 @@ class _Reader:
         if name == "reshard":
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "custom_vmap_call":
-            params["rule"] = LiveVmapRule(eqn, from_jax, as_struct)
+            params["rule"] = LiveVmapRule(eqn, from_jax, as_struct, Surroundings.now())
         if name == "linear_call":
             params["transpose_jaxpr"] = self.linear_transpose(eqn)
         if primitive.notation:

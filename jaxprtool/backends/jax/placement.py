@@ -7,16 +7,22 @@ program was read from, or of the process (`jax.set_mesh`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
-from jaxprtool.backends.jax.private import array_type, bound_axes, in_mesh, tracked_varying
+from jaxprtool.backends.jax.private import (
+    array_type,
+    axes_in_scope,
+    bound_axes,
+    tracked_varying,
+)
 from jaxprtool.ir.avals import Spec
 
 __all__ = [
+    "Surroundings",
     "entered",
     "manual_mesh",
     "mapped_over",
@@ -49,6 +55,18 @@ def mesh_of_live(jaxpr: Any) -> Any:
 
 
 @contextlib.contextmanager
+def _in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
+    """While JAX's rules find an abstract mesh as the current one, and axes of it that they can reduce over.
+
+    Args:
+      mesh: the mesh.
+      sizes: names and sizes of those of its axes that are manual.
+    """
+    with jax.sharding.use_abstract_mesh(mesh), bound_axes(sizes):
+        yield
+
+
+@contextlib.contextmanager
 def entered(mesh: Any) -> Iterator[None]:
     """While jaxprs are made whose types are on a mesh: JAX's rules look at the axes of the current one."""
     if not uses_mesh(mesh):
@@ -59,7 +77,7 @@ def entered(mesh: Any) -> Iterator[None]:
         for n, t in zip(mesh.axis_names, mesh.axis_types, strict=True)
         if t == AxisType.Manual
     ]
-    with in_mesh(mesh, manual):
+    with _in_mesh(mesh, manual):
         yield
 
 
@@ -79,13 +97,46 @@ def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
     if name == "shard_map":
         new = params["newly_manual_axes"]
         mesh = manual_mesh(params["mesh"], new)
-        with in_mesh(mesh, [(n, mesh.shape[n]) for n in new]), tracking(name, params):
+        with _in_mesh(mesh, [(n, mesh.shape[n]) for n in new]), tracking(name, params):
             yield
     elif name == "xla_pmap":
         with bound_axes([(params["axis_name"], params["axis_size"])]):
             yield
     else:
         yield
+
+
+class Surroundings(NamedTuple):
+    """What maps over the place where an equation stands, for a function of Python that it calls later.
+
+    Attributes:
+      mesh: the current abstract mesh; None outside of one.
+      sizes: the named axes, with their sizes.
+      tracked: whether types say what varies.
+    """
+
+    mesh: Any
+    sizes: tuple[tuple[str, int], ...]
+    tracked: bool
+
+    @classmethod
+    def now(cls) -> Surroundings:
+        """Those of the equation whose jaxprs or params are read: see `mapped_over`."""
+        mesh = jax.sharding.get_abstract_mesh()
+        return cls(None if mesh.empty else mesh, *axes_in_scope())
+
+    @contextlib.contextmanager
+    def again(self) -> Iterator[None]:
+        """A context in which JAX's functions find them."""
+        axes = bound_axes(self.sizes) if self.mesh is None else _in_mesh(self.mesh, self.sizes)
+        with axes, tracked_varying(self.tracked):
+            yield
+
+    def typed(self, aval: Any, struct: Any) -> Any:
+        """JAX's type of an array whose shape and dtype are those of `struct`, and which varies as one of our types says."""
+        if self.mesh is None or not aval.annotated:
+            return struct
+        return placed_aval(aval, struct.shape, struct.dtype, False, self.mesh)
 
 
 def spec_of(spec: Spec, ndim: int) -> PartitionSpec:

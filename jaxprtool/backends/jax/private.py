@@ -6,11 +6,10 @@ of a kind have (`eqn.params`, `v.aval`), and what is defined here. What a releas
 
 from __future__ import annotations
 
-import contextlib
 import inspect
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -67,9 +66,9 @@ __all__ = [
     "array_type",
     "axis_groups",
     "future_type",
+    "axes_in_scope",
     "bound_axes",
     "tracked_varying",
-    "in_mesh",
     "key_impl",
     "partitions",
     "type_of",
@@ -352,18 +351,6 @@ def typed_scalar(value: Any, dtype: Any, kind: str) -> Any:
     return _TYPED[kind](value, dtype)
 
 
-@contextlib.contextmanager
-def in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
-    """While JAX's rules find an abstract mesh as the current one, and axes of it that they can reduce over.
-
-    Args:
-      mesh: the mesh.
-      sizes: names and sizes of those of its axes that are manual.
-    """
-    with jax.sharding.use_abstract_mesh(mesh), bound_axes(sizes):
-        yield
-
-
 def tracked_varying(tracked: bool) -> Any:
     """A context in which JAX's functions keep track of the axes along which values vary, or do not."""
     return config._check_vma(tracked)
@@ -372,6 +359,11 @@ def tracked_varying(tracked: bool) -> Any:
 def bound_axes(sizes: Sequence[tuple[str, int]]) -> Any:
     """A context in which JAX's functions find named axes of these sizes."""
     return core.extend_axis_env_nd(list(sizes))
+
+
+def axes_in_scope() -> tuple[tuple[tuple[str, int], ...], bool]:
+    """The named axes that JAX's functions find now, with their sizes, and whether they keep track of what varies."""
+    return tuple(core.get_axis_env().axis_sizes.items()), config._check_vma.value
 
 
 def key_impl(name: str) -> Any:
