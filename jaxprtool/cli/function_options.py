@@ -81,6 +81,14 @@ _OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
         {"default": None, "help": "Whether JAX traces with 64-bit types."},
     ),
     (
+        ["--host-devices"],
+        {
+            "type": click.IntRange(1),
+            "metavar": "N",
+            "help": "How many devices JAX takes the host for while it traces: as many as the function's meshes have.",
+        },
+    ),
+    (
         ["--frontend"],
         {
             "type": click.Choice(["auto", "jax", "lax", "numpy"]),

@@ -201,10 +201,16 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
     if isinstance(error, SyntaxError):
         first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
-    help = _concretization_help(error) or _beginning(rest)
+    help = _concretization_help(error) or _devices_help(message) or _beginning(rest)
     if isinstance(error, SystemExit) and error.code == 2:  # as parsers of arguments end
         help = "the code runs without arguments of a command line: `sys.argv` has its name alone"
     raise UsageError(Diagnostic(message, "user-exception", span, help)) from error
+
+
+def _devices_help(message: str) -> str:
+    """What to do where JAX finds too few devices for a mesh."""
+    few = "number of devices" in message.lower()
+    return "--host-devices N gives JAX N devices on this host" if few else ""
 
 
 # JAX's errors for a value that is looked at while only its type is known; all are of one class.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -47,6 +48,7 @@ def trace(
     frontend: str = "auto",
     like: Sequence[str] = (),
     *,
+    host_devices: int | None = None,
     rules: bool = True,
     source: bool = True,
     source_root: str | None = None,
@@ -61,6 +63,7 @@ def trace(
       x64: whether JAX has 64-bit types while it traces; None for "where the type of an argument is one".
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
       like: names of example arguments, which come before those of `shapes` (see `example_arguments`).
+      host_devices: how many devices JAX takes the host for in this process: as many as the function's meshes need.
       rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
       source: whether equations keep their origins: the line of Python and the names around it.
       source_root: when given, text shows the origins, and files below this folder are called relative to it.
@@ -70,7 +73,8 @@ def trace(
       The program of the leaves; its `interface` has their names and trees. Equal jaxprs in it are one object.
 
     Raises:
-      UsageError: no such function, wrong types or number of arguments, or an exception in the function.
+      UsageError: no such function, wrong types or number of arguments, or an exception in the function; or JAX has counted
+        the devices before.
       TracerBoolConversionError: the function looks at a value that is not known.
     """
     settings: Any = {"static": static, "x64": x64, "frontend": frontend, "like": like}
@@ -78,6 +82,7 @@ def trace(
         target,
         shapes,
         **settings,
+        host_devices=host_devices,
         rules=rules,
         source=source,
         source_root=source_root,
@@ -93,6 +98,7 @@ def tracer(
     frontend: str = "auto",
     like: Sequence[str] = (),
     *,
+    host_devices: int | None = None,
     rules: bool = True,
     source: bool = True,
     source_root: str | None = None,
@@ -107,6 +113,8 @@ def tracer(
     """
     if frontend not in FRONTENDS:
         fail(UsageError, f"no front end {frontend!r}; there are {', '.join(FRONTENDS)}", "frontend")
+    if host_devices is not None:
+        _count_host_as(host_devices)
     f = load_function(target) if isinstance(target, str) else target
     args = [*_examples(like, target, x64), *[_type_of(s, target) for s in shapes]]
     if frontend == "auto":
@@ -209,6 +217,16 @@ def _is_for_jax(arg: Any) -> bool:
     """Whether an argument holds what our own tracing takes for no array: arrays and classes of JAX's, functions."""
     ours = (ShapedArray, bool, int, float, complex)
     return not all(isinstance(x, ours) or _package(x) in ("numpy", _OURS) for x in tree_leaves(arg))
+
+
+def _count_host_as(devices: int) -> None:
+    """Make JAX take the host for this many devices, now or when it is imported."""
+    if "jax" not in sys.modules:
+        os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
+        return
+    from jaxprtool.backends.jax.devices import count_host_as  # noqa: PLC0415 (gateway)
+
+    count_host_as(devices)
 
 
 def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:

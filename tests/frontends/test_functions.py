@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -422,3 +423,39 @@ def test_repr_is_the_text() -> None:
     assert repr(PROGRAM) == repr(again) == str(PROGRAM) == repr(PROGRAM.jaxpr)
     assert repr(PROGRAM.eqns[1]) == "c:f32[3] = mul a b"
     assert repr(PROGRAM.jaxpr.in_binders[0]) == "_:f32[3]"
+
+
+MESHED = """
+import jax
+from jax.sharding import AxisType, PartitionSpec
+
+
+def f(x):
+    mesh = jax.make_mesh((4,), ("i",), axis_types=(AxisType.Auto,))
+    split = PartitionSpec("i")
+    mapped = lambda a: a * jax.lax.axis_index("i")
+    return jax.shard_map(mapped, mesh=mesh, in_specs=split, out_specs=split)(x)
+"""
+
+
+@pytest.mark.parametrize("devices", [None, 1, 4])
+def test_a_function_whose_mesh_has_several_devices(tmp_path, devices) -> None:
+    path = tmp_path / "meshed.py"
+    path.write_text(MESHED)
+    words = [] if devices is None else ["--host-devices", str(devices)]
+    command = [sys.executable, "-m", "jaxprtool", "run", f"{path}:f", "--shape", "f32[4]", *words]
+    kept = {k: v for k, v in os.environ.items() if k not in ("XLA_FLAGS", "JAX_NUM_CPU_DEVICES")}
+    ran = subprocess.run(
+        [*command, "--args", "[1.0, 1.0, 1.0, 1.0]"], capture_output=True, text=True, env=kept
+    )
+    if devices == 4:
+        assert (ran.returncode, ran.stdout) == (0, "f32[4] [0., 1., 2., 3.]\n")
+    else:
+        assert ran.returncode == 2 and "[user-exception]" in ran.stderr
+        assert "help: --host-devices N gives JAX N devices" in ran.stderr
+
+
+def test_host_devices_that_are_counted_already() -> None:
+    counted = len(jax.devices("cpu"))
+    with pytest.raises(jt.UsageError, match=f"host for {counted} devices? in this process already"):
+        trace(lambda x: x, ["f32[]"], host_devices=counted + 1)

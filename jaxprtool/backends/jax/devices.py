@@ -11,12 +11,22 @@ from jaxprtool.backends.jax.private import platforms
 from jaxprtool.backends.jax.releases import named
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 
-__all__ = ["default_devices", "devices_on"]
+__all__ = ["count_host_as", "default_devices", "devices_on"]
 
 _GET = {
     "gpu": 'pip install "jax[cuda12]", on a machine with a GPU',
     "tpu": 'pip install "jax[tpu]", on a machine with a TPU',
 }
+
+
+def count_host_as(count: int) -> None:
+    """Make JAX take the host for this many devices. Raises UsageError where it has counted them before, as fewer."""
+    with contextlib.suppress(RuntimeError):  # they are counted already
+        jax.config.update("jax_num_cpu_devices", count)
+    found = len(jax.devices("cpu"))
+    if found < count:
+        message = f"JAX takes the host for {counted(found, 'device')} in this process already, and {count} are asked for"
+        fail(UsageError, message, "devices")
 
 
 def devices_on(platform: str, count: int = 1) -> list[Any]:
