@@ -442,7 +442,8 @@ def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
     write = manual_computation(
         ctx, layout.mesh, layout.names, operands, layout.in_specs, layout.out_specs, outs
     )
-    return write(lambda *args: ctx.inline(closed, args), closed.in_avals)
+    shards = [a.physical for a in closed.in_avals]
+    return write(lambda *args: ctx.inline(closed, args), shards)
 
 
 def _cost(ins: Value, outs: Value, **params: Any) -> Cost:
