@@ -16,6 +16,7 @@ from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.frozen import FrozenDict
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.sharding import with_varying
 
 __all__ = ["decomposed", "expansion", "hashable_params", "lowered_as", "run_as"]
 
@@ -83,7 +84,11 @@ def _hashable(v: Value) -> Value:
 def _staged(
     f: Callable[..., Value], in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
 ) -> ClosedJaxpr:
-    """The jaxpr of f for operands of these types; the same object for the same types and params."""
+    """The jaxpr of f for operands of these types; the same object for the same types and params.
+
+    Types do not say what varies in it: each device runs it alone.
+    """
+    in_avals = tuple([with_varying(a, ()) for a in in_avals])
 
     def flat(*xs: Value) -> Sequence[Value]:
         out = f(in_avals, *xs, **dict(params))

@@ -407,9 +407,22 @@ class MemoryAnalysis(NamedTuple):
     peak: int
 
 
-def executor(loaded: Any) -> Callable[[Sequence[Any]], Any]:
-    """The function that starts a program on buffers and gives its results. Calling it raises RuntimeError."""
-    return loaded.execute_sharded
+def executor(loaded: Any, waits: bool = False) -> Callable[[Sequence[Any]], Any]:
+    """The function that starts a program on buffers and gives its results. Calling it raises RuntimeError.
+
+    Args:
+      loaded: the program.
+      waits: whether it returns when the program has ended on all devices: its results may not depend on its callbacks.
+    """
+    if not waits:
+        return loaded.execute_sharded
+
+    def execute(buffers: Sequence[Any]) -> Any:
+        results = loaded.execute_sharded(buffers, with_tokens=True)
+        results.consume_token().block_until_ready()
+        return results
+
+    return execute
 
 
 def memory_analysis(loaded: Any) -> MemoryAnalysis:
@@ -479,7 +492,7 @@ def tilings(loaded: Any, n_args: int, n_outs: int) -> tuple[list[Any], list[Any]
 def _tilings(protos: Any, n: int) -> list[Any]:
     if protos is None:
         return [None] * n
-    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos]
+    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos[:n]]  # one for none, too
 
 
 def _tiling(sharding: Any) -> Tiling | str | None:

@@ -37,7 +37,7 @@ class Executable:
     def __init__(self, program: StableHLO, loaded: Any, r: Runtime, machine_code: bytes = b""):
         self.program = program
         self._runtime = r
-        self._loaded, self._execute = loaded, client.executor(loaded)
+        self._loaded, self._execute = loaded, client.executor(loaded, bool(program.callbacks))
         self._machine_code = machine_code  # jaxlib cannot serialise what it has deserialised
         self._in = [host_type(a, r.is_on_host) for a in program.in_avals]
         self._out = [host_type(a, r.is_on_host) for a in program.out_avals]
