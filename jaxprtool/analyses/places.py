@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_in_turn, written_as
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
@@ -26,14 +26,27 @@ class Step(NamedTuple):
       param: the param that holds the jaxpr which runs.
       branch: the position of the jaxpr in the param, where that holds several; else None.
       step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
+      mesh: where the steps are no loop's, but the devices of a mesh that evaluation runs one after the other, its axes with their sizes.
     """
 
     eqn: JaxprEqn
     param: str
     branch: int | None = None
     step: int | None = None
+    mesh: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def device(self) -> dict[str, int]:
+        """Where along each axis of the mesh the device is that the step is; {} for a step of a loop."""
+        found: dict[str, int] = {}
+        left = self.step or 0
+        for axis, size in reversed(self.mesh or ()):
+            left, found[axis] = divmod(left, size)
+        return dict(reversed(found.items()))
 
     def __str__(self) -> str:
+        if self.mesh is not None:
+            return f"device {', '.join(f'{axis}={i}' for axis, i in self.device.items())}"
         line, _ = position(self.eqn)
         branch = "" if self.branch is None else f", branch {self.branch}"
         step = "" if self.step is None else f" > step {self.step}"
@@ -97,9 +110,11 @@ class Place(NamedTuple):
         """The place with the keys file, line, column, primitive, path, source (its line of Python, see `Frame`) and names.
 
         Of a path of more than 200 steps the first and the last 100 are there, and `path_left_out` says how many are not.
+        `device` is there where it is known on which device of a mesh alone the equation has run.
         """
         line, column = position(self.eqn)
-        first, left_out, last = _told(self.path)
+        first, left_out, last = _told(tuple([step for step in self.path if step.mesh is None]))
+        device = {axis: i for step in self.path for axis, i in step.device.items()}
         frame = None if self.eqn.origin is None else self.eqn.origin.frame
         return {
             "file": self.file,
@@ -108,6 +123,7 @@ class Place(NamedTuple):
             "primitive": self.eqn.primitive.name,
             "path": [step.json() for step in (*first, *last)],
             **({"path_left_out": left_out} if left_out else {}),
+            **({"device": device} if device else {}),
             "source": None if frame is None else frame.json(),
             "names": self.names,
         }
@@ -181,7 +197,8 @@ class Watch:
         if positions:
             branch = branch_taken() if branch_taken() in positions else positions[0]
         step = loops[-1].position if len(loops) > above.loops else None
-        self.levels.append(Level(jaxpr, Step(above.eqn, param, branch, step), len(loops)))
+        made = Step(above.eqn, param, branch, step, devices_in_turn(jaxpr))
+        self.levels.append(Level(jaxpr, made, len(loops)))
         return True
 
     def _held(self, eqn: JaxprEqn) -> Held:

@@ -31,11 +31,13 @@ __all__ = [
     "Observer",
     "branch_taken",
     "computed_by",
+    "devices_in_turn",
     "functions",
     "observe",
     "observed_by",
     "observer",
     "runs_as",
+    "runs_for_devices",
     "set_aside",
     "take_branch",
     "take_up",
@@ -128,4 +130,19 @@ def written_as(jaxpr: Jaxpr) -> Jaxpr:
     return _WRITTEN.find(jaxpr) or jaxpr
 
 
+Axes = tuple[tuple[str, int], ...]
+
+
+def runs_for_devices(jaxpr: Jaxpr, axes: Axes | None) -> None:
+    """Say that the steps in which evaluation runs a jaxpr are the devices of a mesh, in their order (None: they are a loop's)."""
+    if axes is not None:
+        _IN_TURN.keep(jaxpr, axes)
+
+
+def devices_in_turn(jaxpr: Jaxpr) -> Axes | None:
+    """The axes of the mesh whose devices the steps of a jaxpr are, with their sizes; None where they are a loop's."""
+    return _IN_TURN.find(jaxpr)
+
+
+_IN_TURN = Memo[Axes]("devices that run in turn")
 _WRITTEN = Memo[Jaxpr]("what is written in the program")

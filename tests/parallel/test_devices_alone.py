@@ -70,3 +70,67 @@ def test_no_batching_rule_is_applied():
     np.testing.assert_allclose(_on_devices(sine, X), np.sin(X), rtol=1e-6)
     batched = lambda x: jax.vmap(sine)(x[:, None])[:, 0]
     np.testing.assert_allclose(_on_devices(batched, X), 7 * X, rtol=1e-6)
+
+
+def _taken_alone(x):
+    """On device 0 the logarithm of its shard, twice that on the others."""
+    return jax.lax.cond(jax.lax.axis_index("i") == 0, jnp.log, lambda v: 2 * v, x)
+
+
+def _turned_alone(x):
+    """As many square roots of x - 1 as the device has before it."""
+    n = jax.lax.axis_index("i")
+    return jax.lax.fori_loop(0, n, lambda i, v: jnp.sqrt(v - 1), x)
+
+
+def _both(x):
+    return jax.lax.switch(
+        jax.lax.axis_index("i"), [_halved, jnp.log, lambda v: v + 1, lambda v: -v], x
+    )
+
+
+def _halved(x):
+    """x, halved until its sum is below 1, which takes each device another number of steps."""
+    return jax.lax.while_loop(lambda v: v.sum() > 1, lambda v: v / 2, x)
+
+
+def _program(f, *args):
+    mapped = jax.shard_map(f, mesh=MESH, in_specs=P("i"), out_specs=P("i"), check_vma=False)
+    return jt.from_jax(jax.make_jaxpr(mapped)(*args))
+
+
+@pytest.mark.parametrize("f", [_taken_alone, _turned_alone, _both, _halved])
+@pytest.mark.parametrize("differentiated", [False, True])
+def test_a_device_takes_its_own_branches_and_steps(f, differentiated):
+    program = _program(f, X)
+    if differentiated:
+        program, _ = jt.jvp_jaxpr(program)
+    args = [X] * len(program.in_avals)
+    for x, y in zip(jt.eval_jaxpr(program, args), jt.compile(program)(*args), strict=True):
+        np.testing.assert_allclose(x, np.asarray(y), rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("f", "good", "bad", "device"),
+    [
+        (_taken_alone, [1, 1, 0, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0, 0, 0], 0),
+        (_turned_alone, [0, 0, 1, 1, 2, 2, 5, 5], [0, 0, 1, 1, 1.5, 1.5, 5, 5], 2),
+        (_both, [0, 0, 1, 1, 0, 0, 0, 0], [0, 0, 0, 1, 0, 0, 0, 0], 1),
+    ],
+)
+def test_what_a_device_does_not_do_is_not_to_blame(f, good, bad, device):
+    program = _program(f, X)
+    assert not jt.blame(program, np.float32(good)).found
+    first = jt.blame(program, np.float32(bad)).first
+    assert first is not None and first.json()["device"] == {"i": device}
+    assert f"shard_map at 2 > device i={device} > " in str(first)
+
+
+def test_a_branch_has_its_effects_where_it_is_taken(capfd):
+    def f(x):
+        taken = lambda v: (jax.debug.print("taken {}", v[0]), v)[1]
+        return jax.lax.cond(jax.lax.axis_index("i") == 2, taken, lambda v: v, x)
+
+    jt.eval_jaxpr(_program(f, X), [X])
+    jax.effects_barrier()
+    assert capfd.readouterr().out.split() == ["taken", "5.0"]

@@ -37,6 +37,7 @@ from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value, 
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.mapped_calls import one_by_one, without_devices
 from jaxprtool.rules.control_flow.discharging import discharge_cond
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
@@ -118,6 +119,9 @@ def _batch(
 ) -> OutAndDim:
     (index, *operands), (index_dim, *in_dims) = vals, dims
     if index_dim is not None:
+        alone = without_devices(axis_size, branches)
+        if alone is not None:
+            return one_by_one(lax.cond_call, vals, dims, axis_size, {**params, "branches": alone})
         return _batch_by_select(axis_size, index, operands, in_dims, branches)
     operands = [
         x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)
