@@ -14,7 +14,7 @@ from jaxprtool.analyses.places import Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, devices_in_turn, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
@@ -215,7 +215,7 @@ class Logging:
                 held = jaxprs_of(above.now).get(written_as(jaxpr))
                 if held is None:
                     return False
-                mesh = devices_in_turn(jaxpr)
+                mesh = devices_of(jaxpr)
                 found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held, mesh
             layout, param, positions, mesh = found
             log = Log(layout, args, above, len(loops))

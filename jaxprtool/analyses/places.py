@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, devices_in_turn, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Held", "Level", "Place", "Step", "Watch", "jaxprs_of"]
+__all__ = ["Held", "Level", "Place", "Step", "Watch", "device_at", "device_text", "jaxprs_of"]
 
 _MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
 
@@ -26,7 +26,7 @@ class Step(NamedTuple):
       param: the param that holds the jaxpr which runs.
       branch: the position of the jaxpr in the param, where that holds several; else None.
       step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
-      mesh: where the steps are no loop's, but the devices of a mesh that evaluation runs one after the other, its axes with their sizes.
+      mesh: the axes of a mesh, with their sizes, whose devices run what is inside: all at once, or where there is a step, one in each.
     """
 
     eqn: JaxprEqn
@@ -37,16 +37,12 @@ class Step(NamedTuple):
 
     @property
     def device(self) -> dict[str, int]:
-        """Where along each axis of the mesh the device is that the step is; {} for a step of a loop."""
-        found: dict[str, int] = {}
-        left = self.step or 0
-        for axis, size in reversed(self.mesh or ()):
-            left, found[axis] = divmod(left, size)
-        return dict(reversed(found.items()))
+        """The device that the step is; {} where it is none."""
+        return {} if self.mesh is None or self.step is None else device_at(self.step, self.mesh)
 
     def __str__(self) -> str:
-        if self.mesh is not None:
-            return f"device {', '.join(f'{axis}={i}' for axis, i in self.device.items())}"
+        if self.device:
+            return device_text(self.device)
         line, _ = position(self.eqn)
         branch = "" if self.branch is None else f", branch {self.branch}"
         step = "" if self.step is None else f" > step {self.step}"
@@ -63,6 +59,19 @@ class Step(NamedTuple):
             "step": self.step,
             "branch": self.branch,
         }
+
+
+def device_at(number: int, mesh: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Where a device of a mesh is along each of the axes; numbers are row-major."""
+    found: dict[str, int] = {}
+    for axis, size in reversed(mesh):
+        number, found[axis] = divmod(number, size)
+    return dict(reversed(found.items()))
+
+
+def device_text(device: Mapping[str, int]) -> str:
+    """A device for people: `device a=1, b=0`."""
+    return f"device {', '.join(f'{axis}={i}' for axis, i in device.items())}"
 
 
 class Place(NamedTuple):
@@ -113,7 +122,7 @@ class Place(NamedTuple):
         `device` is there where it is known on which device of a mesh alone the equation has run.
         """
         line, column = position(self.eqn)
-        first, left_out, last = _told(tuple([step for step in self.path if step.mesh is None]))
+        first, left_out, last = _told(tuple([step for step in self.path if not step.device]))
         device = {axis: i for step in self.path for axis, i in step.device.items()}
         frame = None if self.eqn.origin is None else self.eqn.origin.frame
         return {
@@ -197,7 +206,7 @@ class Watch:
         if positions:
             branch = branch_taken() if branch_taken() in positions else positions[0]
         step = loops[-1].position if len(loops) > above.loops else None
-        made = Step(above.eqn, param, branch, step, devices_in_turn(jaxpr))
+        made = Step(above.eqn, param, branch, step, devices_of(jaxpr))
         self.levels.append(Level(jaxpr, made, len(loops)))
         return True
 

@@ -50,7 +50,9 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
       from          where it is from: {"kind": argument | constant | literal,
                     "index", "name"}, or null for one that the equation makes
       result        of that equation: {"index", "type", "count", "indices",
-                    "values"}: how many elements are bad, and the first ones
+                    "values"}: how many elements are bad, and the first ones;
+                    inside of a map over a mesh, "devices" says on which of
+                    its devices each is, {axis: number}
       operands      of each: {"type", "min", "max", "nan", "inf", "values"};
                     min and max are of finite values, values those at indices
       chain         places from there to the first result it reaches, if any
@@ -69,7 +71,8 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     A place is {"file", "line", "column", "primitive", "path", "source",
     "names"}: line and column of the innermost equation; path the enclosing
     ones, outermost first: {"line", "primitive", "param", "step", "branch"};
-    source its line of Python: {"file", "line", "column", "function"}.
+    source its line of Python: {"file", "line", "column", "function"}; and
+    "device", {axis: number}, where one device of a mesh alone has run it.
 
     \b
     Example:

@@ -31,7 +31,7 @@ __all__ = [
     "Observer",
     "branch_taken",
     "computed_by",
-    "devices_in_turn",
+    "devices_of",
     "functions",
     "observe",
     "observed_by",
@@ -134,15 +134,15 @@ Axes = tuple[tuple[str, int], ...]
 
 
 def runs_for_devices(jaxpr: Jaxpr, axes: Axes | None) -> None:
-    """Say that the steps in which evaluation runs a jaxpr are the devices of a mesh, in their order (None: they are a loop's)."""
+    """Say that evaluation runs a jaxpr for the devices of a mesh (None: for none): at once, or each in a step, in their order."""
     if axes is not None:
-        _IN_TURN.keep(jaxpr, axes)
+        _DEVICES.keep(jaxpr, axes)
 
 
-def devices_in_turn(jaxpr: Jaxpr) -> Axes | None:
-    """The axes of the mesh whose devices the steps of a jaxpr are, with their sizes; None where they are a loop's."""
-    return _IN_TURN.find(jaxpr)
+def devices_of(jaxpr: Jaxpr) -> Axes | None:
+    """The axes of the mesh for whose devices evaluation runs a jaxpr, with their sizes; None where it is for none."""
+    return _DEVICES.find(jaxpr)
 
 
-_IN_TURN = Memo[Axes]("devices that run in turn")
+_DEVICES = Memo[Axes]("devices for which it runs")
 _WRITTEN = Memo[Jaxpr]("what is written in the program")

@@ -134,3 +134,35 @@ def test_a_branch_has_its_effects_where_it_is_taken(capfd):
     jt.eval_jaxpr(_program(f, X), [X])
     jax.effects_barrier()
     assert capfd.readouterr().out.split() == ["taken", "5.0"]
+
+
+def test_bad_values_of_all_devices_have_the_types_of_the_text_and_the_devices():
+    program = _program(lambda x: jnp.log(x) * 2, X)
+    found = jt.blame(program, np.float32([1, 1, 1, 1, 1, 0, 0, 1]))
+    first = found.json()["appearances"][0]
+    assert first["operands"][0]["type"] == "f32[2]" and first["operands"][0]["values"] == [0, 0]
+    assert first["result"]["type"] == "f32[2]" and first["result"]["count"] == 2
+    assert first["result"]["indices"] == [[1], [0]]
+    assert first["result"]["devices"] == [{"i": 2}, {"i": 3}]
+    line = (
+        "f32[2]: 2 of 8 elements of 4 devices: -inf at [1] of device i=2, -inf at [0] of device i=3"
+    )
+    assert f"  result   {line}\n  operand  c:f32[2]: 0 to 1; there 0, 0\n" in str(found)
+
+
+def test_a_part_of_a_collective_has_the_type_of_the_whole():
+    program = _program(lambda x: jax.lax.ppermute(x, "i", [(0, 1), (1, 2), (2, 3), (3, 0)]), X)
+    found = jt.blame(program, np.float32([1, 1, 1, 1, 1, np.nan, 1, 1]))
+    first = found.json()["appearances"][0]
+    assert first["place"]["primitive"] == "ppermute" and first["result"]["type"] == "f32[2]"
+    assert "  result   f32[2]: nan\n" in str(found)
+
+
+def test_a_stopped_run_names_the_device():
+    program = _program(lambda x: jnp.sqrt(x) * 2, X)
+    with pytest.raises(jt.JaxprToolError) as stopped:
+        jt.run(program, np.float32([1, 1, 1, 1, 1, 1, 1, -1]), check_nans=True)
+    start = (
+        "sqrt gives NaN in 1 of 8 elements of 4 devices, the first at [1] of device i=3: shard_map"
+    )
+    assert stopped.value.diagnostics[0].message.startswith(start)
