@@ -38,9 +38,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     Of --nan, --inf, --denormal and --above X, those that are given say what is bad; by default NaN and infinities.
 
     With --jit, where NumPy shows nothing, FILE is compiled with XLA, unless it has effects, and the smallest compiled prefix
-    that shows a bad value is looked for.
-
-    Exit status: 0 there is none, 1 there is one.
+    that shows a bad value is looked for. Exit status: 0 there is none, 1 there is one.
 
     \b
     With --json, one document:
@@ -50,9 +48,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
       from          where it is from: {"kind": argument | constant | literal,
                     "index", "name"}, or null for one that the equation makes
       result        of that equation: {"index", "type", "count", "indices",
-                    "values"}: how many elements are bad, and the first ones;
-                    inside of a map over a mesh, "devices" says on which of
-                    its devices each is, {axis: number}
+                    "values"}: how many elements are bad, and the first ones
       operands      of each: {"type", "min", "max", "nan", "inf", "values"};
                     min and max are of finite values, values those at indices
       chain         places from there to the first result it reaches, if any
@@ -71,8 +67,9 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     A place is {"file", "line", "column", "primitive", "path", "source",
     "names"}: line and column of the innermost equation; path the enclosing
     ones, outermost first: {"line", "primitive", "param", "step", "branch"};
-    source its line of Python: {"file", "line", "column", "function"}; and
-    "device", {axis: number}, where one device of a mesh alone has run it.
+    source its line of Python: {"file", "line", "column", "function"}. In a
+    map over a mesh, result has "devices", that of each index: {axis: number};
+    a place has "device", where one device alone has run it.
 
     \b
     Example:

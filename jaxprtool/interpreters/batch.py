@@ -332,7 +332,11 @@ def _vmap_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
+    consts = [
+        trace.new_const(_not_varying(v.aval, axis_size), c)
+        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
+    ]
+    env = Env(zip(jaxpr.const_binders, consts, strict=True))
     dims: dict[Any, int] = {}
     rules, replayer = batch_rules.rules, Replayer(trace, jaxpr.eqns)
     with set_current_trace(trace):
