@@ -24,9 +24,20 @@ TEXT = """{ lambda ; a:f32[4]. let
 
 @pytest.mark.parametrize(
     "words",
-    ["check", "run --args ramp", "run --jit --args ramp", "jvp", "vmap --in-axes 0 --axis-size 2"]
-    + ["linearize", "vjp", "lower", "blame --args ramp", "gradcheck --args ramp"]
-    + ["precision --args ramp", "compare --backends numpy,f64 --args ramp"],
+    [
+        "check",
+        "run --args ramp",
+        "run --jit --args ramp",
+        "jvp",
+        "vmap --in-axes 0 --axis-size 2",
+        "linearize",
+        "vjp",
+        "lower",
+        "blame --args ramp",
+        "gradcheck --args ramp",
+        "precision --args ramp",
+        "compare --backends numpy,f64 --args ramp",
+    ],
 )
 def test_every_verb_takes_them(words):
     assert invoke(f"{words} -" if " " not in words else words.replace(" ", " - ", 1), TEXT)[0] == 0
