@@ -6,11 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.places import Step, device_at
+from jaxprtool.analyses.places import Place, Step, device_at
 from jaxprtool.analyses.provenance import Origin
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import JaxprEqn
 
-__all__ = ["Local", "local_of"]
+__all__ = ["Local", "Shares", "local_of", "shares_of"]
 
 
 class Local(NamedTuple):
@@ -57,6 +58,70 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
             if _axis_of_devices(x.aval, y.aval, n) is not None:
                 types[k] = str(y.aval)
     return Local(str(aval), indices, devices, n, types)
+
+
+class Shares(NamedTuple):
+    """What an equation that ran for all devices at once has computed on them.
+
+    Attributes:
+      places: the place of each device.
+      ins, outs: for each operand and each result the axis along which the devices stand; None where it is the same on all.
+    """
+
+    places: list[Place]
+    ins: list[int | None]
+    outs: list[int | None]
+
+    def of(self, values: Sequence[Any], axes: Sequence[int | None], number: int) -> list[Any]:
+        """The values of a device, whose axes are `ins` or `outs`."""
+        pairs = zip(values, axes, strict=True)
+        return [x if axis is None else _share(x, axis, number) for x, axis in pairs]
+
+
+def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
+    """Which devices an equation ran for at once, and where their values stand; None where it is a part of what is written.
+
+    Args:
+      eqn: the equation that ran.
+      place: that of the written one, in whose place it ran.
+    """
+    written, mesh = place.eqn, _mesh_of(place.path)
+    if eqn.primitive is not written.primitive and eqn.primitive.holds_jaxprs:
+        return None  # the loop over the devices, each of which has run what is written
+    at = next((i for i, step in enumerate(place.path) if step.mesh), None)
+    at_once = at is not None and bool(mesh) and place.path[at].step is None
+    n = math.prod(size for _, size in mesh) if at_once else 0
+    outs = _axes([v.aval for v in eqn.out_binders], [v.aval for v in written.out_binders], n)
+    if outs is None:
+        return None
+    ins = _axes([x.aval for x in eqn.inputs], [x.aval for x in written.inputs], n)
+    ins = [None] * len(eqn.inputs) if ins is None else ins
+    if at is None or all(axis is None for axis in outs):
+        return Shares([place], ins, [None] * len(outs))
+    on = place.path[at]
+    before, after = place.path[: at + 1], place.path[at + 1 :]
+    ways = [(*before, on._replace(step=i), *after) for i in range(n)]
+    return Shares([place._replace(path=way) for way in ways], ins, outs)
+
+
+def _axes(ran: Sequence[Any], written: Sequence[Any], n: int) -> list[int | None] | None:
+    """For each value the axis along which its devices stand; None where one has another shape."""
+    if len(ran) != len(written):
+        return None
+    axes = [_axis_of_devices(x, y, n) for x, y in zip(ran, written, strict=True)]
+    shapes = [
+        getattr(x, "shape", ()) == getattr(y, "shape", ())
+        for x, y in zip(ran, written, strict=True)
+    ]
+    fits = all(same or axis is not None for same, axis in zip(shapes, axes, strict=True))
+    return axes if fits else None
+
+
+def _share(x: Any, axis: int, number: int) -> Any:
+    xp = numpy_namespace()
+    if isinstance(x, xp.KeyArray):
+        return xp.KeyArray(x.impl, _share(x.data, axis, number))
+    return x[(slice(None),) * axis + (number,)]
 
 
 def _mesh_of(path: Sequence[Step]) -> Sequence[tuple[str, int]]:

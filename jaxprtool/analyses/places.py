@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.limits import running_loops
 from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
 from jaxprtool.interpreters.runs import runs_of
@@ -187,6 +188,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
+        self._meshes = 0  # how many of them run for the devices of a mesh
         self._jaxprs: dict[JaxprEqn, Held] = {}
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
@@ -208,6 +210,7 @@ class Watch:
         step = loops[-1].position if len(loops) > above.loops else None
         made = Step(above.eqn, param, branch, step, devices_of(jaxpr))
         self.levels.append(Level(jaxpr, made, len(loops)))
+        self._meshes += made.mesh is not None
         return True
 
     def _held(self, eqn: JaxprEqn) -> Held:
@@ -225,11 +228,17 @@ class Watch:
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         """Go back to the enclosing jaxpr."""
-        self.levels.pop()
+        step = self.levels.pop().step
+        self._meshes -= step is not None and step.mesh is not None
 
     def place(self, eqn: JaxprEqn) -> Place:
-        """The place of an equation of the innermost jaxpr that runs."""
-        return Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
+        """The place of an equation of the innermost jaxpr that runs, as it is written."""
+        place = Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
+        return Sites(self.levels[0].jaxpr).of(place) if self._meshes else place
+
+    def written(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation of the program in whose place one of the innermost jaxpr runs; mostly itself."""
+        return Sites(self.levels[0].jaxpr).written(eqn) if self._meshes else eqn
 
 
 def jaxprs_of(eqn: JaxprEqn) -> Held:

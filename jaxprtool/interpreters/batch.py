@@ -36,7 +36,7 @@ from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer, argument_names
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placement_of
@@ -398,8 +398,8 @@ def _batched(
 
 
 def _same(x: Value) -> Value:
-    """An array again, as the result of an equation."""
-    is_array = type(x) is JaxprTracer and isinstance(x.aval, ShapedArray)
+    """An array, or a literal, again, as the result of an equation."""
+    is_array = type(x) in (JaxprTracer, Lit) and isinstance(x.aval, ShapedArray)
     return lax.stop_gradient(x) if is_array else x
 
 

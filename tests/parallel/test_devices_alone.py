@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import jaxprtool as jt
+from tests.invoke import invoke
 
 MESH = AbstractMesh((4,), ("i",), axis_types=(AxisType.Auto,))
 X = np.arange(1, 9, dtype=np.float32)
@@ -166,3 +169,80 @@ def test_a_stopped_run_names_the_device():
         "sqrt gives NaN in 1 of 8 elements of 4 devices, the first at [1] of device i=3: shard_map"
     )
     assert stopped.value.diagnostics[0].message.startswith(start)
+
+
+TEXT = """{ lambda ; a:f32[4]. let
+    b:f32[4] = shard_map[
+      check_vma=True
+      in_specs=(P('i',),)
+      jaxpr={ lambda ; c:f32[1]{V:i}. let
+          d:i32[]{V:i} = axis_index[axis_name=i]
+          e:i32[]{V:i} = pvary[axes=('i',)] 2:i32[]
+          f:bool[]{V:i} = eq d e
+          g:i32[]{V:i} = convert_element_type[new_dtype=int32 weak_type=False] f
+          h:f32[1]{V:i} = cond[
+            branches=(
+              { lambda ; i:f32[1]{V:i}. let j:f32[1]{V:i} = neg i in (j,) }
+              { lambda ; k:f32[1]{V:i}. let l:f32[1]{V:i} = sin k in (l,) }
+            )
+          ] g c
+          m:f32[1]{V:i} = ppermute[axis_name=('i',) perm=((0, 1), (1, 2), (2, 3), (3, 0))] h
+        in (m,) }
+      mesh=Mesh('i': 4, axis_types=(Auto,))
+      newly_manual_axes=frozenset({'i'})
+      out_specs=(P('i',),)
+    ] a
+  in (b,) }
+"""
+
+
+def test_values_of_variables_are_printed_for_each_device():
+    found = invoke("run - --args ramp --print d,e,h,l,m", TEXT)
+    lines = found.output.splitlines()[:-1]
+    way = "  # shard_map at 2 > "
+    assert lines[:5] == [f"d:i32[] {i}{way}device i={i} > axis_index at 6" for i in range(4)] + [
+        f"e:i32[] 2{way}pvary at 7"
+    ]
+    assert [x for x in lines if x.startswith("l:")] == [
+        f"l:f32[1] [0.9092974]{way}device i=2 > cond at 10, branch 1 > sin at 13"
+    ]
+    cond, exchanged = "cond at 10", "ppermute at 16"
+    assert [x.split(way)[1] for x in lines if x.startswith("h:")] == [
+        f"device i={i} > {cond}" for i in range(4)
+    ]
+    assert [x.split(way)[1] for x in lines if x.startswith("m:")] == [
+        f"device i={i} > {exchanged}" for i in range(4)
+    ]
+
+
+def test_saved_values_are_those_of_the_text(tmp_path):
+    folder = tmp_path / "values"
+    invoke(["run", "-", "--args", "ramp", "--save-values", str(folder)], TEXT)
+    values = json.loads((folder / "index.json").read_text())["values"]
+    assert {v["type"] for v in values if v["name"] in "hm"} == {"f32[1]"}
+    assert all(v["step"] == [] for v in values)
+    written = {"axis_index", "pvary", "eq", "convert_element_type", "neg", "sin", "cond"}
+    assert {v["place"]["primitive"] for v in values} == written | {"ppermute", "shard_map"}
+    assert len({(v["key"], v["result"]) for v in values}) == len(values)
+    again = invoke(["compare", str(folder), "-", "--args", "ramp"], TEXT)
+    assert again.status == 0 and f"equal: {len(values)} results" in again.output
+    file = tmp_path / "other.jaxpr"
+    file.write_text(TEXT.replace("sin k", "cos k"))
+    other = invoke(["compare", "--first", str(folder), str(file), "--args", "ramp"])
+    assert other.status == 1 and "device i=2 > cond at 10, branch 1 > cos at 13" in other.output
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "place"),
+    [
+        ("2:i32[]", "1:i32[]", "shard_map at 2 > pvary at 7"),
+        ("sin k", "cos k", "shard_map at 2 > device i=2 > cond at 10, branch 1 > cos at 13"),
+        ("axis_index[axis_name=i]", "pvary[axes=('i',)] 1:i32[]", "shard_map at 2 > pvary at 6"),
+    ],
+)
+def test_the_first_difference_is_at_an_equation_of_the_text(old, new, place, tmp_path):
+    files = [tmp_path / "a.jaxpr", tmp_path / "b.jaxpr"]
+    for file, text in zip(files, (TEXT, TEXT.replace(old, new)), strict=True):
+        file.write_text(text)
+    found = invoke(["compare", "--first", *map(str, files), "--args", "ramp"])
+    assert f"b.jaxpr:{place.rpartition(' ')[2]}:" in found.output and f"{place}\n" in found.output
