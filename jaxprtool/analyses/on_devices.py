@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import repeat
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step, device_at
@@ -94,8 +95,8 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
     outs = _axes([v.aval for v in eqn.out_binders], [v.aval for v in written.out_binders], n)
     if outs is None:
         return None
-    ins = _axes([x.aval for x in eqn.inputs], [x.aval for x in written.inputs], n)
-    ins = [None] * len(eqn.inputs) if ins is None else ins
+    same: list[int | None] = [*repeat(None, len(eqn.inputs))]
+    ins = _axes([x.aval for x in eqn.inputs], [x.aval for x in written.inputs], n) or same
     if at is None or all(axis is None for axis in outs):
         return Shares([place], ins, [None] * len(outs))
     on = place.path[at]

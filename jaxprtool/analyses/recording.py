@@ -182,9 +182,11 @@ class Recorder(Watch):
             self._hand_on(record, len(self._loops))
             return
         shares = shares_of(eqn, place)
-        for i, where in enumerate([] if shares is None else shares.places):
+        if shares is None:
+            return
+        for i, where in enumerate(shares.places):
             mine = [shares.of(ins, shares.ins, i), shares.of(outs, shares.outs, i)]
-            device = f"@{i}" if shares is not None and len(shares.places) > 1 else ""
+            device = f"@{i}" if len(shares.places) > 1 else ""
             record = Record(where, f"{key}{device}", *[[*map(_kept, x)] for x in mine])
             self._hand_on(record, len(self._loops))
 

@@ -63,6 +63,6 @@ class Sites:
             return place
         return place._replace(eqn=self.written(place.eqn), path=path)
 
-    def place(self, place: P) -> P:
+    def place(self, place: P | None) -> P | None:
         """As `of`; None for None."""
-        return place if place is None else self.of(place)
+        return None if place is None else self.of(place)

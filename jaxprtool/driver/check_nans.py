@@ -70,7 +70,7 @@ def run_words(
 
 def _error(origin: Origin, sites: Sites) -> NanError:
     assert origin.place is not None
-    place = sites.place(origin.place)
+    place = sites.of(origin.place)
     eqn = place.eqn
     of = f" in {origin.count:,} of {counted(origin.size, 'element')}" if origin.size > 1 else ""
     local = local_of(origin, eqn)
