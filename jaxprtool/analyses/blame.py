@@ -9,6 +9,7 @@ from operator import or_
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
+from jaxprtool.analyses.bad_values import Range
 from jaxprtool.analyses.double_where import (
     Unguarded,
     is_named,
@@ -17,7 +18,8 @@ from jaxprtool.analyses.double_where import (
     unguarded_on_way,
 )
 from jaxprtool.analyses.flow import Flow
-from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.on_devices import Local, local_of
+from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.analyses.provenance import Context, Made, Mark, Origin, Source
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.ir.diagnostics import counted
@@ -44,6 +46,7 @@ class Appearance:
       label: what to call the source.
       passes: whether a result of the equation has them.
       origin: what was recorded (ranges of operands, indices).
+      local: the same of single devices, where it is of several that run at once; else None.
     """
 
     place: Place | None
@@ -51,6 +54,7 @@ class Appearance:
     source: Source | None
     label: str
     origin: Origin
+    local: Local | None = None
 
     @property
     def passes(self) -> bool:
@@ -68,13 +72,14 @@ class Appearance:
             }
         result = None
         if o.type:
-            indices, values = [list(i) for i in o.indices], [json_number(x) for x in o.values]
+            local = self.local
             result = {
                 "index": o.result,
-                "type": o.type,
+                "type": o.type if local is None else local.type,
                 "count": o.count,
-                "indices": indices,
-                "values": values,
+                "indices": [list(i) for i in (o.indices if local is None else local.indices)],
+                "values": [json_number(x) for x in o.values],
+                **({} if local is None else {"devices": local.devices}),
             }
         return {
             "place": None if self.place is None else self.place.json(),
@@ -82,8 +87,17 @@ class Appearance:
             "from": source,
             "times": o.made.times,
             "result": result,
-            "operands": [None if r is None else r.json() for r in o.operands],
+            "operands": [None if r is None else r.json() for r in self.operands],
         }
+
+    @property
+    def operands(self) -> list[Range | None]:
+        """The range of each operand, with its type on one device."""
+        ranges = self.origin.operands
+        if self.local is None:
+            return ranges
+        pairs = zip(ranges, self.local.operands, strict=True)
+        return [None if r is None else r._replace(type=t) for r, t in pairs]
 
 
 @dataclass
@@ -237,18 +251,30 @@ def _told(appearance: Appearance) -> list[str]:
     if text := _text(place):
         lines.append(f"  {text}")
     if origin.type:
-        pairs = zip(origin.indices, origin.values, strict=True)
-        where = ", ".join(f"{_value(x)} at {_index(i)}" if i else _value(x) for i, x in pairs)
-        more = ", ..." if origin.count > len(origin.indices) else ""
-        of = f"{origin.count:,} of {counted(origin.size, 'element')}: " if origin.size > 1 else ""
-        lines.append(f"  result   {origin.type}: {of}{where}{more}")
-    for i, (found, x) in enumerate(zip(origin.operands, place.eqn.inputs, strict=False)):
+        lines.append(f"  result   {_told_result(appearance)}")
+    for i, (found, x) in enumerate(zip(appearance.operands, place.eqn.inputs, strict=False)):
         if found is None:
             continue
         name = "literal" if type(x) is Lit else getattr(x, "name", None) or str(i)
         there = f"; there {', '.join(map(_value, found.values))}" if found.values else ""
         lines.append(f"  operand  {name}:{found.type}: {found}{there}")
     return lines
+
+
+def _told_result(appearance: Appearance) -> str:
+    """The type of a bad result, how many of its elements are bad, and the first of them."""
+    origin, local = appearance.origin, appearance.local
+    if local is not None and not local.devices:
+        return f"{local.type}: {', '.join(map(_value, origin.values))}"
+    indices = origin.indices if local is None else local.indices
+    at = [f" at {_index(i)}" if i else "" for i in indices]
+    if local is not None:
+        at = [f"{x} of {device_text(d)}" for x, d in zip(at, local.devices, strict=True)]
+    where = ", ".join(f"{_value(x)}{i}" for x, i in zip(origin.values, at, strict=True))
+    more = ", ..." if origin.count > len(indices) else ""
+    on = "" if local is None else f" of {local.n_devices} devices"
+    of = f"{origin.count:,} of {counted(origin.size, 'element')}{on}: " if origin.size > 1 else ""
+    return f"{origin.type if local is None else local.type}: {of}{where}{more}"
 
 
 def _text(place: Place) -> str:
@@ -301,7 +327,15 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     origins = [o for o in flow.origins if o.order is not None or o.made in reached]
     origins.sort(key=lambda o: (reach.is_idle(o), not o.flows, o.order is None, o.order or 0))
     appearances = [
-        Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o) for o in origins
+        Appearance(
+            sites.place(o.place),
+            o.kind,
+            o.source,
+            _label(o, program),
+            o,
+            None if o.eqn is None else local_of(o, sites.written(o.eqn)),
+        )
+        for o in origins
     ]
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None

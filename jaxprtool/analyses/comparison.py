@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.origin import Frame
 
@@ -146,6 +146,8 @@ class Written(NamedTuple):
             + ("" if step.get("step") is None else f" > step {step['step']}")
             for step in self.document.get("path", [])
         ]
+        if device := self.document.get("device"):
+            steps.append(device_text(device))
         return " > ".join(
             [*steps, f"{self.document.get('primitive')} at {self.document.get('line')}"]
         )

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
 from jaxprtool.analyses.gradcheck_point import MODES, How, Point
+from jaxprtool.analyses.gradcheck_rounding import Excuse, Rounding
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
@@ -133,6 +134,7 @@ class _Direction(NamedTuple):
       kinks: for each result where it has a kink along the direction, so that the reverse mode is not compared with the
         differences there: where the slopes on the two sides differ, unless rounding explains that and forward mode agrees.
       pushed: the tangents of the results; empty before forward mode was looked at.
+      noisy: the results for which rounding explains that forward mode is off.
     """
 
     tangents: list[Any]
@@ -141,6 +143,7 @@ class _Direction(NamedTuple):
     length: float
     kinks: list[Any]
     pushed: list[Any]
+    noisy: dict[int, bool]
 
 
 def _is_finite(x: Any) -> bool:
@@ -155,7 +158,7 @@ class _Checking:
     One mode is compared after the other: the derivative of a long program is several times as long, and one alone is kept.
 
     Attributes:
-      made: the program of the derivative that is compared.
+      made: the program of the derivative that is compared; rounding: what rounding does in it.
       checks: what is found in each mode.
       both, value: what is found of one mode against the other, and of the values that rules compute.
       base: the results.
@@ -167,6 +170,7 @@ class _Checking:
     """
 
     made: ClosedJaxpr
+    rounding: Rounding
     base: list[Any]
     small: bool
     finite: bool
@@ -192,7 +196,7 @@ class _Checking:
                     self.point.forget()
                 for direction in self.directions:
                     (self.forward if mode == "fwd" else self.reverse)(direction)
-            del self.made
+            del self.made, self.rounding
         for check in self.checks.values():  # those of one element say most
             check.steps = "complex" if self.directions and self.point.complex else "real"
             check.wrong.sort(key=lambda m: m.argument is None)
@@ -208,6 +212,7 @@ class _Checking:
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
             return False
+        self.rounding = Rounding(self.made, self.point.program)
         if self.point.how.max_bytes is not None:
             check_memory(self.made, self.point.how.max_bytes)
         return True
@@ -240,7 +245,7 @@ class _Checking:
             tangents = [t + t.conj().swapaxes(-1, -2) if is_symmetric(x) else t for t, x in pairs]
         found = self.estimate(tangents)
         kinks = [e.kink for e in found]
-        self.directions.append(_Direction(tangents, found, argument, length or 1.0, kinks, []))
+        self.directions.append(_Direction(tangents, found, argument, length or 1.0, kinks, [], {}))
         if not self.gaps:
             gaps = [e.high - e.low + abs(e.high) + abs(e.low) for e in found]
             self.gaps = [
@@ -288,15 +293,22 @@ class _Checking:
     def tangents_of_results(self, direction: _Direction) -> list[Any]:
         """The tangents of the results along a direction."""
         point = self.point
-        outs = eval_jaxpr(self.made, [*point.args, *_typed(direction.tangents, point.given)])
+        outs = eval_jaxpr(self.made, self.with_tangents(direction))
         self.check_values(outs)
         return point.counted(outs[len(point.flags) :])
+
+    def with_tangents(self, direction: _Direction) -> list[Any]:
+        """The arguments, and a direction of them."""
+        return [*self.point.args, *_typed(direction.tangents, self.point.given)]
+
+    def with_cotangents(self, cotangents: list[Any]) -> list[Any]:
+        """The arguments, and cotangents of the results."""
+        return [*self.point.args, *_typed(self.point.counted(cotangents), self.base)]
 
     def pulled(self, cotangents: list[Any]) -> list[Any]:
         """The cotangents of the arguments."""
         point = self.point
-        given = _typed(point.counted(cotangents), self.base)
-        outs = eval_jaxpr(self.made, [*point.args, *given])
+        outs = eval_jaxpr(self.made, self.with_cotangents(cotangents))
         self.check_values(outs)
         return outs[len(point.flags) :]
 
@@ -330,7 +342,16 @@ class _Checking:
         check.largest(
             abs(t - e.value)[known] / direction.length, abs(e.value)[known] / direction.length
         )
-        self.note(check, k, t, e.value, own + 3 * e.error, off & ~kink, direction)
+        wrong = off & ~kink
+        if wrong.any() and not check.wrong:
+            excused = self.rounding.explains(
+                self.with_tangents(direction),
+                lambda outs: self.numeric.wide(point.counted(outs[len(point.flags) :])[k]),
+                lambda x: abs(x - e.value) <= own + 3 * e.error,
+            )
+            direction.noisy[k] = bool((wrong & excused).any())
+            wrong &= ~excused
+        self.note(check, k, t, e.value, own + 3 * e.error, wrong, direction)
         return kink
 
     def between(self, k: int, t: Any, e: Any) -> Any:
@@ -380,10 +401,10 @@ class _Checking:
         if not error < math.inf or any(x.reshape(-1)[flat] for x in kinks):
             self.checks["rev"].unsure += 1
             return
+        unit = [self.numeric.wide(x) * 0 for x in self.base]
+        unit[k] = self.numpy.where(_is_element(unit[k], flat), 1.0, 0.0)
         back = self.rows.get((k, flat))
         if back is None:
-            unit = [self.numeric.wide(x) * 0 for x in self.base]
-            unit[k] = self.numpy.where(_is_element(unit[k], flat), 1.0, 0.0)
             back = self.rows[k, flat] = self.pulled(unit)
         got, among = self.numeric.dot(back, direction.tangents)
         where = self.point.outputs[k], _unravel(flat, e.value.shape)
@@ -392,13 +413,27 @@ class _Checking:
             + (self.point.atol or 0) * direction.length
             + self.point.floor
         )
-        self.scalar("rev", got, complex(wanted).real, own, 3 * error, size, where, direction)
+        wanted = complex(wanted).real
+        excuse = self.excuse(unit, direction, wanted, own + 3 * error)
+        self.scalar("rev", got, wanted, own, 3 * error, size, where, direction, excuse)
         if direction.pushed:
             t = complex(direction.pushed[k].reshape(-1)[flat].item()).real
             rounding = 16 * self.point.steps.epsilon * largest_of(e.size)
             own = 0.1 * self.point.rtol * (abs(t) + among) + rounding + self.point.floor
             if math.isfinite(t) and got == got:
-                self.scalar("fwd=rev", t, got, own, 0.0, 0.0, where, direction)
+                excuse = excuse.unless_off(t, own, noisy=direction.noisy.get(k, False))
+                self.scalar("fwd=rev", t, got, own, 0.0, 0.0, where, direction, excuse)
+
+    def excuse(
+        self, cotangents: list[Any], direction: _Direction, wanted: float, room: float
+    ) -> Excuse:
+        """What rounding explains of a number of reverse mode."""
+
+        def number(outs: Sequence[Any]) -> Any:
+            back = [*map(self.numeric.wide, outs[len(self.point.flags) :])]
+            return self.numeric.dot(back, direction.tangents)[0]
+
+        return Excuse(self.rounding, self.with_cotangents(cotangents), number, wanted, room)
 
     def pull(self, seed: int, direction: _Direction) -> None:
         """Compare the derivative of a random sum of the results with the sum of the estimates and of the tangents."""
@@ -433,12 +468,14 @@ class _Checking:
         values, _ = total([e.size for e in found], weights)
         floor = point.floor * (_size(point.given) + _size(self.base))
         own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0) + floor
-        self.scalar("rev", got, wanted, own, 3 * error, values, None, direction)
+        excuse = self.excuse(cts, direction, wanted, own + 3 * error)
+        self.scalar("rev", got, wanted, own, 3 * error, values, None, direction, excuse)
         if direction.pushed:
             forward, among = total(direction.pushed)
             own = 0.1 * point.rtol * (abs(forward) + size + among) + floor
             if math.isfinite(forward) and got == got:
-                self.scalar("fwd=rev", forward, got, own, 0.0, 0.0, None, direction)
+                excuse = excuse.unless_off(forward, own, noisy=any(direction.noisy.values()))
+                self.scalar("fwd=rev", forward, got, own, 0.0, 0.0, None, direction, excuse)
 
     def scalar(
         self,
@@ -450,6 +487,7 @@ class _Checking:
         size: float,
         result: tuple[int, tuple[int, ...]] | None,
         direction: _Direction,
+        excuse: Excuse,
     ) -> None:
         """Compare two numbers."""
         check = self.both if mode == "fwd=rev" else self.checks[mode]
@@ -458,7 +496,7 @@ class _Checking:
         if got != got and not self.finite:
             check.unsure += 1
             return
-        if not difference <= own + error:
+        if not difference <= own + error and (check.wrong or not excuse.holds()):
             output, index = result or (None, None)
             numbers = [x / length for x in (got, wanted, own + error)]
             check.wrong.append(Mismatch(mode, output, index, direction.argument, *numbers))

@@ -85,6 +85,8 @@ def level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
     """The level at the end of a way."""
     level = Level(program.jaxpr)
     for step in path:
+        if step.device:
+            continue  # the devices take turns in what is written once
         inner = [*level.inside(step.eqn)]
         level = next(
             x

@@ -14,7 +14,7 @@ from jaxprtool.analyses.places import Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
@@ -82,7 +82,7 @@ class Log:
       layout: where values are.
       args: the values of its binders.
       above: the log of the jaxpr whose equation holds it; None for the program.
-      eqn, param, branch, number: that equation, and which of its jaxprs this is, in which step; see `Step`.
+      eqn, param, branch, number, mesh: that equation, and which of its jaxprs this is, in which step; see `Step`.
       results: what each equation has given, as evaluation has it; None where nobody reads it any more.
       inside: the jaxprs inside that have run since the log was looked at, by the position of the equation that holds them.
       outs: its results, when it has run.
@@ -99,6 +99,7 @@ class Log:
         "inside",
         "layout",
         "loops",
+        "mesh",
         "now",
         "number",
         "outs",
@@ -115,6 +116,7 @@ class Log:
         self.param = ""
         self.branch: int | None = None
         self.number: int | None = None
+        self.mesh: tuple[tuple[str, int], ...] | None = None
         self.results: list[Any] = []
         self.inside: list[tuple[int, list[Log]]] = []
         self.outs: Sequence[Any] | None = None
@@ -129,7 +131,9 @@ class Log:
 
     def step(self) -> Step | None:
         """The equation that holds it, with the iteration; None for the program."""
-        return None if self.eqn is None else Step(self.eqn, self.param, self.branch, self.number)
+        if self.eqn is None:
+            return None
+        return Step(self.eqn, self.param, self.branch, self.number, self.mesh)
 
     def value(self, x: Any) -> Any:
         """The value of an atom of the jaxpr."""
@@ -188,7 +192,7 @@ class Logging:
         self.open: list[Log] = []
         self.kept = self.count = 0
         self.at_once = False
-        self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Layout, str, list[int]]] = {}
+        self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Any, ...]] = {}
 
     def look(self, root: Log) -> None:
         """Look at what is new in the log of the program and in those inside. Closed logs inside are gone afterwards."""
@@ -211,10 +215,11 @@ class Logging:
                 held = jaxprs_of(above.now).get(written_as(jaxpr))
                 if held is None:
                     return False
-                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held
-            layout, param, positions = found
+                mesh = devices_of(jaxpr)
+                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held, mesh
+            layout, param, positions, mesh = found
             log = Log(layout, args, above, len(loops))
-            log.eqn, log.param, log.number = above.now, param, step
+            log.eqn, log.param, log.number, log.mesh = above.now, param, step, mesh
             if positions:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]

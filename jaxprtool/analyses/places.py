@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Held", "Level", "Place", "Step", "Watch", "jaxprs_of"]
+__all__ = ["Held", "Level", "Place", "Step", "Watch", "device_at", "device_text", "jaxprs_of"]
 
 _MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
 
@@ -26,14 +27,23 @@ class Step(NamedTuple):
       param: the param that holds the jaxpr which runs.
       branch: the position of the jaxpr in the param, where that holds several; else None.
       step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
+      mesh: the axes of a mesh, with their sizes, whose devices run what is inside: all at once, or where there is a step, one in each.
     """
 
     eqn: JaxprEqn
     param: str
     branch: int | None = None
     step: int | None = None
+    mesh: tuple[tuple[str, int], ...] | None = None
+
+    @property
+    def device(self) -> dict[str, int]:
+        """The device that the step is; {} where it is none."""
+        return {} if self.mesh is None or self.step is None else device_at(self.step, self.mesh)
 
     def __str__(self) -> str:
+        if self.device:
+            return device_text(self.device)
         line, _ = position(self.eqn)
         branch = "" if self.branch is None else f", branch {self.branch}"
         step = "" if self.step is None else f" > step {self.step}"
@@ -50,6 +60,19 @@ class Step(NamedTuple):
             "step": self.step,
             "branch": self.branch,
         }
+
+
+def device_at(number: int, mesh: Sequence[tuple[str, int]]) -> dict[str, int]:
+    """Where a device of a mesh is along each of the axes; numbers are row-major."""
+    found: dict[str, int] = {}
+    for axis, size in reversed(mesh):
+        number, found[axis] = divmod(number, size)
+    return dict(reversed(found.items()))
+
+
+def device_text(device: Mapping[str, int]) -> str:
+    """A device for people: `device a=1, b=0`."""
+    return f"device {', '.join(f'{axis}={i}' for axis, i in device.items())}"
 
 
 class Place(NamedTuple):
@@ -97,9 +120,11 @@ class Place(NamedTuple):
         """The place with the keys file, line, column, primitive, path, source (its line of Python, see `Frame`) and names.
 
         Of a path of more than 200 steps the first and the last 100 are there, and `path_left_out` says how many are not.
+        `device` is there where it is known on which device of a mesh alone the equation has run.
         """
         line, column = position(self.eqn)
-        first, left_out, last = _told(self.path)
+        first, left_out, last = _told(tuple([step for step in self.path if not step.device]))
+        device = {axis: i for step in self.path for axis, i in step.device.items()}
         frame = None if self.eqn.origin is None else self.eqn.origin.frame
         return {
             "file": self.file,
@@ -108,6 +133,7 @@ class Place(NamedTuple):
             "primitive": self.eqn.primitive.name,
             "path": [step.json() for step in (*first, *last)],
             **({"path_left_out": left_out} if left_out else {}),
+            **({"device": device} if device else {}),
             "source": None if frame is None else frame.json(),
             "names": self.names,
         }
@@ -162,6 +188,7 @@ class Watch:
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
+        self._meshes = 0  # how many of them run for the devices of a mesh
         self._jaxprs: dict[JaxprEqn, Held] = {}
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
@@ -181,7 +208,9 @@ class Watch:
         if positions:
             branch = branch_taken() if branch_taken() in positions else positions[0]
         step = loops[-1].position if len(loops) > above.loops else None
-        self.levels.append(Level(jaxpr, Step(above.eqn, param, branch, step), len(loops)))
+        made = Step(above.eqn, param, branch, step, devices_of(jaxpr))
+        self.levels.append(Level(jaxpr, made, len(loops)))
+        self._meshes += made.mesh is not None
         return True
 
     def _held(self, eqn: JaxprEqn) -> Held:
@@ -199,11 +228,17 @@ class Watch:
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         """Go back to the enclosing jaxpr."""
-        self.levels.pop()
+        step = self.levels.pop().step
+        self._meshes -= step is not None and step.mesh is not None
 
     def place(self, eqn: JaxprEqn) -> Place:
-        """The place of an equation of the innermost jaxpr that runs."""
-        return Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
+        """The place of an equation of the innermost jaxpr that runs, as it is written."""
+        place = Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
+        return Sites(self.levels[0].jaxpr).of(place) if self._meshes else place
+
+    def written(self, eqn: JaxprEqn) -> JaxprEqn:
+        """The equation of the program in whose place one of the innermost jaxpr runs; mostly itself."""
+        return Sites(self.levels[0].jaxpr).written(eqn) if self._meshes else eqn
 
 
 def jaxprs_of(eqn: JaxprEqn) -> Held:

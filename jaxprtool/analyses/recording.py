@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.on_devices import shares_of
 from jaxprtool.analyses.places import Place, Step, Watch, position
 from jaxprtool.interpreters.limits import running_loops
 from jaxprtool.interpreters.state_values import Cell
@@ -149,7 +150,7 @@ class Recorder(Watch):
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
         followed = super().enter(jaxpr, args)
         step = self.levels[-1].step if followed else None
-        if step is not None and step.step is not None:
+        if step is not None and step.step is not None and step.mesh is None:
             self._begin_step(len(self.levels), step.param)
         return followed
 
@@ -169,15 +170,25 @@ class Recorder(Watch):
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         if eqn.primitive.holds_jaxprs:
             self._end_loops()
-        if self.only is not None and eqn not in self.only:
+        if self.only is not None and self.written(eqn) not in self.only:
             return
         if any(not (loop.kept or loop.maybe) for loop in self._loops):
             return
         if not self._takes(eqn):
             return
-        place = self.place(eqn)
-        record = Record(place, self._key(eqn), [*map(_kept, ins)], [*map(_kept, outs)])
-        self._hand_on(record, len(self._loops))
+        place, key = self.place(eqn), self._key(eqn)
+        if not any(step.mesh for step in place.path):
+            record = Record(place, key, [*map(_kept, ins)], [*map(_kept, outs)])
+            self._hand_on(record, len(self._loops))
+            return
+        shares = shares_of(eqn, place)
+        if shares is None:
+            return
+        for i, where in enumerate(shares.places):
+            mine = [shares.of(ins, shares.ins, i), shares.of(outs, shares.outs, i)]
+            device = f"@{i}" if len(shares.places) > 1 else ""
+            record = Record(where, f"{key}{device}", *[[*map(_kept, x)] for x in mine])
+            self._hand_on(record, len(self._loops))
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         super().leave(jaxpr, outs)

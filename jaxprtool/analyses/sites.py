@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from typing import overload
+from typing import Any, TypeVar
 
-from jaxprtool.analyses.places import Place
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["Sites"]
 
+P = TypeVar("P", bound=Any)
 
 Written = tuple[dict[tuple[int, int], list[JaxprEqn]], set[JaxprEqn]]
 
 
-def _written(program: ClosedJaxpr) -> Written:
+def _written(program: Jaxpr) -> Written:
     """The equations of a program by where they are in its text, and all of them."""
     at: dict[tuple[int, int], list[JaxprEqn]] = {}
     every: set[JaxprEqn] = set()
-    for eqn in all_eqns(program.jaxpr):
+    for eqn in all_eqns(program):
         every.add(eqn)
         if eqn.span is not None:
             at.setdefault((id(eqn.span.source), eqn.span.start), []).append(eqn)
@@ -41,8 +41,9 @@ class Sites:
     Evaluation may run other equations in their place: inside of a shard_map those that are batched over the devices.
     """
 
-    def __init__(self, program: ClosedJaxpr):
-        self._eqns, self._all = _WRITTEN.of(program.jaxpr, lambda: _written(program))
+    def __init__(self, program: ClosedJaxpr | Jaxpr):
+        jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+        self._eqns, self._all = _WRITTEN.of(jaxpr, lambda: _written(jaxpr))
 
     def written(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation of the program in whose place an equation runs; mostly itself."""
@@ -53,19 +54,15 @@ class Sites:
             return there[0]
         return min(there, key=lambda other: _difference(eqn, other))
 
-    def of(self, place: Place) -> Place:
-        """A place, with the equations as they are written."""
+    def of(self, place: P) -> P:
+        """A `Place`, with the equations as they are written."""
         path = place.path
         if path:
             path = tuple([step._replace(eqn=self.written(step.eqn)) for step in path])
         elif place.eqn in self._all:
             return place
-        return Place(self.written(place.eqn), path)
+        return place._replace(eqn=self.written(place.eqn), path=path)
 
-    @overload
-    def place(self, place: Place) -> Place: ...
-    @overload
-    def place(self, place: None) -> None: ...
-    def place(self, place: Place | None) -> Place | None:
+    def place(self, place: P | None) -> P | None:
         """As `of`; None for None."""
         return None if place is None else self.of(place)

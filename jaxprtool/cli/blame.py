@@ -38,9 +38,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     Of --nan, --inf, --denormal and --above X, those that are given say what is bad; by default NaN and infinities.
 
     With --jit, where NumPy shows nothing, FILE is compiled with XLA, unless it has effects, and the smallest compiled prefix
-    that shows a bad value is looked for.
-
-    Exit status: 0 there is none, 1 there is one.
+    that shows a bad value is looked for. Exit status: 0 there is none, 1 there is one.
 
     \b
     With --json, one document:
@@ -69,7 +67,9 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     A place is {"file", "line", "column", "primitive", "path", "source",
     "names"}: line and column of the innermost equation; path the enclosing
     ones, outermost first: {"line", "primitive", "param", "step", "branch"};
-    source its line of Python: {"file", "line", "column", "function"}.
+    source its line of Python: {"file", "line", "column", "function"}. In a
+    map over a mesh, result has "devices", that of each index: {axis: number};
+    a place has "device", where one device alone has run it.
 
     \b
     Example:

@@ -37,8 +37,9 @@ def run(program: Any, *args: Any, check_nans: bool = False, **how: Any) -> list[
     if not check_nans:
         return running.run(found, leaves, **how)
     check_options(how.get("jit", False), how.get("through"))
-    with stopping_at_nans() as observer:
-        return running.run(with_places(found, name), leaves, observer=observer, **how)
+    placed = with_places(found, name)
+    with stopping_at_nans(placed) as observer:
+        return running.run(placed, leaves, observer=observer, **how)
 
 
 def blame(program: Any, *args: Any, **how: Any) -> Blame:

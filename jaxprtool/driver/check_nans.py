@@ -8,9 +8,11 @@ from typing import Any
 
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.on_devices import local_of
 from jaxprtool.analyses.origins import Stop
-from jaxprtool.analyses.places import Place
+from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.analyses.provenance import Origin
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver import run as running
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.places import with_places
@@ -32,12 +34,12 @@ class NanError(JaxprToolError):
 
 
 @contextmanager
-def stopping_at_nans() -> Generator[Observer]:
-    """An observer that ends the evaluation, with NanError, at the first equation whose result is a NaN."""
+def stopping_at_nans(program: ClosedJaxpr) -> Generator[Observer]:
+    """An observer that ends the evaluation of a program, with NanError, at the first equation whose result is a NaN."""
     try:
         yield Flow(Sought(nan=True), stop=True)
     except Stop as e:
-        raise _error(e.origin) from None
+        raise _error(e.origin, Sites(program)) from None
 
 
 def check_options(jit: bool, through: str | None) -> None:
@@ -61,16 +63,22 @@ def run_words(
     check_options(how.get("jit", False), how.get("through"))
     if isinstance(source, Compiled):
         fail(UsageError, "an artifact is compiled: --check-nans needs the program", "option")
-    with stopping_at_nans() as observer:
-        return running.run_words(with_places(source, name), words, observer=observer, **how)
+    program = with_places(source, name)
+    with stopping_at_nans(program) as observer:
+        return running.run_words(program, words, observer=observer, **how)
 
 
-def _error(origin: Origin) -> NanError:
-    place = origin.place
-    assert place is not None
+def _error(origin: Origin, sites: Sites) -> NanError:
+    assert origin.place is not None
+    place = sites.of(origin.place)
     eqn = place.eqn
     of = f" in {origin.count:,} of {counted(origin.size, 'element')}" if origin.size > 1 else ""
-    at = f", the first at {list(origin.indices[0])}" if origin.indices and origin.indices[0] else ""
+    local = local_of(origin, eqn)
+    first = next(iter(origin.indices if local is None else local.indices), ())
+    at = f", the first at {list(first)}" if first else ""
+    if local is not None and local.devices:
+        of += f" of {local.n_devices} devices"
+        at = f"{at or ', the first'} of {device_text(local.devices[0])}"
     given = "" if origin.source is None else f", from {origin.source.kind} {origin.source.index}"
     way = f": {place}" if place.path else ""
     python = f" ({place.source})" if place.source and eqn.span is not None else ""

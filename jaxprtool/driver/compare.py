@@ -8,7 +8,8 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from jaxprtool.analyses.comparison import EXACT, Comparison, Output, Tolerance
+from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.compile import compile_without_excess
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.in_step import (
@@ -86,16 +87,25 @@ def compare(
     if arbiter is not None:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
     equal = not _differ(outputs)
+    seen = [_as_written(x, a, b) for x in (found.first, found.flips)]
     return Comparison(
         equal,
         (f"{names[0]} on {on[0]}", f"{names[1]} on {on[1]}"),
         outputs,
         tolerance,
-        None if equal and notes else found.first,
+        None if equal and notes else seen[0],
         first,
-        None if equal and notes else found.flips,
+        None if equal and notes else seen[1],
         notes if equal else [*notes, *excess_precision(sides, found.results, tolerance)],
     )
+
+
+def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | None:
+    """The same with the equations of the programs: for devices of a mesh others run in their place."""
+    if first is None:
+        return None
+    places = [Sites(p).place(x) for p, x in ((a, first.a), (b, first.b))]
+    return replace(first, a=places[0], b=places[1])
 
 
 def compare_words(

@@ -264,7 +264,8 @@ class _Folder:
                     continue
                 self.room -= len(data)
             write_output(os.path.join(self.folder, file), data)
-            steps = [step.step for step in record.place.path if step.step is not None]
+            path = record.place.path
+            steps = [step.step for step in path if step.step is not None and not step.device]
             self.values.append(
                 {
                     "key": record.key,

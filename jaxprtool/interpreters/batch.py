@@ -31,6 +31,7 @@ from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
+from jaxprtool.interpreters.observe import runs_for_devices
 from jaxprtool.interpreters.parameters import by_position, named_like
 from jaxprtool.interpreters.replay import Replayer, joined
 from jaxprtool.interpreters.stage import (
@@ -43,7 +44,7 @@ from jaxprtool.interpreters.stage import (
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placement_of
@@ -188,6 +189,8 @@ def one_by_one(
         return out if primitive.multiple_results else [out]
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
+    if isinstance(axis_size, NamedAxis) and axis_size.each:
+        runs_for_devices(body.jaxpr, tuple(axis_size.axes.items()))
     outs = lax.scan_call(
         *fixed, *examples, jaxpr=body, length=axis_size, num_consts=len(fixed), num_carry=0
     )
@@ -380,7 +383,11 @@ def _vmap_jaxpr(
 ) -> tuple[ClosedJaxpr, list[int | None]]:
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
-    env = Env(zip(jaxpr.const_binders, trace.new_consts(closed), strict=True))
+    consts = [
+        trace.new_const(_not_varying(v.aval, axis_size), c)
+        for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
+    ]
+    env = Env(zip(jaxpr.const_binders, consts, strict=True))
     dims: dict[Any, int] = {}
     rules, replayer = batch_rules.rules, Replayer(trace, jaxpr.eqns)
     with set_current_trace(trace):
@@ -444,8 +451,8 @@ def _batched(
 
 
 def _same(x: Value) -> Value:
-    """An array again, as the result of an equation."""
-    is_array = type(x) is JaxprTracer and isinstance(x.aval, ShapedArray)
+    """An array, or a literal, again, as the result of an equation."""
+    is_array = type(x) in (JaxprTracer, Lit) and isinstance(x.aval, ShapedArray)
     is_array = is_array and x.aval.dtype.kind != "0"
     return lax.stop_gradient(x) if is_array else x
 

@@ -275,12 +275,19 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
                 f"the value of the constant {v.name or v} is no array but a {type(c).__name__}"
             )
             found.append(Diagnostic(message, "constant-type", v.span))
-        elif hasattr(c, "dtype") and not same_but_for_placement(get_aval(c), v.aval):
+        elif hasattr(c, "dtype") and not _is_constant_of(get_aval(c), v.aval):
             message = (
                 f"the value of the constant {v.name or v} is {get_aval(c)}, and {v.aval} is needed"
             )
             found.append(Diagnostic(message, "constant-type", v.span))
     return found
+
+
+def _is_constant_of(value: Aval, binder: Aval) -> bool:
+    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices."""
+    if same_but_for_placement(value, binder):
+        return True
+    return bool(varying_axes(binder)) and same_but_for_placement(value, with_varying(binder, ()))
 
 
 def check_constants(closed: ClosedJaxpr) -> None:

@@ -31,11 +31,13 @@ __all__ = [
     "Observer",
     "branch_taken",
     "computed_by",
+    "devices_of",
     "functions",
     "observe",
     "observed_by",
     "observer",
     "runs_as",
+    "runs_for_devices",
     "set_aside",
     "take_branch",
     "take_up",
@@ -128,4 +130,19 @@ def written_as(jaxpr: Jaxpr) -> Jaxpr:
     return _WRITTEN.find(jaxpr) or jaxpr
 
 
+Axes = tuple[tuple[str, int], ...]
+
+
+def runs_for_devices(jaxpr: Jaxpr, axes: Axes | None) -> None:
+    """Say that evaluation runs a jaxpr for the devices of a mesh (None: for none): at once, or each in a step, in their order."""
+    if axes is not None:
+        _DEVICES.keep(jaxpr, axes)
+
+
+def devices_of(jaxpr: Jaxpr) -> Axes | None:
+    """The axes of the mesh for whose devices evaluation runs a jaxpr, with their sizes; None where it is for none."""
+    return _DEVICES.find(jaxpr)
+
+
+_DEVICES = Memo[Axes]("devices for which it runs")
 _WRITTEN = Memo[Jaxpr]("what is written in the program")

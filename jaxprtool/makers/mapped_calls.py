@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.core.axes import are_devices
+from jaxprtool.core.axes import NamedAxis, are_devices
 from jaxprtool.core.rule_table import Maker, RuleTable
-from jaxprtool.interpreters.batch import batch_rules, one_by_one
+from jaxprtool.interpreters.batch import batch_rules, one_by_one, vmap_jaxpr
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.transpose import transpose_rules
-from jaxprtool.ir.jaxpr import Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.ops.parallel import collective_names
 
-__all__ = ["alone_on_devices", "of_another"]
+__all__ = ["alone_on_devices", "of_another", "without_devices"]
 
 
 def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
@@ -64,3 +67,19 @@ def alone_on_devices(
         return rule
 
     return Maker(make)
+
+
+def without_devices(
+    axis_size: int, jaxprs: Sequence[ClosedJaxpr]
+) -> tuple[ClosedJaxpr, ...] | None:
+    """Jaxprs as one device runs them, for `one_by_one`; None where the examples are no devices, or one needs the others.
+
+    So a device does nothing of a branch that others take, nor of a step that others still have to do.
+    """
+    if not isinstance(axis_size, NamedAxis) or not axis_size.each:
+        return None
+    for eqn in (eqn for closed in jaxprs for eqn in all_eqns(closed.jaxpr)):
+        acts_along = not axis_size.axes.keys().isdisjoint(collective_names(eqn))
+        if acts_along and elements_facts[eqn.primitive] != "kept":
+            return None
+    return tuple(vmap_jaxpr(c, axis_size, [None] * len(c.in_avals), None)[0] for c in jaxprs)

@@ -402,3 +402,28 @@ def test_no_equation_is_checked_twice_at_its_values(monkeypatch: pytest.MonkeyPa
     found = jt.gradcheck(jax.vmap(bisection), np.float32([2, 3, 0.5]))
     assert found.passed and checked, str(found)
     assert len({*checked}) == len(checked)
+
+
+def _slope_of_size(x):
+    """The gradient of a sum of |x|, whose derivative is a difference of numbers that are nearly equal."""
+    return jax.grad(lambda x: (jnp.sqrt(x * x) * jnp.arange(1.0, 9.0)[:, None]).sum())(x)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_derivative_in_which_all_cancels_is_off_by_rounding(seed):
+    """It is 0, and what rounding leaves of it is not."""
+    x = np.random.default_rng(seed).standard_normal((8, 4)).astype(np.float32)
+    found = jt.gradcheck(_slope_of_size, x)
+    modes = [m for d in found.json()["derivatives"] for m in d["modes"]]
+    assert found.passed and {m["status"] for m in modes} == {"agrees"}, found
+
+
+def test_rounding_excuses_no_wrong_rule_beside_it():
+    @jax.custom_jvp
+    def cube(x):
+        return x**3
+
+    cube.defjvp(lambda p, t: (cube(*p), 2.99 * p[0] ** 2 * t[0]))
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    found = jt.gradcheck(lambda x: _slope_of_size(x) + cube(x), x)
+    assert [b.place.eqn.params["name"] for b in found.blame if b.place] == ["cube"]

@@ -61,7 +61,7 @@ def test_each_device_has_its_keys(name, impl, jit):
 @pytest.mark.parametrize("tracked", [False, True])
 def test_draws_that_are_loops(tracked):
     """What XLA runs for such a draw is a jaxpr with loops: its types say nothing of the mesh."""
-    draw = lambda ks: jax.random.gamma(ks[1], 2.0, (1, 3))  # noqa: E731
+    draw = lambda ks: jax.random.gamma(ks[1], 2.0, (1, 3))
     sharded = jax.shard_map(draw, mesh=MESH, in_specs=SPLIT, out_specs=SPLIT, check_vma=tracked)
     ks = _keys("threefry2x32")
     (found,) = jt.run(jt.from_jax(jax.make_jaxpr(sharded)(ks)), ks, jit=True)

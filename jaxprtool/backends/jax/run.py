@@ -19,7 +19,8 @@ from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import all_eqns, nesting
+from jaxprtool.ir.sharding import Mesh
+from jaxprtool.ir.walk import all_eqns, map_programs, nesting, with_eqns
 from jaxprtool.rules.effects import calls_absent, refuse_absent
 from jaxprtool.syntax.print import format_jaxpr
 
@@ -47,6 +48,7 @@ def run_with_jax(
       UsageError: the platform is not there, an argument does not fit, or a function is called that is not in the text.
       UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
     """
+    program = map_programs(program, _with_devices)
     _check_survives(program, platform, devices)
     with _settings(program, platform, devices), _unlogged(program):
         flat = FlatFunction(program)
@@ -62,6 +64,31 @@ def run_with_jax(
             message = f"JAX does not run the program: {type(e).__name__}: {first}"
             fail(UnsupportedError, message, "jax-run")
         return [_held(x) for x in results]
+
+
+def _with_devices(program: ClosedJaxpr) -> ClosedJaxpr:
+    """A program whose maps over an abstract mesh are over devices: JAX takes them from the arguments, and those here lie on one.
+
+    A mesh with manual axes is that of a map inside of another one, which has its devices.
+    """
+    eqns = [
+        eqn.replace(params={**eqn.params, "mesh": concrete})
+        if (concrete := _concrete_mesh(eqn))
+        else eqn
+        for eqn in program.eqns
+    ]
+    same = all(a is b for a, b in zip(eqns, program.eqns, strict=True))
+    return program if same else with_eqns(program, eqns)
+
+
+def _concrete_mesh(eqn: JaxprEqn) -> Mesh | None:
+    """The mesh of devices in the place of the abstract one of an equation; None where it has none."""
+    mesh = eqn.params.get("mesh")
+    if eqn.primitive is not lax.shard_map.primitive or not isinstance(mesh, Mesh):
+        return None
+    if mesh.constructor == "Mesh" or "Manual" in mesh.axis_types:
+        return None
+    return Mesh(mesh.sizes, mesh.axis_types)
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
-from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, moveaxis, one_by_one, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.copies import once
@@ -37,6 +37,7 @@ from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value, 
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.mapped_calls import without_devices
 from jaxprtool.rules.control_flow.discharging import discharge_cond
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
@@ -118,6 +119,11 @@ def _batch(
 ) -> OutAndDim:
     (index, *operands), (index_dim, *in_dims) = vals, dims
     if index_dim is not None:
+        alone = without_devices(axis_size, branches)
+        if alone is not None:
+            return one_by_one(
+                lax.cond_call.primitive, vals, dims, axis_size, {**params, "branches": alone}
+            )
         return _batch_by_select(axis_size, index, operands, in_dims, branches)
     operands = [
         x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)

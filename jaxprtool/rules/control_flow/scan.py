@@ -24,6 +24,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
+from jaxprtool.interpreters.observe import devices_of, runs_for_devices
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.avals import RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import counted
@@ -226,6 +227,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
     _, used_ins = dce_body(closed, outs_kept)
     used_ins = used_ins[:n_consts] + carried + used_ins[n_consts + n_carry :]
     small = narrowed(closed, used_ins, outs_kept)
+    runs_for_devices(small.jaxpr, devices_of(closed.jaxpr))
     fields = scan_params(small, sum(used_ins[:n_consts]), sum(carried), params)
     inputs, outs = [*compress(eqn.inputs, used_ins)], [*compress(eqn.out_binders, outs_kept)]
     return eqn.replace(inputs=inputs, out_binders=outs, params=fields), used_ins

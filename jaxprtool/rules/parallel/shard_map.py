@@ -22,7 +22,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr
-from jaxprtool.interpreters.observe import runs_as
+from jaxprtool.interpreters.observe import runs_as, runs_for_devices
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.runs import Run
@@ -112,7 +112,7 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
         body = pure(params["jaxpr"])
     dims = [0 if any(spec) else None for spec in layout.in_specs]
     batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
-    runs_as(params["jaxpr"].jaxpr, batched.jaxpr)
+    runs_for_devices(runs_as(params["jaxpr"].jaxpr, batched.jaxpr), (*layout.sizes.items(),))
     step = runner(batched)
 
     def run(*operands: Value) -> list[Value]:

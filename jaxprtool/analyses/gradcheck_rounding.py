@@ -1,0 +1,119 @@
+"""How far rounding moves what a derivative gives: where large numbers cancel in it, a right one is off by more than its result shows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.passes.double import doubled, in_double
+from jaxprtool.passes.jitter import jittered
+
+__all__ = ["Excuse", "Rounding"]
+
+_ROUNDINGS = 5  # runs with other roundings
+_TIMES = 16  # what one of them moves a result by, so often
+
+
+class Rounding:
+    """The rounding of a derivative.
+
+    It explains a difference where the derivative in double precision has none, and other roundings of its equations move the
+    result by as much.
+    """
+
+    def __init__(self, made: ClosedJaxpr, program: ClosedJaxpr):
+        """Take the derivative of a program; one with types of fewer bits than that has rounds where the program does not."""
+        self._forms: list[ClosedJaxpr] | None = None
+        self._made = made
+        self._coarse = _fewest(made) < _fewest(program)
+
+    def explains(
+        self,
+        args: Sequence[Any],
+        number: Callable[[Sequence[Any]], Any],
+        fits: Callable[[Any], Any],
+    ) -> Any:
+        """Whether rounding explains what the derivative gives, elementwise.
+
+        Args:
+          args: what the derivative is given.
+          number: what is compared, of the results of the derivative in any precision: an array or a number.
+          fits: whether such values are near enough to the differences.
+        """
+        forms = self._made_again()
+        if not forms:
+            return False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", JaxprToolWarning)
+                exact = number(eval_jaxpr(forms[0], [*map(doubled, args)]))
+                base, *moved = [number(eval_jaxpr(p, args)) for p in (self._made, *forms[1:])]
+        except JaxprToolError:
+            return False
+        xp = numpy_namespace()
+        room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
+        return fits(exact) & (abs(base - exact) <= room)
+
+    def _made_again(self) -> list[ClosedJaxpr]:
+        """The derivative in double precision, and with other roundings; an empty list where there is none."""
+        if self._forms is None:
+            wide = None if self._coarse else in_double(self._made)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", JaxprToolWarning)
+                others = [] if wide is None else [*map(self._moved, range(_ROUNDINGS))]
+            self._forms = [] if wide is None else [wide, *others]
+        return self._forms
+
+    def _moved(self, seed: int) -> ClosedJaxpr:
+        return jittered(self._made, seed)
+
+
+class Excuse(NamedTuple):
+    """A number of a derivative in reverse mode, and what it should be.
+
+    Attributes:
+      rounding: of the derivative.
+      args: what it is given.
+      number: the number, of the results of the derivative in any precision.
+      wanted: what the differences say.
+      room: how far from it the number may be.
+      possible: whether rounding is looked at.
+    """
+
+    rounding: Rounding
+    args: Sequence[Any]
+    number: Callable[[Sequence[Any]], Any]
+    wanted: float
+    room: float
+    possible: bool = True
+
+    def holds(self) -> bool:
+        """Whether rounding explains that the number is off."""
+        if not self.possible:
+            return False
+        fits = lambda x: abs(x - self.wanted) <= self.room  # noqa: E731
+        return bool(self.rounding.explains(self.args, self.number, fits))
+
+    def unless_off(self, forward: float, own: float, *, noisy: bool) -> Excuse:
+        """The same of a difference between the modes, unless that is of forward mode and not of rounding.
+
+        Args:
+          forward: the number in forward mode.
+          own: how far apart the two may be.
+          noisy: whether rounding explains that forward mode is off.
+        """
+        return self._replace(possible=noisy or abs(forward - self.wanted) <= own + self.room / 10)
+
+
+def _fewest(program: ClosedJaxpr) -> int:
+    """The bits of the smallest floating type that a program computes with."""
+    atoms = [*program.jaxpr.all_binders]
+    atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
+    dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
+    return min([d.real.bits for d in dtypes if d.is_inexact], default=64)
