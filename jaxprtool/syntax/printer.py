@@ -144,7 +144,9 @@ class Printer:
             later = self.dialect.writes_out_later and not self.lossless
             return nested, shared, later and written_out(nested, shared) <= _MOST_WRITTEN_OUT
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
-        return nested, given | more, False
+        later = written is not None and written.later_written_out and not named
+        later = later and self.dialect.writes_out_later
+        return nested, given | more, later and written_out(nested, given) <= _MOST_WRITTEN_OUT
 
     def text(self) -> str:
         """The whole text, with its annotations."""

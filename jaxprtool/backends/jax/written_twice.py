@@ -1,8 +1,7 @@
 """Jaxprs of JAX's that a text writes out more than once.
 
 JAX writes out a jaxpr inside a named tuple (the functions of a linear solve) wherever it occurs. One that occurs again, or is
-long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr. Up to 0.10.0
-the definitions that a definition uses are written out inside of it, too.
+long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from collections.abc import Iterator
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.syntax.print import format_jaxpr, format_standalone
+from jaxprtool.syntax.print import format_standalone
 from jaxprtool.syntax.sharing import inside_values
 
 __all__ = ["definitions_written_out"]
@@ -24,20 +23,7 @@ def definitions_written_out(program: ClosedJaxpr) -> dict[Jaxpr, ClosedJaxpr]:
     if not defined:
         return {}
     eqns = list(_holding_jaxprs([program, *defined]))
-    found = _inside_values(defined, eqns)
-    by_names = {_names(c.jaxpr): c for c in defined}
-    by_names.pop((), None)
-    for closed in {c for eqn in eqns for c in sub_jaxprs(eqn)} - {*defined}:
-        same = by_names.get(_names(closed.jaxpr))
-        if same is not None and format_jaxpr(same) == format_jaxpr(closed):
-            found.setdefault(closed.jaxpr, same)
-    return found
-
-
-def _names(jaxpr: Jaxpr) -> tuple[str | None, ...]:
-    """The names of a jaxpr's variables, which the text gives to another one only where that is one, too, or a call of it."""
-    binders = [jaxpr.in_binders, *[e.out_binders for e in jaxpr.eqns]]
-    return tuple([v.name for vs in binders for v in vs])
+    return _inside_values(defined, eqns)
 
 
 def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jaxpr, ClosedJaxpr]:
