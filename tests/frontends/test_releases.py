@@ -31,6 +31,11 @@ def remat(policy):
     return lambda x: f(x)
 
 
+def rectified(x):
+    """A loop over a custom rule that JAX calls in one jaxpr, and rematerialises in another one."""
+    return lax.scan(lambda c, _: (jax.nn.relu(c * x), None), x, None, length=2)[0].sum()
+
+
 def root(x):
     return lax.custom_root(
         lambda y: y * y - x, jnp.ones(3), lambda f, y: jnp.sqrt(x), lambda g, y: y / g(jnp.ones(3))
@@ -59,6 +64,7 @@ FUNCTIONS = {
     ),
     "remat dots": remat(POLICIES.dots_saveable),
     "remat names": remat(POLICIES.save_only_these_names("a")),
+    "remat of what is shared": jax.grad(jax.checkpoint(rectified)),
     "root": root,
     "scan": lambda x: lax.scan(lambda c, s: (c + s["a"] * x, c), x, {"a": jnp.outer(x, x)}),
     "searchsorted": lambda x: jnp.searchsorted(x, 2.5),

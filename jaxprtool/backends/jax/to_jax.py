@@ -52,7 +52,7 @@ from jaxprtool.backends.jax.refs import index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.varying import varying_alike
-from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, rank_of
+from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
 from jaxprtool.backends.jax.written_twice import definitions_written_out
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
@@ -386,7 +386,7 @@ class _Writer:
 
         Their order says in which order JAX names jaxprs that it prints first.
         """
-        ours = find_primitive(prim.name)
+        ours = find_primitive(our_name(prim.name))
         first = ours.met_first
         order = [*first, *(k for k in params if k not in first)] if first else params
         if ours.open:
@@ -398,7 +398,7 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
-            live, ours = live_jaxpr.find(v), find_primitive(prim.name)
+            live, ours = live_jaxpr.find(v), find_primitive(our_name(prim.name))
             if live is not None and (not ours.known or is_plug_ins(ours)):
                 return live  # rules of others may ask for the very object
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":
