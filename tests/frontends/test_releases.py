@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -56,6 +57,7 @@ FUNCTIONS = {
     "nonzero": lambda x: jnp.nonzero(x > 1.5, size=2)[0],
     "platform": lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
     "polynomial": lambda x: jnp.polyval(jnp.array([1.0, 2.0, 3.0]), x),
+    "remat all but": remat(POLICIES.save_anything_except_these_names("b")),
     "remat any": remat(POLICIES.save_any_names_but_these("b")),
     "remat both": remat(
         POLICIES.save_from_both_policies(
@@ -73,6 +75,9 @@ FUNCTIONS = {
 }
 
 
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+
 @pytest.fixture(params=FUNCTIONS)
 def function(request):
     f = FUNCTIONS[request.param]
@@ -88,6 +93,13 @@ def test_what_comes_back_is_what_went(function):
     closed = jax.make_jaxpr(function)(X)
     back = jt.to_jax(jt.from_jax(closed))
     assert str(back) == str(closed)
+    equal(jaxpr_as_fun(back)(X), function(X))
+
+
+def test_what_comes_back_from_a_file_is_what_went(function):
+    closed = jax.make_jaxpr(function)(X)
+    back = jt.to_jax(jt.parse(jt.format_jaxpr(jt.from_jax(closed), lossless=True)))
+    assert ADDRESS.sub("", str(back)) == ADDRESS.sub("", str(closed))
     equal(jaxpr_as_fun(back)(X), function(X))
 
 

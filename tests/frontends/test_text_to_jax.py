@@ -225,3 +225,12 @@ def test_equations_of_earlier_releases_that_say_less_than_todays(name):
     assert (g(X) == X).all() and (jax.jit(g)(X) == X).all()
     assert (jax.vmap(g)(X[None]) == X).all()
     assert (jax.jvp(g, (X,), (X,))[1] == X).all() and (jax.vjp(g, X)[1](X)[0] == X).all()
+
+
+@pytest.mark.parametrize("solve", ["bicgstab", "cg", "gmres"])
+def test_functions_of_solvers_come_back_from_a_file(solve):
+    """Functions inside values have results that nobody reads there: JAX has names for them where it prints such a function beside the others."""
+    with_steps = partial(getattr(jax.scipy.sparse.linalg, solve), maxiter=2)
+    closed = jax.make_jaxpr(lambda x: solved(x, with_steps)[0])(X)
+    text = jt.format_jaxpr(jt.from_jax(closed), lossless=True)
+    assert str(jt.to_jax(jt.parse(text))) == str(closed)

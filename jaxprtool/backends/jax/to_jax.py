@@ -53,7 +53,7 @@ from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
-from jaxprtool.backends.jax.written_twice import definitions_written_out
+from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.check import check_constants
@@ -100,7 +100,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
-        writer.defined = definitions_written_out(program)
+        writer.twice = written_twice(program)
         return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
@@ -135,11 +135,11 @@ class _Writer:
 
     Attributes:
       mesh: what the types at this place are on; None where they are on none.
-      defined: jaxprs that a text writes out, and the definitions of the text that they are.
+      twice: what the text has several times, and is one object.
     """
 
     def __init__(self, mesh: Any = None) -> None:
-        self.defined: dict[Jaxpr, ClosedJaxpr] = {}
+        self.twice = Twice()
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
@@ -160,7 +160,7 @@ class _Writer:
         return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
-        program = self.defined.get(program.jaxpr, program)
+        program = self.twice.jaxprs.get(program.jaxpr, program)
         key = id(program), self.mesh
         found = self.closeds.get(key)
         if found is None:
@@ -201,7 +201,7 @@ class _Writer:
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
         if isinstance(v, DropVar):
             return private.DropVar(self.aval(v.aval))
-        key = v, self.mesh
+        key = self.twice.variables.get(v, v), self.mesh
         if key not in self.variables:
             self.variables[key] = private.Var(self.aval(v.aval))
         var = env[v] = self.variables[key]

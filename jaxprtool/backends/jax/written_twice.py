@@ -1,29 +1,48 @@
-"""Jaxprs of JAX's that a text writes out more than once.
+"""Jaxprs and variables of JAX's that a text has more than once.
 
 JAX writes out a jaxpr inside a named tuple (the functions of a linear solve) wherever it occurs. One that occurs again, or is
 long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr.
+
+A jaxpr that JAX takes from another one, for partial evaluation or without dead code, has variables of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.frozen import FrozenDict
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.print import format_standalone
+from jaxprtool.syntax.printer import Printer
 from jaxprtool.syntax.sharing import inside_values
 
-__all__ = ["definitions_written_out"]
+__all__ = ["Twice", "written_twice"]
 
 
-def definitions_written_out(program: ClosedJaxpr) -> dict[Jaxpr, ClosedJaxpr]:
-    """For jaxprs that the program's text writes out, the definitions of it that they are."""
+class Twice(NamedTuple):
+    """What occurs more than once in a text and is one object of JAX's.
+
+    Attributes:
+      jaxprs: for those that the text writes out, the definitions of it that they are.
+      variables: for those that have one name in several jaxprs, the first of them.
+    """
+
+    jaxprs: Mapping[Jaxpr, ClosedJaxpr] = FrozenDict()
+    variables: Mapping[Var, Var] = FrozenDict()
+
+
+def written_twice(program: ClosedJaxpr) -> Twice:
+    """What the text that a program was read from has more than once."""
     written = program.jaxpr.written
-    defined = [] if written is None else list(written.definitions.values())
+    if written is None or not written.dialect:
+        return Twice()
+    variables = Printer(program, False, 80).same_variables()
+    defined = list(written.definitions.values())
     if not defined:
-        return {}
-    eqns = list(_holding_jaxprs([program, *defined]))
-    return _inside_values(defined, eqns)
+        return Twice(variables=variables)
+    return Twice(_inside_values(defined, list(_holding_jaxprs([program, *defined]))), variables)
 
 
 def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jaxpr, ClosedJaxpr]:
