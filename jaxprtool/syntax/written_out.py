@@ -43,7 +43,7 @@ class WrittenOut:
         self._names = {closed: name for name, closed in definitions.items()}
         self._said: dict[ClosedJaxpr, str] = {}
         below: dict[tuple[str | None, ...], list[ClosedJaxpr]] = {}
-        for closed in reversed(definitions.values()):
+        for closed in reversed([*definitions.values()]):
             if below:
                 self._look(closed.jaxpr, below)
             below.setdefault(_binders(closed.jaxpr), []).append(closed)
