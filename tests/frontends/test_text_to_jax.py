@@ -126,6 +126,17 @@ def calls_of_calls(x):
     return outer(x) + outer(outer(x)) + inner(x)
 
 
+def stored(x):
+    cell = jax.new_ref(jnp.zeros(4)) if hasattr(jax, "new_ref") else jax.array_ref(jnp.zeros(4))
+
+    def body(i, c):
+        cell[i] = x[i] * 2 + c
+        cell[...] += x
+        return c + cell[i]
+
+    return lax.fori_loop(0, 3, body, 0.0) + cell[...].sum()
+
+
 @custom_vmap
 def its_batches(x, more):
     return jnp.sin(x) * more["a"][0] + more["b"]
@@ -170,6 +181,7 @@ OBJECTS = {
     "solves in a loop": lambda x: lax.fori_loop(0, 2, lambda i, x: solved(x), x),
     "trees of a rule for batches": lambda x: its_batches(x, {"a": [x, x], "b": x[0]}) + jax.jit(its_batches)(x, {"a": (x,), "b": 1.0}),
     "calls of calls": calls_of_calls,
+    "stores whose old value nobody reads": jax.grad(stored),
     "an enum": lambda x: lax.fft(x, "rfft", (4,)),
 }  # fmt: skip
 # Before 0.10 policies print with their addresses, so that none prints twice the same.

@@ -48,7 +48,7 @@ from jaxprtool.backends.jax.placement import (
 from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
-from jaxprtool.backends.jax.refs import index_to_jax
+from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.varying import varying_alike
@@ -304,6 +304,7 @@ class _Writer:
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any
     ) -> tuple[Any, Any, Any, dict[str, Any]]:
         """The parts of an equation on a reference."""
+        outs = [private.DropVar(v.aval) for v in outs] if drops_what_was_there(eqn) else outs
         n = len(inputs) - sum(bool(eqn.params.get(k)) for k in ("mask", "other"))
         extra = inputs[n:]
         inputs, tree = index_to_jax(eqn, inputs[:n])
