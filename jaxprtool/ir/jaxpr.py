@@ -291,12 +291,14 @@ class Written(NamedTuple):
       lone_equation: whether the text is a single equation without a jaxpr around it.
       dialect: the release of JAX that prints such a text, `jax-0.10.2`; "" for a jaxpr inside another one.
       effects: what stands beside the results, ` : { Debug }`, or "".
+      later_written_out: whether definitions have those that stand after them written out, and no names for them.
     """
 
     definitions: Mapping[str, ClosedJaxpr]
     lone_equation: bool = False
     dialect: str = ""
     effects: str = ""
+    later_written_out: bool = False
 
 
 def _lines(comments: Mapping[str, Sequence[str]]) -> FrozenDict[str, FrozenList[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
@@ -21,9 +21,11 @@ from jaxprtool.syntax.infer import infer_literals
 from jaxprtool.syntax.interface import InterfaceCallbacks
 from jaxprtool.syntax.open_programs import infer_types
 from jaxprtool.syntax.reading import Reading
+from jaxprtool.syntax.spellings import DEFINITIONS
 from jaxprtool.syntax.tokens import Token
 from jaxprtool.syntax.tuples import take_tuples_apart
 from jaxprtool.syntax.units import take_units_out
+from jaxprtool.syntax.written_out import WrittenOut
 
 __all__ = ["Builder"]
 
@@ -73,14 +75,32 @@ class Builder:
         """Give comments at the end to the last program, and raise what was found wrong, all of it."""
         for closed in list(programs.values())[-1:]:
             self.comments.give(closed, len(self.source.text), "end")
+        shared = self._share_definitions(programs.values())
         dialect = recognised(self.source.text, self.reading.told).name
         for closed in programs.values():
             written = closed.jaxpr.written or Written(FrozenDict())
-            amend(closed.jaxpr, written=written._replace(dialect=dialect))
+            later = closed in shared
+            amend(closed.jaxpr, written=written._replace(dialect=dialect, later_written_out=later))
         self.errors.raise_all(programs)
         self.drops.finish(programs.values())
         if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
             count_as_printed(self.reading, [*programs.values()])
+
+    def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:
+        """Share definitions with those before them, which have them written out; the programs with such definitions."""
+        found: set[ClosedJaxpr] = set()
+        for closed in programs:
+            written = closed.jaxpr.written
+            if written is None or len(written.definitions) < 2 or self.errors:
+                continue
+            copies = WrittenOut(self.source.text, written.definitions)
+            if not copies.found:
+                continue
+            self.reading.told.add(("before", DEFINITIONS))
+            if recognised(self.source.text, self.reading.told).writes_out_later:
+                copies.share()
+                found.add(closed)
+        return found
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
         return {"": program}

@@ -19,7 +19,7 @@ from jaxprtool.ir.jaxpr import (
     new_eqn,
 )
 from jaxprtool.ir.spans import Span, new_span
-from jaxprtool.syntax.atoms import Atoms
+from jaxprtool.syntax.atoms import Atoms, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.blocks import Block
 from jaxprtool.syntax.build_params import GivenParam, ParamCallbacks
@@ -304,6 +304,8 @@ class EquationCallbacks:
         binders = atoms.binders(scope, reference.out, start) if reference.out else []
         if primitive.notation == "write" and not binders:
             binders = [DropVar(_held_by(inputs[1].aval))]
+        elif primitive.notation == "write" and isinstance(binders[0], DropVar):
+            binders = [undrop(binders[0])]  # JAX has a variable, or it would print the short form
         params = {**primitive.defaults, **reference.params}
         comments = self.comments.of_equation(start) if self.comments.present else None
         span = Span(self.source, start, end)

@@ -222,10 +222,34 @@ def name_variables(
     names = None if renamed else _source_names(nested)
     if names is not None:
         return names
+    inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
+    drops = {} if inside else _dropped(nested, root, inner_drops)
+    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later).names
+
+
+def same_variables(
+    nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str], inner_drops: bool, later: bool
+) -> dict[Var, Var]:
+    """Which variables that were read are one in the program whose print the text is: each with the one that was named first.
+
+    A jaxpr that JAX takes from another one, for partial evaluation or without dead code, has its variables. Two jaxprs
+    of one text then have a name that neither the calls around them nor its turn explains. The rest is as for `name_variables`.
+
+    Returns:
+      The variables; none where the names are not all JAX's.
+    """
+    if _source_names(nested) is None:
+        return {}
+    drops = _dropped(nested, root, inner_drops)
+    again = _NamedAgain(nested, root, shared, False, {}, drops, False, later)
+    return {} if again.strange else again.same
+
+
+def _dropped(nested: Nested, root: Jaxpr, inner_drops: bool) -> dict[Var, str]:
     drops = _unused_results(root)
     for jaxpr in nested.closed if inner_drops else ():
         drops |= _unused_results(jaxpr)
-    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later).names
+    return drops
 
 
 def has_definitions(closed: ClosedJaxpr) -> bool:
@@ -332,6 +356,42 @@ class _Namer:
             self._name([like])
             if not (self.lossless and self.names[like] == "_"):
                 self.names[v] = self.names[like]
+
+
+class _NamedAgain(_Namer):
+    """Follows the names that variables have in the source.
+
+    Attributes:
+      same: those whose name another one, in another jaxpr, had before.
+      strange: whether JAX would have given another name.
+    """
+
+    def __init__(self, *args: Any):
+        self.first: dict[str | None, Var] = {}
+        self.same: dict[Var, Var] = {}
+        self.strange = False
+        super().__init__(*args)
+
+    def _name(self, atoms: Sequence[Any]) -> None:
+        for v in atoms:
+            if v in self.names or type(v) is Lit:
+                continue
+            self.names[v] = v.name or "_"
+            first = None if v.name == "_" else self.first.get(v.name)
+            if first is not None:
+                self.same[v] = first
+                self.strange |= first.aval != v.aval
+            elif type(v) is not DropVar or v.name != "_":
+                self.strange |= self._next() != v.name
+                self.first[v.name] = v
+
+    def _follow(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
+        new = [v for v in inner if type(v) is not Lit and v not in self.names]
+        super()._follow(inner, outer)
+        for v in new:
+            if self.names.get(v, v.name) != v.name:
+                del self.names[v]
+                self._name([v])
 
 
 def _unused_results(jaxpr: Jaxpr) -> dict[Var, str]:

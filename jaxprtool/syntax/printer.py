@@ -23,6 +23,7 @@ from jaxprtool.syntax.naming import (
     Nested,
     has_definitions,
     name_variables,
+    same_variables,
     shared_jaxprs,
     written_out,
 )
@@ -94,7 +95,8 @@ class Printer:
         self.forms = dialect.forms
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
-        nested, self.definitions, later = self._shared(program, outer, relaid)
+        self.nested, self.definitions, self.later = self._shared(program, outer, relaid)
+        nested, later = self.nested, self.later
         self.closed, self.shared = nested.closed, {**outer, **({} if later else self.definitions)}
         self.defined = {*outer.values(), *self.definitions.values()}
         self.names = name_variables(
@@ -103,7 +105,7 @@ class Printer:
             self.definitions,
             self.renamed,
             lossless,
-            outer,
+            self.outer,
             not dialect.names_inner_drops and not knows_inner_drops(program),
             relaid and dialect.names_inner_drops,
             later,
@@ -144,7 +146,14 @@ class Printer:
             later = self.dialect.writes_out_later and not self.lossless
             return nested, shared, later and written_out(nested, shared) <= _MOST_WRITTEN_OUT
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
-        return nested, given | more, False
+        later = written is not None and written.later_written_out and not named
+        later = later and self.dialect.writes_out_later
+        return nested, given | more, later and written_out(nested, given) <= _MOST_WRITTEN_OUT
+
+    def same_variables(self) -> dict[Var, Var]:
+        """Which variables that were read are one in the program whose print the text is, each with the first of them."""
+        drops = not self.dialect.names_inner_drops
+        return same_variables(self.nested, self.root, self.definitions, drops, self.later)
 
     def text(self) -> str:
         """The whole text, with its annotations."""

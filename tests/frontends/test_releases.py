@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 
@@ -31,6 +32,11 @@ def remat(policy):
     return lambda x: f(x)
 
 
+def rectified(x):
+    """A loop over a custom rule that JAX calls in one jaxpr, and rematerialises in another one."""
+    return lax.scan(lambda c, _: (jax.nn.relu(c * x), None), x, None, length=2)[0].sum()
+
+
 def root(x):
     return lax.custom_root(
         lambda y: y * y - x, jnp.ones(3), lambda f, y: jnp.sqrt(x), lambda g, y: y / g(jnp.ones(3))
@@ -51,6 +57,7 @@ FUNCTIONS = {
     "nonzero": lambda x: jnp.nonzero(x > 1.5, size=2)[0],
     "platform": lambda x: lax.platform_dependent(x, cpu=jnp.sin, default=jnp.cos),
     "polynomial": lambda x: jnp.polyval(jnp.array([1.0, 2.0, 3.0]), x),
+    "remat all but": remat(POLICIES.save_anything_except_these_names("b")),
     "remat any": remat(POLICIES.save_any_names_but_these("b")),
     "remat both": remat(
         POLICIES.save_from_both_policies(
@@ -59,12 +66,16 @@ FUNCTIONS = {
     ),
     "remat dots": remat(POLICIES.dots_saveable),
     "remat names": remat(POLICIES.save_only_these_names("a")),
+    "remat of what is shared": jax.grad(jax.checkpoint(rectified)),
     "root": root,
     "scan": lambda x: lax.scan(lambda c, s: (c + s["a"] * x, c), x, {"a": jnp.outer(x, x)}),
     "searchsorted": lambda x: jnp.searchsorted(x, 2.5),
     "top_k": lambda x: lax.top_k(x, 2),
     "while": lambda x: lax.fori_loop(0, 3, lambda i, y: y + x, x),
 }
+
+
+ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
 
 @pytest.fixture(params=FUNCTIONS)
@@ -82,6 +93,13 @@ def test_what_comes_back_is_what_went(function):
     closed = jax.make_jaxpr(function)(X)
     back = jt.to_jax(jt.from_jax(closed))
     assert str(back) == str(closed)
+    equal(jaxpr_as_fun(back)(X), function(X))
+
+
+def test_what_comes_back_from_a_file_is_what_went(function):
+    closed = jax.make_jaxpr(function)(X)
+    back = jt.to_jax(jt.parse(jt.format_jaxpr(jt.from_jax(closed), lossless=True)))
+    assert ADDRESS.sub("", str(back)) == ADDRESS.sub("", str(closed))
     equal(jaxpr_as_fun(back)(X), function(X))
 
 

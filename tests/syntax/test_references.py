@@ -280,3 +280,15 @@ def test_trees_of_indices(tree, operands, shown):
 def test_trees_that_are_no_index(tree, operands):
     with pytest.raises(jt.JaxprToolError, match="get"):
         jt.check(jt.parse(get_by(tree, operands)))
+
+
+@pytest.mark.parametrize("line", ["a[...] <- b", "_:f32[3], a[...] <- a[...], b"])
+@pytest.mark.parametrize("dialect", ["", "jax-0.9.2", "jax-0.12"])
+def test_a_store_stays_in_its_form(line, dialect):
+    """JAX prints the longer one where a variable has the old value that nobody reads, as after partial evaluation."""
+    text = f"{{ lambda ; a:Ref{{f32[3]}} b:f32[3]. let {line} in () }}"
+    program = jt.parse(text)
+    for lossless in (False, True):
+        shown = jt.format_jaxpr(program, dialect=dialect, lossless=lossless)
+        assert shown == text
+        assert jt.format_jaxpr(jt.parse(shown), lossless=lossless) == shown

@@ -6,8 +6,9 @@ functions that made them, which a file can hold. Any other function is kept, and
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -138,7 +139,21 @@ def _field(x: Any, value: Callable[..., Any]) -> Any:
 
 def policy_maker(name: str) -> Any:
     """The policy of JAX's that has this name, or the function that makes such policies; None where there is none."""
-    return getattr(jax.checkpoint_policies, name, None) or _OF_CLASS.get(name)
+    found = getattr(jax.checkpoint_policies, name, None) or _OF_CLASS.get(name)
+    if found is None or name not in _MAKERS:
+        return found
+    params = [p.kind is p.VAR_POSITIONAL for p in inspect.signature(found).parameters.values()]
+    return _by_name(found) if params == [True] else found
+
+
+def _by_name(maker: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that takes any number of names, called with a tuple of them by the name of its parameter."""
+
+    @functools.wraps(maker)
+    def made(*names: str, **fields: Sequence[str]) -> Any:
+        return maker(*names, *[name for given in fields.values() for name in given])
+
+    return made
 
 
 # Policies by the names of the classes that some releases have for them.

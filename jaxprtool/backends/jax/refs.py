@@ -16,7 +16,7 @@ from jaxprtool.backends.jax.private import (
     strided_slice,
     type_of,
 )
-from jaxprtool.backends.jax.releases import named
+from jaxprtool.backends.jax.releases import named, since
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import dtype_of
@@ -35,7 +35,7 @@ from jaxprtool.ir.references import (
 from jaxprtool.ir.settled import number_of, slice_of
 from jaxprtool.rules.state.indices import Range, resolved, selected_shape, viewed
 
-__all__ = ["index_from_jax", "index_to_jax", "references_and_indices"]
+__all__ = ["drops_what_was_there", "index_from_jax", "index_to_jax", "references_and_indices"]
 
 
 def index_from_jax(eqn: Any) -> RefIndex:
@@ -119,6 +119,12 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
     leaves, tree = jax.tree.flatten(tuple(transforms))
     atoms = [Literal(x, type_of(x)) if type(x) is int else x for x in leaves]
     return [*inputs[:n], *atoms], tree
+
+
+def drops_what_was_there(eqn: JaxprEqn) -> bool:
+    """Whether a store that was read in its longer form, `_:f32[], r[0] <- r[0], v`, drops the old value: since 0.10 JAX prints drops so."""
+    old = [v.name for v in eqn.out_binders]
+    return eqn.primitive.notation == "write" and old == ["_"] and since(0, 10)
 
 
 def _view(step: Reshape | Transpose | Bitcast) -> Any:

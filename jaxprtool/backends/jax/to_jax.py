@@ -48,12 +48,12 @@ from jaxprtool.backends.jax.placement import (
 from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
-from jaxprtool.backends.jax.refs import index_to_jax
+from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
 from jaxprtool.backends.jax.varying import varying_alike
-from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, rank_of
-from jaxprtool.backends.jax.written_twice import definitions_written_out
+from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
+from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.check import check_constants
@@ -100,7 +100,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         writer.mesh = writer.mesh or writer.mesh_named(program)
-        writer.defined = definitions_written_out(program)
+        writer.twice = written_twice(program)
         return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
@@ -135,11 +135,11 @@ class _Writer:
 
     Attributes:
       mesh: what the types at this place are on; None where they are on none.
-      defined: jaxprs that a text writes out, and the definitions of the text that they are.
+      twice: what the text has several times, and is one object.
     """
 
     def __init__(self, mesh: Any = None) -> None:
-        self.defined: dict[Jaxpr, ClosedJaxpr] = {}
+        self.twice = Twice()
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
@@ -160,7 +160,7 @@ class _Writer:
         return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
-        program = self.defined.get(program.jaxpr, program)
+        program = self.twice.jaxprs.get(program.jaxpr, program)
         key = id(program), self.mesh
         found = self.closeds.get(key)
         if found is None:
@@ -201,7 +201,7 @@ class _Writer:
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
         if isinstance(v, DropVar):
             return private.DropVar(self.aval(v.aval))
-        key = v, self.mesh
+        key = self.twice.variables.get(v, v), self.mesh
         if key not in self.variables:
             self.variables[key] = private.Var(self.aval(v.aval))
         var = env[v] = self.variables[key]
@@ -304,6 +304,7 @@ class _Writer:
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any
     ) -> tuple[Any, Any, Any, dict[str, Any]]:
         """The parts of an equation on a reference."""
+        outs = [private.DropVar(v.aval) for v in outs] if drops_what_was_there(eqn) else outs
         n = len(inputs) - sum(bool(eqn.params.get(k)) for k in ("mask", "other"))
         extra = inputs[n:]
         inputs, tree = index_to_jax(eqn, inputs[:n])
@@ -386,7 +387,7 @@ class _Writer:
 
         Their order says in which order JAX names jaxprs that it prints first.
         """
-        ours = find_primitive(prim.name)
+        ours = find_primitive(our_name(prim.name))
         first = ours.met_first
         order = [*first, *(k for k in params if k not in first)] if first else params
         if ours.open:
@@ -398,7 +399,7 @@ class _Writer:
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
         if isinstance(v, ClosedJaxpr):
-            live, ours = live_jaxpr.find(v), find_primitive(prim.name)
+            live, ours = live_jaxpr.find(v), find_primitive(our_name(prim.name))
             if live is not None and (not ours.known or is_plug_ins(ours)):
                 return live  # rules of others may ask for the very object
             if (prim.name, key) in private.OPEN_JAXPRS or key == "update_jaxpr":

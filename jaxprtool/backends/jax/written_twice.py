@@ -1,43 +1,48 @@
-"""Jaxprs of JAX's that a text writes out more than once.
+"""Jaxprs and variables of JAX's that a text has more than once.
 
 JAX writes out a jaxpr inside a named tuple (the functions of a linear solve) wherever it occurs. One that occurs again, or is
-long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr. Up to 0.10.0
-the definitions that a definition uses are written out inside of it, too.
+long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr.
+
+A jaxpr that JAX takes from another one, for partial evaluation or without dead code, has variables of that one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.frozen import FrozenDict
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.syntax.print import format_jaxpr, format_standalone
+from jaxprtool.syntax.print import format_standalone
+from jaxprtool.syntax.printer import Printer
 from jaxprtool.syntax.sharing import inside_values
 
-__all__ = ["definitions_written_out"]
+__all__ = ["Twice", "written_twice"]
 
 
-def definitions_written_out(program: ClosedJaxpr) -> dict[Jaxpr, ClosedJaxpr]:
-    """For jaxprs that the program's text writes out, the definitions of it that they are."""
+class Twice(NamedTuple):
+    """What occurs more than once in a text and is one object of JAX's.
+
+    Attributes:
+      jaxprs: for those that the text writes out, the definitions of it that they are.
+      variables: for those that have one name in several jaxprs, the first of them.
+    """
+
+    jaxprs: Mapping[Jaxpr, ClosedJaxpr] = FrozenDict()
+    variables: Mapping[Var, Var] = FrozenDict()
+
+
+def written_twice(program: ClosedJaxpr) -> Twice:
+    """What the text that a program was read from has more than once."""
     written = program.jaxpr.written
-    defined = [] if written is None else list(written.definitions.values())
+    if written is None or not written.dialect:
+        return Twice()
+    variables = Printer(program, False, 80).same_variables()
+    defined = list(written.definitions.values())
     if not defined:
-        return {}
-    eqns = list(_holding_jaxprs([program, *defined]))
-    found = _inside_values(defined, eqns)
-    by_names = {_names(c.jaxpr): c for c in defined}
-    by_names.pop((), None)
-    for closed in {c for eqn in eqns for c in sub_jaxprs(eqn)} - {*defined}:
-        same = by_names.get(_names(closed.jaxpr))
-        if same is not None and format_jaxpr(same) == format_jaxpr(closed):
-            found.setdefault(closed.jaxpr, same)
-    return found
-
-
-def _names(jaxpr: Jaxpr) -> tuple[str | None, ...]:
-    """The names of a jaxpr's variables, which the text gives to another one only where that is one, too, or a call of it."""
-    binders = [jaxpr.in_binders, *[e.out_binders for e in jaxpr.eqns]]
-    return tuple([v.name for vs in binders for v in vs])
+        return Twice(variables=variables)
+    return Twice(_inside_values(defined, list(_holding_jaxprs([program, *defined]))), variables)
 
 
 def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jaxpr, ClosedJaxpr]:

@@ -1,0 +1,138 @@
+"""Definitions that stand after others which call them: JAX to 0.10.1 writes them out there, and they are one jaxpr all the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.driver.fmt import fmt
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+
+# A print of JAX 0.9.0, but for the names of functions: `act` and `norm` stand after `block` and `conv`, and `norm` after `act`.
+NET = """let block = { lambda ; a:f32[4] b:f32[4]. let
+    c:f32[4] = jit[
+      name=norm
+      jaxpr={ lambda ; a:f32[4]. let
+          d:f32[] = reduce_max[axes=(0,)] a
+          c:f32[4] = sub a d
+        in (c,) }
+    ] a
+    e:f32[4] = jit[
+      name=act
+      jaxpr={ lambda ; c:f32[4]. let
+          f:f32[4] = jit[name=half jaxpr={ lambda ; c:f32[4]. let f:f32[4] = mul 0.5:f32[] c in (f,) }] c
+          e:f32[4] = tanh f
+        in (e,) }
+    ] c
+    g:f32[4] = add a e
+  in (g,) } in
+let conv = { lambda ; g:f32[4]. let
+    h:f32[4] = jit[
+      name=norm
+      jaxpr={ lambda ; a:f32[4]. let
+          d:f32[] = reduce_max[axes=(0,)] a
+          c:f32[4] = sub a d
+        in (c,) }
+    ] g
+    i:f32[4] = jit[
+      name=act
+      jaxpr={ lambda ; c:f32[4]. let
+          f:f32[4] = jit[
+            name=half
+            jaxpr={ lambda ; c:f32[4]. let f:f32[4] = mul 0.5:f32[] c in (f,) }
+          ] c
+          e:f32[4] = tanh f
+        in (e,) }
+    ] h
+  in (i,) } in
+let norm = { lambda ; a:f32[4]. let
+    d:f32[] = reduce_max[axes=(0,)] a
+    c:f32[4] = sub a d
+  in (c,) } in
+let act = { lambda ; c:f32[4]. let
+    f:f32[4] = jit[
+      name=half
+      jaxpr={ lambda ; c:f32[4]. let f:f32[4] = mul 0.5:f32[] c in (f,) }
+    ] c
+    e:f32[4] = tanh f
+  in (e,) } in
+let half = { lambda ; c:f32[4]. let f:f32[4] = mul 0.5:f32[] c in (f,) } in
+{ lambda ; j:f32[4] k:f32[4]. let
+    l:f32[4] = jit[name=block jaxpr=block] j k
+    m:f32[4] = jit[name=conv jaxpr=conv] l
+    n:f32[4] = jit[name=block jaxpr=block] m k
+    o:f32[4] = jit[name=conv jaxpr=conv] n
+    p:f32[4] = jit[name=act jaxpr=act] o
+  in (p,) }
+"""
+
+
+def bodies(program: ClosedJaxpr) -> Iterator[tuple[str, ClosedJaxpr]]:
+    """The jaxprs that equations hold, with the names that these say, one for each place."""
+    seen, todo = {program.jaxpr}, [program.jaxpr]
+    while todo:
+        for eqn in todo.pop().eqns:
+            for closed in sub_jaxprs(eqn):
+                yield str(eqn.params["name"]), closed
+                if closed.jaxpr not in seen:
+                    seen.add(closed.jaxpr)
+                    todo.append(closed.jaxpr)
+
+
+def test_what_is_written_out_is_the_definition_below():
+    program = jt.parse(NET)
+    written = program.jaxpr.written
+    assert written is not None
+    assert written.dialect == "jax-0.10.1"
+    for name, closed in bodies(program):
+        assert closed is written.definitions[name]
+
+
+def test_it_is_written_out_again():
+    text = fmt(NET).text
+    assert fmt(text).text == text
+    assert len(re.findall(r"half\s+jaxpr={", text)) == 3
+    assert str(jt.parse(text)) + "\n" == text
+    assert jt.format_jaxpr(jt.parse(text), dialect="jax-0.12").count("name=half") == 1
+
+
+def test_what_is_made_of_it_is_as_small_as_that_of_a_text_with_names():
+    early = jt.parse(NET)
+    late = jt.parse(jt.format_jaxpr(early, dialect="jax-0.12"))
+
+    def sizes(p: ClosedJaxpr) -> list[int]:
+        parts = jt.partial_eval_jaxpr(jt.jvp_jaxpr(p)[0], [False, False, True, True])
+        made = [p, jt.jvp_jaxpr(p)[0], jt.vmap_jaxpr(p, 2, [0, 0])[0], *parts[:2]]
+        return [len([*all_eqns(m.jaxpr)]) for m in made]
+
+    assert sizes(early)[0] == 15
+    assert sizes(early) == sizes(late)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("0.5:f32[] c in (f,) }] c\n          e", "0.25:f32[] c in (f,) }] c\n          e"),
+        (
+            "name=half jaxpr={ lambda ; c:f32[4]. let f",
+            "name=half jaxpr={ lambda ; c:f32[4]. let # mine\n f",
+        ),
+    ],
+)
+def test_one_that_was_edited_is_another_jaxpr(before: str, after: str):
+    text = NET.replace(before, after, 1)
+    assert text != NET
+    program = jt.parse(text)
+    written = program.jaxpr.written
+    assert written is not None
+    assert len({c for name, c in bodies(program) if name == "half"}) == 2
+    assert len({c for name, c in bodies(program) if name == "act"}) == 2
+    assert len({c for name, c in bodies(program) if name == "norm"}) == 1
+    shown = fmt(text).text
+    assert after.split()[0] in shown
+    assert fmt(shown).text == shown
+    assert jt.diff(jt.parse(shown), program).equal
