@@ -40,7 +40,8 @@ def compare(
     there), "n_nan" (on one side alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in
     ulps)}, "first" and "first_b" (the place in A and in B, or null), "flips" and "flips_b" (of the first result that is no
     float), "notes", "compared" (how many results)}. A place is {"file", "line", "column", "primitive", "path": [{"line",
-    "primitive", "step", "branch"}], "source": {"file", "line", "column", "function"}, "names"}.
+    "primitive", "param", "step", "branch"}], "source": {"file", "line", "column", "function"}, "names"}, and in a map over a mesh
+    "device", {axis: number}, where one device alone has run it.
 
     \b
     Example:

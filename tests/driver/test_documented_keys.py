@@ -51,6 +51,38 @@ def test_the_keys_of_an_answer_are_documented(words: str, tmp_path: Path) -> Non
     assert {*found} <= help, sorted({*found} - help)
 
 
+# On the second device of two the branch that takes a logarithm runs.
+ON_DEVICES = """{ lambda ; a:f32[2]. let
+    b:f32[2] = shard_map[
+      check_vma=False
+      in_specs=(P('i',),)
+      jaxpr={ lambda ; c:f32[1]. let
+          d:bool[1] = gt c 0.0:f32[]
+          e:bool[] = reshape[dimensions=None new_sizes=() sharding=None] d
+          f:i32[] = convert_element_type[new_dtype=int32 weak_type=False] e
+          g:f32[1] = cond[branches=(
+            { lambda ; h:f32[1]. let i:f32[1] = log h in (i,) }
+            { lambda ; h:f32[1]. let i:f32[1] = neg h in (i,) }
+          )] f c
+        in (g,) }
+      mesh=Mesh('i': 2, axis_types=(Auto,))
+      newly_manual_axes=frozenset({'i'})
+      out_specs=(P('i',),)
+    ] a
+  in (b,) }"""
+
+
+@pytest.mark.parametrize("words", ["blame A --args [1,-1]", "compare A B --first --args [1,-1]"])
+def test_the_keys_of_a_place_are_documented(words: str, tmp_path: Path) -> None:
+    (tmp_path / "A").write_text(ON_DEVICES)
+    (tmp_path / "B").write_text(ON_DEVICES.replace("log", "exp"))
+    words = re.sub(r"\b[AB]\b", lambda m: str(tmp_path / m[0]), words)
+    place = json.loads(invoke(f"{words} --json").output)["first"]
+    help = {*re.findall(r"\w+", invoke(f"{words.split()[0]} --help").output)}
+    assert place["device"] == {"i": 1}
+    assert {*place, *place["path"][0]} <= help
+
+
 def test_a_run_that_stops_at_a_nan_says_where_in_json(tmp_path: Path) -> None:
     (tmp_path / "log.jaxpr").write_text(LOG)
     path = str(tmp_path / "log.jaxpr")
