@@ -14,7 +14,7 @@ from jaxprtool.analyses.places import Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
+from jaxprtool.interpreters.observe import branch_taken, devices_of, standing_in, written_as
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
@@ -133,7 +133,8 @@ class Log:
         """The equation that holds it, with the iteration; None for the program."""
         if self.eqn is None:
             return None
-        return Step(self.eqn, self.param, self.branch, self.number, self.mesh)
+        standing = standing_in(self.jaxpr)
+        return Step(self.eqn, self.param, self.branch, self.number, self.mesh, standing)
 
     def value(self, x: Any) -> Any:
         """The value of an atom of the jaxpr."""

@@ -10,7 +10,9 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.places import Place, Step, device_at
 from jaxprtool.analyses.provenance import Origin
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.interpreters.observe import Standing, devices_of
+from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit
+from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = ["Local", "Shares", "local_of", "shares_of"]
 
@@ -43,9 +45,10 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
     eqn, mesh = origin.eqn, _mesh_of(origin.path)
     if eqn is None or not mesh or not origin.type or origin.result >= len(written.out_binders):
         return None
+    standing = origin.path[-1].standing
     n = math.prod(size for _, size in mesh)
-    aval = written.out_binders[origin.result].aval
-    axis = _axis_of_devices(eqn.out_binders[origin.result].aval, aval, n)
+    out = written.out_binders[origin.result]
+    axis = _axis_of_devices(eqn.out_binders[origin.result], out, n, standing)
     indices: list[tuple[int, ...]] = []
     devices: list[dict[str, int]] = []
     if axis is not None:
@@ -56,9 +59,9 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
     types = [str(x.aval) for x in eqn.inputs]
     if len(written.inputs) == len(eqn.inputs):
         for k, (x, y) in enumerate(zip(eqn.inputs, written.inputs, strict=True)):
-            if _axis_of_devices(x.aval, y.aval, n) is not None:
+            if _axis_of_devices(x, y, n, standing) is not None:
                 types[k] = str(y.aval)
-    return Local(str(aval), indices, devices, n, types)
+    return Local(str(out.aval), indices, devices, n, types)
 
 
 class Shares(NamedTuple):
@@ -87,16 +90,17 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
       place: that of the written one, in whose place it ran.
     """
     written, mesh = place.eqn, _mesh_of(place.path)
-    if eqn.primitive is not written.primitive and eqn.primitive.holds_jaxprs:
-        return None  # the loop over the devices, each of which has run what is written
+    if any(devices_of(closed.jaxpr) is not None for closed in sub_jaxprs(eqn)):
+        return None  # a loop over the devices, each of which has run what is written
     at = next((i for i, step in enumerate(place.path) if step.mesh), None)
     at_once = at is not None and bool(mesh) and place.path[at].step is None
     n = math.prod(size for _, size in mesh) if at_once else 0
-    outs = _axes([v.aval for v in eqn.out_binders], [v.aval for v in written.out_binders], n)
+    standing = place.path[-1].standing if place.path else None
+    outs = _axes(eqn.out_binders, written.out_binders, n, standing)
     if outs is None:
         return None
     same: list[int | None] = [*repeat(None, len(eqn.inputs))]
-    ins = _axes([x.aval for x in eqn.inputs], [x.aval for x in written.inputs], n) or same
+    ins = _axes(eqn.inputs, written.inputs, n, standing) or same
     if at is None or all(axis is None for axis in outs):
         return Shares([place], ins, [None] * len(outs))
     on = place.path[at]
@@ -105,17 +109,24 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
     return Shares([place._replace(path=way) for way in ways], ins, outs)
 
 
-def _axes(ran: Sequence[Any], written: Sequence[Any], n: int) -> list[int | None] | None:
-    """For each value the axis along which its devices stand; None where one has another shape."""
+def _axes(
+    ran: Sequence[Atom], written: Sequence[Atom], n: int, standing: Standing | None
+) -> list[int | None] | None:
+    """For each value the axis along which its devices stand; None where one is not that of the program, but a part of it."""
     if len(ran) != len(written):
         return None
-    axes = [_axis_of_devices(x, y, n) for x, y in zip(ran, written, strict=True)]
-    shapes = [
-        getattr(x, "shape", ()) == getattr(y, "shape", ())
-        for x, y in zip(ran, written, strict=True)
+    pairs = list(zip(ran, written, strict=True))
+    axes = [_axis_of_devices(x, y, n, standing) for x, y in pairs]
+    parts = [
+        axis is None and _is_part(x, y, standing) for axis, (x, y) in zip(axes, pairs, strict=True)
     ]
-    fits = all(same or axis is not None for same, axis in zip(shapes, axes, strict=True))
-    return axes if fits else None
+    return None if any(parts) else axes
+
+
+def _is_part(ran: Atom, written: Atom, standing: Standing | None) -> bool:
+    """Whether a value, which is the same on all devices, is not that of the program."""
+    named = standing is None or type(ran) is Lit or ran in standing.axis
+    return not named or _shape(ran) != _shape(written)
 
 
 def _share(x: Any, axis: int, number: int) -> Any:
@@ -131,10 +142,17 @@ def _mesh_of(path: Sequence[Step]) -> Sequence[tuple[str, int]]:
     return found[0] if len(found) == 1 else ()
 
 
-def _axis_of_devices(ran: Any, written: Any, n: int) -> int | None:
-    """The axis along which the values of all devices stand; None where there is none."""
-    before, after = getattr(ran, "shape", ()), getattr(written, "shape", ())
-    if len(before) != len(after) + 1:
-        return None
-    axes = (i for i, size in enumerate(before) if size == n)
-    return next((i for i in axes if (*before[:i], *before[i + 1 :]) == after), None)
+def _shape(x: Atom) -> tuple[Any, ...]:
+    return getattr(x.aval, "shape", ())
+
+
+def _axis_of_devices(ran: Atom, written: Atom, n: int, standing: Standing | None) -> int | None:
+    """The axis along which the values of all devices stand; None where there is none, or nobody knows which of several it is."""
+    before, after = _shape(ran), _shape(written)
+    axes = [
+        i for i, size in enumerate(before) if size == n and before[:i] + before[i + 1 :] == after
+    ]
+    if standing is None or type(ran) is Lit:
+        return axes[0] if len(axes) == 1 else None
+    known = standing.axis.get(ran)
+    return known if known in axes else None

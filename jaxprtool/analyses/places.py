@@ -7,7 +7,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, devices_of, written_as
+from jaxprtool.interpreters.observe import (
+    Standing,
+    branch_taken,
+    devices_of,
+    standing_in,
+    written_as,
+)
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
@@ -28,6 +34,7 @@ class Step(NamedTuple):
       branch: the position of the jaxpr in the param, where that holds several; else None.
       step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
       mesh: the axes of a mesh, with their sizes, whose devices run what is inside: all at once, or where there is a step, one in each.
+      standing: where the devices stand in the values inside, where all run at once.
     """
 
     eqn: JaxprEqn
@@ -35,6 +42,7 @@ class Step(NamedTuple):
     branch: int | None = None
     step: int | None = None
     mesh: tuple[tuple[str, int], ...] | None = None
+    standing: Standing | None = None
 
     @property
     def device(self) -> dict[str, int]:
@@ -208,7 +216,7 @@ class Watch:
         if positions:
             branch = branch_taken() if branch_taken() in positions else positions[0]
         step = loops[-1].position if len(loops) > above.loops else None
-        made = Step(above.eqn, param, branch, step, devices_of(jaxpr))
+        made = Step(above.eqn, param, branch, step, devices_of(jaxpr), standing_in(jaxpr))
         self.levels.append(Level(jaxpr, made, len(loops)))
         self._meshes += made.mesh is not None
         return True

@@ -18,12 +18,12 @@ an exception to end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from jaxprtool.ir.cells import holding
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import Atom, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 
 __all__ = [
@@ -31,7 +31,9 @@ __all__ = [
     "Observer",
     "branch_taken",
     "computed_by",
+    "Standing",
     "devices_of",
+    "devices_stand",
     "functions",
     "observe",
     "observed_by",
@@ -39,6 +41,7 @@ __all__ = [
     "runs_as",
     "runs_for_devices",
     "set_aside",
+    "standing_in",
     "take_branch",
     "take_up",
     "written_as",
@@ -144,5 +147,30 @@ def devices_of(jaxpr: Jaxpr) -> Axes | None:
     return _DEVICES.find(jaxpr)
 
 
+class Standing:
+    """Where the values of a jaxpr that runs for all devices at once have the devices.
+
+    Attributes:
+      axis: for each variable that is one of the program as written the axis along which they stand, None where all have the
+        same value. The variables of what a batch rule computes in between are not among them.
+    """
+
+    __slots__ = ("axis",)
+
+    def __init__(self, axis: Mapping[Atom, int | None]):
+        self.axis = axis
+
+
+def devices_stand(jaxpr: Jaxpr, axis: Mapping[Atom, int | None]) -> None:
+    """Say where the devices stand in the values of a jaxpr; see `Standing`."""
+    _STANDING.keep(jaxpr, Standing(axis))
+
+
+def standing_in(jaxpr: Jaxpr) -> Standing | None:
+    """Where the devices stand in the values of a jaxpr; None for one that was not made to run for all of them at once."""
+    return _STANDING.find(jaxpr)
+
+
 _DEVICES = Memo[Axes]("devices for which it runs")
+_STANDING = Memo[Standing]("where devices stand")
 _WRITTEN = Memo[Jaxpr]("what is written in the program")

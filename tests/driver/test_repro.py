@@ -348,6 +348,7 @@ def test_every_option_of_every_verb_is_allowed_or_refused_on_purpose() -> None:
     refused_ones = {
         *("--plugin", "--consts", "--allow-path", "--shape", "--like", "--static", "--x64"),
         *("--frontend", "--source", "--source-root", "--rules", "--in-place", "--from-log"),
+        "--host-devices",
         *("--platform", "--coordinator", "--num-processes", "--process-id", "--connect-timeout"),
         *("--test", "--crash", "-j", "--args", "--vs", "--fix", "--html", "--compare"),
     }
