@@ -66,12 +66,11 @@ class Rounding:
             wide = None if self._coarse else in_double(self._made)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", JaxprToolWarning)
-                others = [] if wide is None else [*map(self._moved, range(_ROUNDINGS))]
+                others = (
+                    [] if wide is None else [jittered(self._made, k) for k in range(_ROUNDINGS)]
+                )
             self._forms = [] if wide is None else [wide, *others]
         return self._forms
-
-    def _moved(self, seed: int) -> ClosedJaxpr:
-        return jittered(self._made, seed)
 
 
 class Excuse(NamedTuple):

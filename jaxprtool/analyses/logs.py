@@ -82,7 +82,7 @@ class Log:
       layout: where values are.
       args: the values of its binders.
       above: the log of the jaxpr whose equation holds it; None for the program.
-      eqn, param, branch, number, mesh: that equation, and which of its jaxprs this is, in which step; see `Step`.
+      eqn, param, branch, number: that equation, and which of its jaxprs this is, in which step; see `Step`.
       results: what each equation has given, as evaluation has it; None where nobody reads it any more.
       inside: the jaxprs inside that have run since the log was looked at, by the position of the equation that holds them.
       outs: its results, when it has run.
@@ -99,7 +99,6 @@ class Log:
         "inside",
         "layout",
         "loops",
-        "mesh",
         "now",
         "number",
         "outs",
@@ -116,7 +115,6 @@ class Log:
         self.param = ""
         self.branch: int | None = None
         self.number: int | None = None
-        self.mesh: tuple[tuple[str, int], ...] | None = None
         self.results: list[Any] = []
         self.inside: list[tuple[int, list[Log]]] = []
         self.outs: Sequence[Any] | None = None
@@ -133,8 +131,8 @@ class Log:
         """The equation that holds it, with the iteration; None for the program."""
         if self.eqn is None:
             return None
-        standing = standing_in(self.jaxpr)
-        return Step(self.eqn, self.param, self.branch, self.number, self.mesh, standing)
+        devices = devices_of(self.jaxpr), standing_in(self.jaxpr)
+        return Step(self.eqn, self.param, self.branch, self.number, *devices)
 
     def value(self, x: Any) -> Any:
         """The value of an atom of the jaxpr."""
@@ -193,7 +191,7 @@ class Logging:
         self.open: list[Log] = []
         self.kept = self.count = 0
         self.at_once = False
-        self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Any, ...]] = {}
+        self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Layout, str, list[int]]] = {}
 
     def look(self, root: Log) -> None:
         """Look at what is new in the log of the program and in those inside. Closed logs inside are gone afterwards."""
@@ -216,11 +214,10 @@ class Logging:
                 held = jaxprs_of(above.now).get(written_as(jaxpr))
                 if held is None:
                     return False
-                mesh = devices_of(jaxpr)
-                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held, mesh
-            layout, param, positions, mesh = found
+                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held
+            layout, param, positions = found
             log = Log(layout, args, above, len(loops))
-            log.eqn, log.param, log.number, log.mesh = above.now, param, step, mesh
+            log.eqn, log.param, log.number = above.now, param, step
             if positions:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]

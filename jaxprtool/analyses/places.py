@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.limits import running_loops
 from jaxprtool.interpreters.observe import (
+    Axes,
     Standing,
     branch_taken,
     devices_of,
@@ -41,7 +42,7 @@ class Step(NamedTuple):
     param: str
     branch: int | None = None
     step: int | None = None
-    mesh: tuple[tuple[str, int], ...] | None = None
+    mesh: Axes | None = None
     standing: Standing | None = None
 
     @property

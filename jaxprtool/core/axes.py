@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeGuard
 
 from jaxprtool.core.bind import state
 
@@ -90,7 +90,7 @@ class NamedAxis(int):
         return self.each, *self.axes.items()
 
 
-def are_devices(axis_size: int) -> bool:
+def are_devices(axis_size: int) -> TypeGuard[NamedAxis]:
     """Whether the examples of a batch are devices, as NumPy runs a `shard_map`: each does alone what it does.
 
     So a batch rule that does something else than a loop (one draw for all, a call of the user's rule) is none for them.

@@ -118,8 +118,7 @@ class BatchTrace(Trace):
         try:
             if all(d is None for d in dims) and not _acts_along(self.axis_size, primitive, params):
                 return self.parent.process_primitive(primitive, vals, params)
-            rule = _rule_of(primitive, self.axis_size)
-            out, dim = rule(self.axis_size, vals, dims, **params)
+            out, dim = _rule_of(primitive, self.axis_size)(self.axis_size, vals, dims, **params)
         finally:
             state.trace = previous
         if primitive.multiple_results:
@@ -189,7 +188,7 @@ def one_by_one(
         return out if primitive.multiple_results else [out]
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
-    if isinstance(axis_size, NamedAxis) and axis_size.each:
+    if are_devices(axis_size):
         runs_for_devices(body.jaxpr, tuple(axis_size.axes.items()))
     outs = lax.scan_call(
         *fixed, *examples, jaxpr=body, length=axis_size, num_consts=len(fixed), num_carry=0
@@ -199,8 +198,8 @@ def one_by_one(
 
 def _rule_of(primitive: Primitive, axis_size: int) -> Callable[..., OutAndDim]:
     """The rule; on devices, which do alone what they do, a loop where the primitive has none."""
-    rule = batch_rules.find(primitive)
-    if are_devices(axis_size) and (rule is None or isinstance(rule, Unsupported)):
+    rule = batch_rules.rules.get(primitive) or batch_rules.find(primitive)
+    if (rule is None or type(rule) is Unsupported) and are_devices(axis_size):
         return lambda size, vals, dims, **params: one_by_one(primitive, vals, dims, size, params)
     return rule or batch_rules[primitive]
 
@@ -389,7 +388,7 @@ def _vmap_jaxpr(
     ]
     env = Env(zip(jaxpr.const_binders, consts, strict=True))
     dims: dict[Any, int] = {}
-    rules, replayer = batch_rules.rules, Replayer(trace, jaxpr.eqns)
+    replayer = Replayer(trace, jaxpr.eqns)
     with set_current_trace(trace):
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
@@ -413,9 +412,7 @@ def _vmap_jaxpr(
                 if not _acts_along(axis_size, eqn.primitive, eqn.params):
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
-            rule = rules.get(eqn.primitive)
-            if rule is None or type(rule) is Unsupported:
-                rule = _rule_of(eqn.primitive, axis_size)
+            rule = _rule_of(eqn.primitive, axis_size)
             if eqn in replayer.often:
                 made = replayer.apply(eqn, ins, ds, _batched, eqn, rule, axis_size, ins, ds)
             else:
@@ -449,7 +446,7 @@ def _batched(
     out, dim = rule(axis_size, values, dims, **eqn.params)
     if not eqn.primitive.multiple_results:
         out, dim = [out], [dim]
-    if type(axis_size) is NamedAxis and axis_size.each and state.trace.mark() == recorded:
+    if are_devices(axis_size) and state.trace.mark() == recorded:
         out = [*map(_same, out)]
     return joined(eqn, out, dim)
 

@@ -31,6 +31,7 @@ __all__ = [
     "Observer",
     "branch_taken",
     "computed_by",
+    "Axes",
     "Standing",
     "devices_of",
     "devices_stand",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.core.axes import NamedAxis, are_devices
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.rule_table import Maker, RuleTable
 from jaxprtool.interpreters.batch import batch_rules, one_by_one, vmap_jaxpr
 from jaxprtool.interpreters.contracts import OutAndDim
@@ -76,7 +76,7 @@ def without_devices(
 
     So a device does nothing of a branch that others take, nor of a step that others still have to do.
     """
-    if not isinstance(axis_size, NamedAxis) or not axis_size.each:
+    if not are_devices(axis_size):
         return None
     for eqn in (eqn for closed in jaxprs for eqn in all_eqns(closed.jaxpr)):
         acts_along = not axis_size.axes.keys().isdisjoint(collective_names(eqn))

@@ -19,11 +19,11 @@ from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla.compile import compile_jaxpr
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.core.tree import tree_unflatten
+from jaxprtool.core.tree import tree_leaves, tree_unflatten
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.ir.dtypes import DType, dtype_of
-from jaxprtool.ir.jaxpr import Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from tests.releases import IS_ORACLE
 from tests.rules.example import Example, make_inputs
 
@@ -162,6 +162,11 @@ def by_structure(examples: list[Example], *, narrow: bool = False) -> list[Examp
         params = {k: v for k, v in e.params.items() if not isinstance(v, DType)}
         found.setdefault((e.primitive, operands, str(params)), e)
     return list(found.values())
+
+
+def holds_jaxprs(example: Example) -> bool:
+    """Whether there are jaxprs among its params, with types of their own."""
+    return any(type(v) is ClosedJaxpr for v in tree_leaves([*example.params.values()]))
 
 
 def is_differentiable(example: Example) -> bool:

@@ -19,13 +19,13 @@ from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.diagnostics import UnsupportedError
-from jaxprtool.ir.jaxpr import ClosedJaxpr
 from tests.laws.oracle import (
     EXAMPLES,
     as_list,
     assert_close,
     by_primitive,
     by_structure,
+    holds_jaxprs,
     in_jax,
     inputs,
     is_differentiable,
@@ -45,11 +45,6 @@ SOME = [
     for e in [e for e in of_one if is_in_jax(e) and e.args][:N_EACH]
 ]
 PLACES = {id(e): i for i, e in enumerate(SOME)}
-
-
-def _holds_jaxprs(example):
-    """Whether its types are in its params: those of the example do not vary."""
-    return any(isinstance(v, ClosedJaxpr) for v in jax.tree.leaves([*example.params.values()]))
 
 
 @functools.cache
@@ -75,7 +70,7 @@ def _programs(index):
             return None
 
     alone = jt.from_jax(jax.make_jaxpr(f)(*args))
-    kinds = (False,) if _holds_jaxprs(SOME[index]) else (True, False)
+    kinds = (False,) if holds_jaxprs(SOME[index]) else (True, False)
     return alone, [p for p in map(sharded, kinds) if p is not None]
 
 

@@ -19,11 +19,11 @@ from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.interpreters.transpose import transpose_rules
-from jaxprtool.ir.jaxpr import ClosedJaxpr
 from tests.laws.oracle import (
     EXAMPLES,
     by_primitive,
     by_structure,
+    holds_jaxprs,
     in_jax,
     inputs,
     is_differentiable,
@@ -36,11 +36,6 @@ pytestmark = pytest.mark.skipif(
     not (IS_ORACLE or jax.__version_info__ >= (0, 12)), reason="types that JAX tracked in part"
 )
 N_EACH = 3  # examples of a primitive
-
-
-def _holds_jaxprs(example):
-    """Whether its types are in its params: those of the example do not vary."""
-    return any(isinstance(v, ClosedJaxpr) for v in jax.tree.leaves([*example.params.values()]))
 
 
 def _in_shard_map(example, which):
@@ -80,7 +75,7 @@ def _program(index, which=EVERY):
 SOME = [
     e
     for of_one in by_primitive(by_structure(EXAMPLES)).values()
-    for e in [e for e in of_one if is_in_jax(e) and not _holds_jaxprs(e)][:N_EACH]
+    for e in [e for e in of_one if is_in_jax(e) and not holds_jaxprs(e)][:N_EACH]
 ]
 PLACES = {id(e): i for i, e in enumerate(SOME)}
 

@@ -21,12 +21,16 @@ _GET = {
 
 def count_host_as(count: int) -> None:
     """Make JAX take the host for this many devices. Raises UsageError where it has counted them before, as fewer."""
-    with contextlib.suppress(RuntimeError):  # they are counted already
-        jax.config.update("jax_num_cpu_devices", count)
+    _ask_for(count)
     found = len(jax.devices("cpu"))
     if found < count:
         message = f"JAX takes the host for {counted(found, 'device')} in this process already, and {count} are asked for"
         fail(UsageError, message, "devices")
+
+
+def _ask_for(count: int) -> None:
+    with contextlib.suppress(RuntimeError):  # they are counted already
+        jax.config.update("jax_num_cpu_devices", count)
 
 
 def devices_on(platform: str, count: int = 1) -> list[Any]:
@@ -40,8 +44,7 @@ def devices_on(platform: str, count: int = 1) -> list[Any]:
       UsageError: JAX has not the platform, or not so many devices of it.
     """
     if platform == "cpu" and count > 1:
-        with contextlib.suppress(RuntimeError):  # they are counted already
-            jax.config.update("jax_num_cpu_devices", count)
+        _ask_for(count)
     try:
         found = jax.devices(platform)
     except RuntimeError as e:
