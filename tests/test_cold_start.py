@@ -41,7 +41,7 @@ LIGHT = {
 HEAVY = ("numpy", "scipy", "jax", "jaxlib", "lark", "rich", "ml_dtypes")
 # On the machine of the budget (150 ms; 350 ms for run) the interpreter with click takes about 50 ms.
 LIGHT_RATIO, RUN_RATIO = 3.0, 7.0
-ROUNDS = 15  # the shortest of fewer is one that something else disturbed, now and then
+ROUNDS = 40  # until the shortest is one that nothing else disturbed
 
 
 @pytest.fixture(scope="module")
@@ -66,12 +66,17 @@ def seconds(command: list[str], env: dict[str, str]) -> float:
     return time.perf_counter() - start
 
 
-def ratio(command: list[str], env: dict[str, str]) -> float:
-    """Shortest time of a command, which nothing else has disturbed, in units of an interpreter that imports click."""
+def ratio(command: list[str], env: dict[str, str], enough: float) -> float:
+    """Shortest time of a command in units of an interpreter that imports click, from as many rounds as show `enough`."""
     bare = [sys.executable, "-c", "import click"]
     seconds(command, env)  # writes bytecode
-    pairs = [(seconds(command, env), seconds(bare, env)) for _ in range(ROUNDS)]
-    return min(a for a, _ in pairs) / min(b for _, b in pairs)
+    pairs: list[tuple[float, float]] = []
+    while len(pairs) < ROUNDS:
+        pairs.append((seconds(command, env), seconds(bare, env)))
+        found = min(a for a, _ in pairs) / min(b for _, b in pairs)
+        if len(pairs) >= 5 and found <= enough:
+            break
+    return found
 
 
 def heavy_modules(words: list[str], env: dict[str, str]) -> list[str]:
@@ -116,13 +121,14 @@ def test_a_verb_imports_no_other_verb(env: dict[str, str]) -> None:
 @pytest.mark.parametrize("verb", ["fmt", "check", "diff", "grad"])
 def test_small_commands_start_fast(verb: str, env: dict[str, str], file: str) -> None:
     words = LIGHT[verb].replace("FILE", file).split()
-    assert ratio([sys.executable, "-m", "jaxprtool", *words], env) <= LIGHT_RATIO
+    assert ratio([sys.executable, "-m", "jaxprtool", *words], env, LIGHT_RATIO) <= LIGHT_RATIO
 
 
 def test_run_starts_fast(env: dict[str, str], file: str) -> None:
     command = [sys.executable, "-m", "jaxprtool", "run", file, "--args", "ones"]
-    assert ratio(command, env) <= RUN_RATIO
+    assert ratio(command, env, RUN_RATIO) <= RUN_RATIO
 
 
 def test_the_time_check_can_fail(env: dict[str, str]) -> None:
-    assert ratio([sys.executable, "-c", "import time; time.sleep(1)"], env) > LIGHT_RATIO
+    command = [sys.executable, "-c", "import time; time.sleep(1)"]
+    assert ratio(command, env, LIGHT_RATIO) > LIGHT_RATIO

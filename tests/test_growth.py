@@ -9,7 +9,6 @@ import random
 import sys
 import tempfile
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -23,6 +22,7 @@ from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
 from jaxprtool.passes.pipeline import Stage, pipeline, run_pipeline
 from jaxprtool.passes.registry import all_passes
 from tests.bench.diffs import pair
+from tests.timing import assert_growth
 
 SMALL, FACTOR, MARGIN = 1000, 10, 3.0
 DEPTH = 1000
@@ -139,28 +139,10 @@ VERBS = {
 }
 
 
-def seconds(prepare, run, n: int, times: int) -> float:
-    """The least time of several runs, each on an argument of its own."""
-    best = float("inf")
-    for _ in range(times):
-        argument = prepare(n)
-        gc.collect()
-        gc.disable()
-        start = time.process_time()
-        run(argument)
-        best = min(best, time.process_time() - start)
-        gc.enable()
-    return best
-
-
 @pytest.mark.parametrize("verb", VERBS)
 def test_time_is_linear(verb):
     """Ten times as many equations take at most thirty times as long: a square would be a hundred."""
-    prepare, run = VERBS[verb]
-    run(prepare(50))  # imports, and first uses
-    small = seconds(prepare, run, SMALL, 3)
-    large = seconds(prepare, run, SMALL * FACTOR, 1)
-    assert large <= MARGIN * FACTOR * max(small, 1e-3), f"{small:.4f} s, then {large:.4f} s"
+    assert_growth(*VERBS[verb], SMALL, FACTOR * SMALL, MARGIN * FACTOR)
 
 
 def nested(depth: int) -> str:
@@ -226,15 +208,8 @@ IN_DEPTH = {
 @pytest.mark.parametrize("verb", IN_DEPTH)
 def test_time_is_linear_in_the_depth(verb):
     """Ten times as deep takes at most thirty times as long."""
-    run = IN_DEPTH[verb]
     read = lambda depth: jt.parse(nested(depth))
-
-    def work() -> None:
-        run(read(20))
-        small, large = seconds(read, run, 200, 3), seconds(read, run, 2000, 1)
-        assert large <= MARGIN * FACTOR * max(small, 1e-3), f"{small:.4f} s, then {large:.4f} s"
-
-    in_a_deep_thread(work)
+    in_a_deep_thread(lambda: assert_growth(read, IN_DEPTH[verb], 200, 2000, MARGIN * FACTOR))
 
 
 def test_deep_nesting_is_verified_in_linear_time():

@@ -30,6 +30,7 @@ from tests.fuzz.expressions import pattern
 from tests.invoke import invoke
 from tests.laws.oracle import EXAMPLES, ours
 from tests.random.programs import programs
+from tests.timing import assert_growth
 
 LAW = settings(max_examples=60, derandomize=True, database=None, deadline=None)
 
@@ -147,13 +148,7 @@ def test_time_is_linear_in_the_program(text):
         eqns = "\n".join(f"v{i + 1}:f32[8] = {('mul', 'add')[i % 2]} v{i} v{i}" for i in range(n))
         return jt.parse(f"{{ lambda ; v0:f32[8]. let\n{eqns}\n in (v{n},) }}")
 
-    def seconds(n):
-        start = time.process_time()
-        jt.holds(program(n), text)
-        return time.process_time() - start
-
-    seconds(100)
-    assert min(seconds(16_000) for _ in range(2)) < 40 * min(seconds(1000) for _ in range(3))
+    assert_growth(program, lambda p: jt.holds(p, text), 1_000, 16_000, 40)
 
 
 def params_of_examples():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 
 import numpy
 import pytest
@@ -14,6 +13,7 @@ from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.files import load
 from jaxprtool.syntax.parse import parse, parse_file
+from tests.timing import assert_growth
 
 LOSS = """{ lambda ; a:f32[3] b:f32[]. let
     c:f32[3] = sin a
@@ -140,21 +140,16 @@ def test_output_is_the_same_every_time() -> None:
 
 @pytest.mark.parametrize("other", ["changed", "different", "renamed"])
 def test_ten_thousand_equations_take_time_in_proportion(other: str) -> None:
-    def seconds(n: int) -> float:
-        a = parse_file(long_program(n))
+    def pair(n: int):
         b = {
             "changed": lambda: long_program(n, changed=(3, n // 2)),
             "different": lambda: long_program(n, seed=1),
             "renamed": lambda: long_program(n, prefix="w"),
         }[other]()
-        programs = parse_file(b)
-        start = time.process_time()
-        diff(a, programs)
-        return time.process_time() - start
+        return parse_file(long_program(n)), parse_file(b)
 
     # a quadratic algorithm would take a hundred times as long, or more
-    small = max(seconds(1_000), 0.05)
-    assert min(seconds(10_000), seconds(10_000)) < 40 * small
+    assert_growth(pair, lambda both: diff(*both), 1_000, 10_000, 40, floor=0.05)
 
 
 def test_align_pairs_in_order() -> None:

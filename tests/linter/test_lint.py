@@ -15,6 +15,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.linter.registry import all_rules
 from tests.invoke import invoke
+from tests.timing import assert_growth
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted([*(ROOT / "examples").glob("*.jaxpr"), *(ROOT / "examples/zoo").glob("*.jaxpr")])
@@ -417,7 +418,6 @@ def test_a_rule_that_cannot_be_defined():
 
 def test_lint_takes_time_in_proportion():
     """Twice the equations take twice the time, give or take; so do wide groups of slices of one array."""
-    import time
 
     def text(n):
         eqns = "".join(
@@ -427,14 +427,4 @@ def test_lint_takes_time_in_proportion():
         )
         return f"{{ lambda ; a:f32[{n}]. let\n{eqns}  in (c{n - 1},) }}"
 
-    def seconds(n):
-        programs = [jt.parse(text(n)) for _ in range(3)]
-        best = 1e9
-        for program in programs:
-            start = time.process_time()
-            jt.lint(program)
-            best = min(best, time.process_time() - start)
-        return best
-
-    seconds(100)
-    assert seconds(8000) < 16 * seconds(1000)
+    assert_growth(lambda n: jt.parse(text(n)), jt.lint, 1000, 8000, 16)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import pytest
 
 from jaxprtool.ir.avals import AbstractToken, AxisGroups, RefType, ShapedArray, SymbolicDim
@@ -12,6 +10,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Var
 from jaxprtool.syntax.naming import base26
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
+from tests.timing import assert_growth
 
 UNCHANGED = {
     "variable named in": "{ lambda ; in:f32[3]. let io:f32[3] = add in 1.0:f32[] in (in, io) }",
@@ -179,22 +178,16 @@ def test_nesting_a_thousand_deep():
 
 
 def test_a_long_program_is_linear():
-    import time
-
-    def seconds(n):
+    def text_of(n):
         text = "{ lambda ; a:f32[]. let\n" + "".join(
             f"    {base26(i + 1)}:f32[] = add {base26(i)} 1.0:f32[]\n" for i in range(n)
         )
-        text += f"  in ({base26(n)},) }}"
-        start = time.process_time()
-        assert format_jaxpr(parse(text)) == text
-        return time.process_time() - start
+        return text + f"  in ({base26(n)},) }}"
 
-    gc.freeze()  # what other tests left behind is not searched while this one runs
-    try:
-        assert seconds(20_000) < 30 * seconds(2_000) + 0.5
-    finally:
-        gc.unfreeze()
+    def round_trip(text):
+        assert format_jaxpr(parse(text)) == text
+
+    assert_growth(text_of, round_trip, 2_000, 20_000, 30)
 
 
 def test_a_name_that_is_that_of_a_jaxpr_too():
