@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -20,7 +20,8 @@ from jaxprtool.analyses.double_where import (
 from jaxprtool.analyses.flow import Flow
 from jaxprtool.analyses.on_devices import Local, local_of
 from jaxprtool.analyses.places import Place, device_text
-from jaxprtool.analyses.provenance import Context, Made, Mark, Origin, Source
+from jaxprtool.analyses.provenance import Context, Event, Made, Mark, Origin, Source
+from jaxprtool.analyses.reach import Reach, all_made
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label
@@ -140,6 +141,7 @@ class Blame(Answer):
       unguarded: of a derivative, the choice between two values whose other side makes the bad value.
       compiled: of a program that is clean on NumPy, what was found when it was compiled; None where that was not asked.
       stopped: why the run did not come to its end (a step limit, say), or "".
+      dropped: literals that are bad and that no result depends on: the program means them so, and they are no appearances.
       notes: what else there is to say.
     """
 
@@ -152,6 +154,7 @@ class Blame(Answer):
     unguarded: Unguarded | None = None
     compiled: Any = None
     stopped: str = ""
+    dropped: list[Appearance] = field(default_factory=list[Appearance])
     notes: list[str] = field(default_factory=list[str])
 
     @property
@@ -191,6 +194,7 @@ class Blame(Answer):
             "original": self.original
             and {**self.original.json(), "certain": self._is_derivative()},
             "unguarded": None if self.unguarded is None else self.unguarded.json(),
+            "dropped": [a.json() for a in self.dropped],
             "stopped": self.stopped or None,
             "only_compiled": None if self.compiled is None else self.compiled.json(),
             "notes": self.notes,
@@ -198,7 +202,7 @@ class Blame(Answer):
 
     def lines(self) -> Sequence[str]:
         if not self.found:
-            return ["no bad value", *[f"note: {n}" for n in self.notes]]
+            return ["no bad value", *self._last_lines()]
         lines = [] if self.compiled is None else [*self.compiled.lines()]
         if self.appearances:
             lines += _told(self.appearances[0])
@@ -212,7 +216,12 @@ class Blame(Answer):
             lines += _listed("decides at", [located(p) for p in self.deciding])
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
         lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
-        return [*filter(None, lines), *[f"note: {n}" for n in self.notes]]
+        return [*filter(None, lines), *self._last_lines()]
+
+    def _last_lines(self) -> list[str]:
+        """Literals that are no fault, and notes."""
+        dropped = _listed("literals that the program drops", [*map(_short, self.dropped)])
+        return [*dropped, *[f"note: {n}" for n in self.notes]]
 
     def _is_derivative(self) -> bool:
         """Whether the names of the first equation say that the program is a derivative."""
@@ -323,25 +332,20 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     """
     sites = Sites(program)
     reached = {made for mark in flow.outs if mark.bad for made in mark.made}
-    reach = _Reach(flow)
-    origins = [o for o in flow.origins if o.order is not None or o.made in reached]
-    origins.sort(key=lambda o: (reach.is_idle(o), not o.flows, o.order is None, o.order or 0))
-    appearances = [
-        Appearance(
-            sites.place(o.place),
-            o.kind,
-            o.source,
-            _label(o, program),
-            o,
-            None if o.eqn is None else local_of(o, sites.written(o.eqn)),
-        )
-        for o in origins
-    ]
+    reach = Reach(flow)
+    met = [o for o in flow.origins if o.order is not None or o.made in reached]
+    met.sort(key=lambda o: (not o.flows, o.order is None, o.order or 0))
+    origins = [o for o in met if not o.bit & reach.idle]
+    appearances = [_appearance(o, program, sites) for o in origins]
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None
     place = appearances[0].place if appearances else None
-    outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(flow.outs)]
-    masks, deciding = (_events(flow, what, sites) for what in ("masks", "deciding"))
+    marks = [_without(mark, reach.idle) for mark in flow.outs]
+    outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(marks)]
+    masks, deciding = (
+        _events(flow, what, sites, lambda event: bool(event.bits & ~reach.idle))
+        for what in ("masks", "deciding")
+    )
     way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
     chain = [] if first is None else _chain_of_first(flow, first, sites)
     return Blame(
@@ -353,52 +357,23 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         original=original_of(place, program) if place is not None and makes_it else None,
         unguarded=_unguarded(flow, reach, appearances[:_TRIED], way or chain, program, sites),
         stopped=stopped,
+        dropped=[_appearance(o, program, sites) for o in met if o.bit & reach.idle],
     )
 
 
-class _Reach:
-    """Which bad values reach a result of a program, or a decision that one depends on: of others there is nothing to mend.
+def _appearance(o: Origin, program: ClosedJaxpr, sites: Sites) -> Appearance:
+    local = None if o.eqn is None else local_of(o, sites.written(o.eqn))
+    return Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o, local)
 
-    Attributes:
-      bits: their origins, and what these have come from.
-    """
 
-    def __init__(self, flow: Flow):
-        marks = self._marks = flow.outs
-        self._all = not marks  # the run was stopped
-        self._made: set[Made] | None = None
-        self._decided = reduce(or_, [mark.decided for mark in marks], 0)
-        self.bits = reduce(or_, [mark.bad for mark in marks], self._decided)
-        for origin in reversed(flow.origins):
-            if origin.bit & self.bits:
-                self.bits |= origin.earlier
-
-    def has(self, made: Made) -> bool:
-        """Whether what an equation has made does."""
-        if self._all or made.origins & self._decided:
-            return True
-        if self._made is None:
-            self._made = {made for mark in self._marks for made in mark.made}
-            queue = [*self._made]
-            for one in queue:
-                new = [x for x in one.parents if x not in self._made]
-                self._made.update(new)
-                queue += new
-        return made in self._made
-
-    def is_idle(self, origin: Origin) -> bool:
-        """Whether an origin is a literal that the program drops, while others reach a result: it is meant so."""
-        is_literal = origin.source is not None and origin.source.kind == "literal"
-        return is_literal and any(m.bad for m in self._marks) and not origin.bit & self.bits
-
-    def drops(self, context: Context, eqn: JaxprEqn) -> bool:
-        """Whether an equation of a context has dropped some elsewhere."""
-        return self._all or bool(context.dropped.get(eqn, 0) & self.bits)
+def _without(mark: Mark, bits: int) -> Mark:
+    """What is known of a result, but for some origins."""
+    return Mark(mark.made, *(x & ~bits for x in mark[1:]))
 
 
 def _unguarded(
     flow: Flow,
-    reach: _Reach,
+    reach: Reach,
     appearances: Sequence[Appearance],
     way: Sequence[Place],
     program: ClosedJaxpr,
@@ -413,28 +388,22 @@ def _unguarded(
                 return found
     dropping = _events(flow, "masks", sites, reach.drops)
     if dropping and way:
-        bad = {sites.written(made.eqn) for made in _all_made(flow) if made.eqn is not None}
+        bad = {sites.written(made.eqn) for made in all_made(flow) if made.eqn is not None}
         found = unguarded_on_way(way, dropping, bad, program)
         if found is not None:
             return found
     return _unguarded_of_zeros(flow, program, sites, reach)
 
 
-def _all_made(flow: Flow) -> Iterator[Made]:
-    """The equations that have made bad values, or handed some on, and the sources of some."""
-    contexts = flow.root.context().all_inside()
-    return (made for context in contexts for made in context.made.values())
-
-
 def _unguarded_of_zeros(
-    flow: Flow, program: ClosedJaxpr, sites: Sites, reach: _Reach
+    flow: Flow, program: ClosedJaxpr, sites: Sites, reach: Reach
 ) -> Unguarded | None:
     """The choice whose derivative multiplies a 0, its cotangent, by a bad value; None where there is none.
 
     Of a value that the program is given, it is only told where names say that the program is a derivative.
     """
     made_here = reduce(or_, [o.bit for o in flow.origins if o.source is None], 0)
-    met = [(made, zeros) for made in _all_made(flow) if (zeros := made.zeros) and reach.has(made)]
+    met = [(made, zeros) for made in all_made(flow) if (zeros := made.zeros) and reach.has(made)]
     for made, zeros in met[:_MOST_ZEROS]:
         place = made.place
         found = place and unguarded_of(sites.of(place), zeros, program)
@@ -498,18 +467,13 @@ def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
     return [*dict.fromkeys(chain)]  # several may run in the place of one
 
 
-def _events(
-    flow: Flow,
-    what: str,
-    sites: Sites,
-    counts: Callable[[Context, JaxprEqn], bool] = lambda context, eqn: True,
-) -> list[Place]:
+def _events(flow: Flow, what: str, sites: Sites, counts: Callable[[Event], bool]) -> list[Place]:
     """Places of the equations that contexts have under `masks` or `deciding`, of those that count, in the order in which they ran."""
     found = [
-        (order, sites.of(Place(eqn, path)))
+        (event.order, sites.of(Place(eqn, event.path)))
         for context in flow.root.context().all_inside()
-        for eqn, (order, path) in getattr(context, what).items()
-        if counts(context, eqn) and (what != "masks" or not _goes_on_in_part(eqn, context, sites))
+        for eqn, event in getattr(context, what).items()
+        if counts(event) and (what != "masks" or not _goes_on_in_part(eqn, context, sites))
     ]
     return [*dict.fromkeys(place for _, place in sorted(found, key=lambda pair: pair[0]))]
 

@@ -40,7 +40,7 @@ class Flow(Logging):
 
     Attributes:
       events: where bad values began, and what happened to them.
-      outs: what is known of the results of the program.
+      outs: what is known of the results of the program; ended: whether it has come to them.
       root: the frame of the program.
     """
 
@@ -49,6 +49,7 @@ class Flow(Logging):
         self.events = Origins(sought, stop=stop, keep=keep)
         self.sought, self.stop = sought, stop
         self.outs: Sequence[Mark] = []
+        self.ended = False
         self.root = Frame(None, None)
         self._bad = BadResults(sought)
         self._cells = Cells(sought, self.events.good_mark)
@@ -266,7 +267,7 @@ class Flow(Logging):
         outs = log.outs or ()
         above = frame.above
         if frame.step is None or above is None:
-            self.outs = marks or [CLEAN] * len(outs)
+            self.outs, self.ended = marks or [CLEAN] * len(outs), True
             return marks
         cells = self._cells.mark_of_all(log.args)
         call = above.call
@@ -474,7 +475,7 @@ class Flow(Logging):
                     if eqn.inputs[i].aval.dtype.kind != "b":
                         decided |= m.felt
             if decided & ~whole.decided:
-                events.decide(seen.frame, eqn)
+                events.decide(seen.frame, eqn, decided & ~whole.decided)
         made, known_again, bits, before = None, True, None, whole.bad
         if seen.spoilt:
             whole, bits = made_of(seen, known, whole, events, self._separations)
@@ -512,7 +513,7 @@ class Flow(Logging):
         if plan.steering and marks:
             decision |= merged([marks[k] for k in plan.steering]).felt
         if decision:
-            events.decide(frame, eqn)
+            events.decide(frame, eqn, decision)
         reached: list[Mark] = []
         for k, v in enumerate(eqn.out_binders):
             mark, exact = call.result_mark(k, outs[k])

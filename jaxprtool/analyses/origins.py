@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.flow_plans import Plan
 from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.provenance import Frame, Made, Mark, Origin, Source
+from jaxprtool.analyses.provenance import Event, Frame, Made, Mark, Origin, Source
 from jaxprtool.analyses.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
@@ -88,7 +88,7 @@ class Origins:
     Attributes:
       sought: what a bad value is.
       origins: where bad values began, in the order in which they were met.
-      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad.
+      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad, but for what literals give.
       keep: whether origins have the values of operands and results.
       changed: whether something has become known since that was set to False.
       met: the equations that have made bad values since that was emptied, and how often.
@@ -250,25 +250,27 @@ class Origins:
         ]
         if self.keep:
             origin.seen = ins, outs
-        if self.stop:
+        if self.stop and not origin.is_literal:  # the program may drop that again
             raise Stop(origin)
 
-    def decide(self, frame: Frame, eqn: JaxprEqn) -> None:
-        """Remember an equation that decides something by a value which depends on a bad one."""
-        table = frame.context().deciding
-        if eqn not in table:
+    def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:
+        """Remember an equation that decides something by a value which depends on bad ones of these origins."""
+        self._happens(frame.context().deciding, frame, eqn, bits)
+
+    def _happens(
+        self, events: dict[JaxprEqn, Event], frame: Frame, eqn: JaxprEqn, bits: int
+    ) -> None:
+        known = events.get(eqn)
+        if known is None:
             self.changed = True
             self._events += 1
-            table[eqn] = self._events, frame.path()
+            events[eqn] = Event(self._events, frame.path(), bits)
+        elif bits & ~known.bits:
+            events[eqn] = known._replace(bits=known.bits | bits)
 
     def mask(self, frame: Frame, eqn: JaxprEqn, whole: Mark) -> None:
         """Remember an equation that has a bad operand and good results."""
-        table, dropped = frame.context().masks, frame.context().dropped
-        dropped[eqn] = dropped.get(eqn, 0) | whole.bad
-        if eqn not in table:
-            self.changed = True
-            self._events += 1
-            table[eqn] = self._events, frame.path()
+        self._happens(frame.context().masks, frame, eqn, whole.bad)
         frame.masks_inside()
         for made in whole.made:
             origin = made.origin

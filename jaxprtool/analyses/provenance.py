@@ -17,6 +17,7 @@ __all__ = [
     "Call",
     "Context",
     "Entry",
+    "Event",
     "Frame",
     "Made",
     "Mark",
@@ -171,6 +172,11 @@ class Origin:
         """The place of the equation."""
         return None if self.eqn is None else Place(self.eqn, self.path)
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether a literal gave the value."""
+        return self.source is not None and self.source.kind == "literal"
+
 
 class Entry(NamedTuple):
     """What was known at an equation when it ran last: where it is so again, the same is known of its results.
@@ -190,6 +196,19 @@ class Entry(NamedTuple):
     masks: bool
 
 
+class Event(NamedTuple):
+    """An equation that has masked something, or decided by it.
+
+    Attributes:
+      order: the number of the event; path: the way to it; both of the first time.
+      bits: the origins of what it has masked or decided by, of all times.
+    """
+
+    order: int
+    path: Path
+    bits: int
+
+
 class Context:
     """A jaxpr where it stands in the program, whatever the steps of the loops around it.
 
@@ -197,21 +216,19 @@ class Context:
       inner: the jaxprs inside, by equation, param and branch.
       made: what equations of the jaxpr have made, and its literals.
       entries: what was known at each equation the last time.
-      masks: equations with a bad operand and good results: the number of the event, and the way to it the first time.
-      dropped: the origins of what those have dropped, as bits.
-      deciding: equations whose decision depends on a bad value, likewise.
+      masks: equations with a bad operand and good results.
+      deciding: equations whose decision depends on a bad value.
       calls: what was known of the results of equations whose jaxprs have run, the last time.
     """
 
-    __slots__ = ("calls", "deciding", "dropped", "entries", "inner", "made", "masks")
+    __slots__ = ("calls", "deciding", "entries", "inner", "made", "masks")
 
     def __init__(self) -> None:
         self.inner: dict[tuple[JaxprEqn, str, int | None], Context] = {}
         self.made: dict[Any, Made] = {}
         self.entries: dict[JaxprEqn, Entry] = {}
-        self.masks: dict[JaxprEqn, tuple[int, Path]] = {}
-        self.dropped: dict[JaxprEqn, int] = {}
-        self.deciding: dict[JaxprEqn, tuple[int, Path]] = {}
+        self.masks: dict[JaxprEqn, Event] = {}
+        self.deciding: dict[JaxprEqn, Event] = {}
         self.calls: dict[JaxprEqn, Sequence[Mark]] = {}
 
     def all_inside(self) -> Iterator[Context]:

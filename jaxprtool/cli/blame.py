@@ -27,16 +27,15 @@ from jaxprtool.interpreters.interfaces import of_open
 def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **how: Any) -> None:
     """Find the equation of FILE that first makes a NaN or an infinity, and what the value reaches.
 
-    FILE runs once, on NumPy, and its effects happen once. What is shown: the first equation whose result has a bad value while
-    its operands have none (or which takes one from an argument, a constant or a literal, which is named), what its operands
-    range over, where the bad elements are, and where bad values begin besides; the equations through which the value goes
-    on; and of each result of FILE whether it is reaching (it holds a bad value), deciding (it is good, and was computed by a
-    decision that depends on a bad value: a comparison, a branch, the end of a loop, an index), masked (it is good, and depends
-    on a bad value in no other way), or not reached. In a derivative, the equation from which the first one was derived is named,
-    and the `where` whose input needs a guard as well.
+    FILE runs once, on NumPy, and its effects happen once. Shown are the first equation whose result has a bad value while its
+    operands have none (or which takes one from an argument, a constant or a literal, which is named), what its operands
+    range over, and where the bad elements are; the equations through which the value goes on; and of each result of FILE
+    whether it is reaching (it holds a bad value), deciding (it is good, and a decision that depends on a bad value has computed
+    it: a comparison, a branch, the end of a loop, an index), masked (it is good, and depends on one in no other way), or not
+    reached. A literal that is bad and reaches no result is no fault, and is listed at the end. In a derivative, the equation
+    from which the first one was derived is named, and the `where` whose input needs a guard.
 
     Of --nan, --inf, --denormal and --above X, those that are given say what is bad; by default NaN and infinities.
-
     With --jit, where NumPy shows nothing, FILE is compiled with XLA, unless it has effects, and the smallest compiled prefix
     that shows a bad value is looked for. Exit status: 0 there is none, 1 there is one.
 
@@ -60,6 +59,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
                     {"place", "kind", "from", "times", "result", "operands"}
       original      what the first is derived from, with "certain", or null
       unguarded     the place of the `where` to guard, or null
+      dropped       bad literals that reach no result, as in appearances
       stopped       why the run did not come to its end, or null
       only_compiled {"kind", "place", "equations", "total", "type"}, or null
       notes         what else there is to say

@@ -217,7 +217,8 @@ step_limit_option = click.option(
 check_nans_option = click.option(
     "--check-nans",
     is_flag=True,
-    help="On NumPy, stop at the first equation that makes a NaN, with exit status 1; --json prints "
+    help="On NumPy, stop at the first equation that makes a NaN, with exit status 1 (a literal NaN counts where a result "
+    "has it); --json prints "
     '{"outs": null, "nan": its place, as `blame` has it}.',
 )
 

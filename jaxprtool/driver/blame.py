@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.blame import Blame, blame_of
 from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.reach import all_made
 from jaxprtool.driver.only_compiled import only_compiled, why_not_twice
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
@@ -73,16 +74,17 @@ def blame(
         stopped = e.diagnostics[0].message
     found = blame_of(flow, program, stopped)
     if jit and not found.found:
-        _look_compiled(found, program, args, flow.sought)
+        _look_compiled(found, program, args, flow)
     return found
 
 
-def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], bad: Sought) -> None:
+def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow) -> None:
     """Add to an answer without a bad value what the compiled program shows."""
     if why := why_not_twice(program):
         found.notes.append(f"the program was not compiled, since {why}, and runs once only")
         return
-    found.compiled = only_compiled(program, args, bad)
+    known = {v for made in all_made(flow) if made.eqn for v in made.eqn.out_binders}
+    found.compiled = only_compiled(program, args, flow.sought, known)
     if found.compiled is None:
         found.notes.append("the compiled program shows none either")
         return

@@ -12,6 +12,7 @@ from jaxprtool.analyses.on_devices import local_of
 from jaxprtool.analyses.origins import Stop
 from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.analyses.provenance import Origin
+from jaxprtool.analyses.reach import Reach
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver import run as running
 from jaxprtool.driver.compile import Compiled
@@ -35,11 +36,19 @@ class NanError(JaxprToolError):
 
 @contextmanager
 def stopping_at_nans(program: ClosedJaxpr) -> Generator[Observer]:
-    """An observer that ends the evaluation of a program, with NanError, at the first equation whose result is a NaN."""
+    """An observer that ends the evaluation of a program, with NanError, at the first equation whose result is a NaN.
+
+    A NaN that the program itself writes, as a literal, is none that an equation gives, unless a result has it at the end.
+    """
+    flow = Flow(Sought(nan=True), stop=True)
     try:
-        yield Flow(Sought(nan=True), stop=True)
+        yield flow
     except Stop as e:
         raise _error(e.origin, Sites(program)) from None
+    reach = Reach(flow)
+    for origin in flow.origins:
+        if origin.place is not None and not origin.bit & reach.idle:
+            raise _error(origin, Sites(program))
 
 
 def check_options(jit: bool, through: str | None) -> None:

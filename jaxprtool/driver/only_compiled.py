@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -72,7 +72,7 @@ def why_not_twice(program: ClosedJaxpr) -> str:
 
 
 def only_compiled(
-    program: ClosedJaxpr, args: Sequence[Value], sought: Sought
+    program: ClosedJaxpr, args: Sequence[Value], sought: Sought, known: Container[Var] = ()
 ) -> OnlyCompiled | None:
     """What is bad in the results of a program when XLA compiles it; None where nothing is.
 
@@ -83,6 +83,7 @@ def only_compiled(
       program: a program that shows nothing bad on NumPy, and may run several times (`why_not_twice`).
       args: as of `driver.run`.
       sought: what is bad.
+      known: variables that are bad on NumPy too, of which the program drops what is bad.
 
     Raises:
       UnsupportedError: XLA does not take the program.
@@ -90,40 +91,46 @@ def only_compiled(
     given = iter(args)
     consts = [next(given) if c is None else c for c in load_constants(program).consts]
     program, args = program.replace(consts=consts), list(given)
-    results = [i for i, _, _ in _all_bad(program, args, sought)]
+    bad_results = _Bad(sought, known)
+    results = [i for i, _, _ in bad_results.all(program, args)]
     if not results:
         return None
     path: tuple[Step, ...] = ()
     while True:
-        n = _shortest(program, lambda part, args=args: _bad(part, args, sought) is not None)
+        n = _shortest(program, lambda part, args=args: bad_results.first(part, args) is not None)
         eqn = program.eqns[n - 1]
-        found = _bad(_prefix(program, n), args, sought)
+        found = bad_results.first(_prefix(program, n), args)
         assert found is not None
         answer = OnlyCompiled(found[0], Place(eqn, path), n, len(program.eqns), found[1], results)
-        inside = _inside(eqn, program, n, args, sought)
+        inside = _inside(eqn, program, n, args, bad_results)
         if inside is None:
             return answer
         program, args, step = inside
         path = (*path, step)
 
 
-def _bad(program: ClosedJaxpr, args: Sequence[Value], sought: Sought) -> tuple[str, str] | None:
-    """The kind and the type of the first bad value among the results of a compiled program, or None."""
-    found = next(_all_bad(program, args, sought), None)
-    return None if found is None else found[1:]
+class _Bad:
+    """Looks for bad values in the results of compiled programs."""
 
+    def __init__(self, sought: Sought, known: Container[Var]):
+        self._sought, self._known = sought, known
 
-def _all_bad(
-    program: ClosedJaxpr, args: Sequence[Value], sought: Sought
-) -> Iterator[tuple[int, str, str]]:
-    """The position, the kind and the type of each bad result of a compiled program."""
-    outs = run(program, args, jit=True)
-    for i, (x, aval) in enumerate(zip(outs, program.out_avals, strict=True)):
-        dtype = getattr(aval, "dtype", None)
-        if dtype is not None and dtype.is_inexact:
-            value = numpy_namespace().asarray(x)
-            if value in sought:
-                yield i, sought.kind_of(value), str(aval)
+    def first(self, program: ClosedJaxpr, args: Sequence[Value]) -> tuple[str, str] | None:
+        """The kind and the type of the first bad value among the results, or None."""
+        found = next(self.all(program, args), None)
+        return None if found is None else found[1:]
+
+    def all(self, program: ClosedJaxpr, args: Sequence[Value]) -> Iterator[tuple[int, str, str]]:
+        """The position, the kind and the type of each bad result."""
+        outs = run(program, args, jit=True)
+        for i, (out, x) in enumerate(zip(program.jaxpr.outs, outs, strict=True)):
+            dtype = getattr(out.aval, "dtype", None)
+            if isinstance(out, Lit) or out in self._known:
+                continue
+            if dtype is not None and dtype.is_inexact:
+                value = numpy_namespace().asarray(x)
+                if value in self._sought:
+                    yield i, self._sought.kind_of(value), str(out.aval)
 
 
 def _shortest(program: ClosedJaxpr, shows: Callable[[ClosedJaxpr], bool]) -> int:
@@ -163,7 +170,7 @@ def _values_before(program: ClosedJaxpr, n: int, args: Sequence[Value]) -> list[
 
 
 def _inside(
-    eqn: JaxprEqn, program: ClosedJaxpr, n: int, args: Sequence[Value], sought: Sought
+    eqn: JaxprEqn, program: ClosedJaxpr, n: int, args: Sequence[Value], bad: _Bad
 ) -> tuple[ClosedJaxpr, Sequence[Value], Step] | None:
     """The first jaxpr inside equation n that shows something bad when it is compiled, what it is given, and the step into it.
 
@@ -180,7 +187,7 @@ def _inside(
             whole = Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs, [])
             bodies[jaxpr] = ClosedJaxpr(whole, [])
         try:
-            shown = _bad(bodies[jaxpr], given, sought)
+            shown = bad.first(bodies[jaxpr], given)
         except JaxprToolError:  # of a body that XLA does not take alone: one with collectives, say
             return None
         return None if shown is None else (bodies[jaxpr], [*given], step)

@@ -1,0 +1,67 @@
+"""What the bad values of a run reach: a result of the program, a decision, or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import reduce
+from operator import or_
+
+from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.provenance import Event, Made
+
+__all__ = ["Reach", "all_made"]
+
+
+class Reach:
+    """Which bad values reach a result of a program, or a decision that one depends on: of others there is nothing to mend.
+
+    Attributes:
+      bits: their origins, and what these have come from.
+      idle: the origins that are literals which the program drops, as bits: it means them so.
+    """
+
+    def __init__(self, flow: Flow):
+        marks = self._marks = flow.outs
+        self._all = not marks  # the run was stopped, or there are no results
+        self._made: set[Made] | None = None
+        self._decided = reduce(or_, [mark.decided for mark in marks], 0)
+        held = _with_earlier(flow, reduce(or_, [mark.bad for mark in marks], 0))
+        self.bits = _with_earlier(flow, held | self._decided)
+        self.idle = 0
+        if flow.ended:
+            # an infinity decides as a number does, in a `top_k` of masked scores, say; nobody compares with a NaN on purpose
+            for origin in flow.origins:
+                kept = self.bits if origin.kind == "nan" else held
+                if origin.is_literal and not origin.bit & kept:
+                    self.idle |= origin.bit
+
+    def has(self, made: Made) -> bool:
+        """Whether what an equation has made does."""
+        if self._all or made.origins & self._decided:
+            return True
+        if self._made is None:
+            self._made = {made for mark in self._marks for made in mark.made}
+            queue = [*self._made]
+            for one in queue:
+                new = [x for x in one.parents if x not in self._made]
+                self._made.update(new)
+                queue += new
+        return made in self._made
+
+    def drops(self, event: Event) -> bool:
+        """Whether an equation has dropped some elsewhere."""
+        return self._all or bool(event.bits & self.bits)
+
+
+def _with_earlier(flow: Flow, bits: int) -> int:
+    """Origins, as bits, and those that they have come from."""
+    for origin in reversed(flow.origins):
+        if origin.bit & bits:
+            bits |= origin.earlier
+    return bits
+
+
+def all_made(flow: Flow) -> Iterator[Made]:
+    """The equations that have made bad values, or handed some on, and the sources of some."""
+    contexts = flow.root.context().all_inside()
+    return (made for context in contexts for made in context.made.values())
