@@ -141,7 +141,7 @@ class Blame(Answer):
       unguarded: of a derivative, the choice between two values whose other side makes the bad value.
       compiled: of a program that is clean on NumPy, what was found when it was compiled; None where that was not asked.
       stopped: why the run did not come to its end (a step limit, say), or "".
-      dropped: literals that are bad and that no result depends on: the program means them so, and they are no appearances.
+      dropped: bad literals that the program only moves, and drops: it means them so, and they are no appearances.
       notes: what else there is to say.
     """
 
@@ -220,7 +220,9 @@ class Blame(Answer):
 
     def _last_lines(self) -> list[str]:
         """Literals that are no fault, and notes."""
-        dropped = _listed("literals that the program drops", [*map(_short, self.dropped)])
+        dropped = _listed(
+            "bad literals that are only moved, and dropped", [*map(_short, self.dropped)]
+        )
         return [*dropped, *[f"note: {n}" for n in self.notes]]
 
     def _is_derivative(self) -> bool:

@@ -415,6 +415,8 @@ class Flow(Logging):
             if origins & (origins - 1) and (mixes or self._separations):
                 return i  # which of them are where
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
+            if not plans.eqns[i].moves:
+                self.events.computed |= origins
             if chosen and plans.eqns[i].product:
                 made.zeros = self.events.zeros_met(log, i, plans.eqns[i])
             marks[v] = Mark((made,), origins, taint, decided, mixed)

@@ -10,7 +10,7 @@ from jaxprtool.analyses.bad_values import Sought
 from jaxprtool.analyses.products import floats_of, is_product
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import goes_into_good_results, steering_facts
+from jaxprtool.interpreters.flow import elements_facts, goes_into_good_results, steering_facts
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import MemoTable
@@ -34,6 +34,7 @@ class Plan(NamedTuple):
       product: whether it is an elementwise one that multiplies one operand by another.
       sums: whether it may be one that adds up products of elements of floating operands: it is none that is elementwise.
       mixing: whether a good element of a result may have been computed from a bad one of an operand.
+      moves: whether each element of a result is one of an operand, moved, rounded, stored or read.
     """
 
     eqn: JaxprEqn
@@ -49,6 +50,7 @@ class Plan(NamedTuple):
     product: bool
     sums: bool
     mixing: bool
+    moves: bool
 
 
 class Plans:
@@ -97,6 +99,7 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
     single = floats == (0,) and not eqn.primitive.multiple_results
     elementwise, steering = is_elementwise(eqn.primitive), _steering(eqn)
     positions = tuple([i for i, x in enumerate(inputs) if type(x) is not Lit])
+    refs = tuple([i for i in positions if type(inputs[i].aval) is RefType])
     literals = bad_literals(inputs, sought) if len(positions) < len(inputs) else ()
     return Plan(
         eqn,
@@ -105,13 +108,14 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         tuple([inputs[i] for i in positions]),
         positions,
         literals,
-        tuple([i for i in positions if type(inputs[i].aval) is RefType]),
+        refs,
         any(type(v.aval) is RefType for v in outs),
         steering,
         elementwise,
         single and elementwise and is_product(eqn),
         single and not elementwise and len(floats_of(eqn)) > 1,
         goes_into_good_results(eqn),
+        bool(refs) or elements_facts[eqn.primitive] != "computed",
     )
 
 

@@ -90,6 +90,7 @@ class Origins:
       origins: where bad values began, in the order in which they were met.
       stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad, but for what literals give.
       keep: whether origins have the values of operands and results.
+      computed: the origins from which equations have computed bad values, and not only moved them, as bits.
       changed: whether something has become known since that was set to False.
       met: the equations that have made bad values since that was emptied, and how often.
     """
@@ -97,6 +98,7 @@ class Origins:
     def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
         self.sought, self.stop, self.keep = sought, stop, keep
         self.origins: list[Origin] = []
+        self.computed = 0
         self.changed = False
         self.met: Counter[Made] = Counter()
         self._good: dict[tuple[int, int, int], Mark] = {}
@@ -165,6 +167,8 @@ class Origins:
                 self._describe(origin, seen)
         bits |= own
         made.origins |= bits
+        if not seen.plan.moves:
+            self.computed |= bits
         return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
     def zeros_met(self, log: Log, i: int, plan: Plan) -> Zeros | None:

@@ -17,7 +17,7 @@ class Reach:
 
     Attributes:
       bits: their origins, and what these have come from.
-      idle: the origins that are literals which the program drops, as bits: it means them so.
+      idle: the origins that are literals which the program only moves, and drops, as bits: it means them so.
     """
 
     def __init__(self, flow: Flow):
@@ -29,9 +29,9 @@ class Reach:
         self.bits = _with_earlier(flow, held | self._decided)
         self.idle = 0
         if flow.ended:
-            # an infinity decides as a number does, in a `top_k` of masked scores, say; nobody compares with a NaN on purpose
+            # infinities are compared on purpose, as by a `top_k` of masked scores; NaN is not
             for origin in flow.origins:
-                kept = self.bits if origin.kind == "nan" else held
+                kept = flow.events.computed | (self.bits if origin.kind == "nan" else held)
                 if origin.is_literal and not origin.bit & kept:
                     self.idle |= origin.bit
 

@@ -32,7 +32,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
     range over, and where the bad elements are; the equations through which the value goes on; and of each result of FILE
     whether it is reaching (it holds a bad value), deciding (it is good, and a decision that depends on a bad value has computed
     it: a comparison, a branch, the end of a loop, an index), masked (it is good, and depends on one in no other way), or not
-    reached. A literal that is bad and reaches no result is no fault, and is listed at the end. In a derivative, the equation
+    reached. A bad literal that FILE only moves and then drops is no fault, and is listed at the end. In a derivative, the equation
     from which the first one was derived is named, and the `where` whose input needs a guard.
 
     Of --nan, --inf, --denormal and --above X, those that are given say what is bad; by default NaN and infinities.
@@ -59,7 +59,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
                     {"place", "kind", "from", "times", "result", "operands"}
       original      what the first is derived from, with "certain", or null
       unguarded     the place of the `where` to guard, or null
-      dropped       bad literals that reach no result, as in appearances
+      dropped       bad literals that are moved and dropped, likewise
       stopped       why the run did not come to its end, or null
       only_compiled {"kind", "place", "equations", "total", "type"}, or null
       notes         what else there is to say

@@ -1,4 +1,4 @@
-"""A NaN or an infinity that a program writes itself and drops again is no fault; one that a result has is."""
+"""A NaN or an infinity that a program writes itself, moves and drops again is no fault; one that it computes with, or a result has, is."""
 
 from __future__ import annotations
 
@@ -38,12 +38,8 @@ def attention(x: Any) -> Any:
 RIGHT = {
     "largest in a loop": lambda x: lax.fori_loop(0, 6, lambda i, c: jnp.maximum(c, x[i]), -INF),
     "largest in a scan": lambda x: lax.scan(lambda c, a: (jnp.maximum(c, a),) * 2, -INF, x),
-    "attention by blocks": attention,
     "broadcast, then max": lambda x: jnp.maximum(full(-INF), x),
     "broadcast in a call": lambda x: jax.jit(lambda a: jnp.maximum(a, x))(full(-INF)),
-    "negated, then max": lambda x: jnp.maximum(-full(INF), x),
-    "masked softmax": lambda x: jax.nn.softmax(jnp.where(KEPT, x, -INF)),
-    "softmax, bias added": lambda x: jax.nn.softmax(x + jnp.where(KEPT, 0, -INF)),
     "largest of a padded one": lambda x: jnp.max(jnp.pad(x, 2, constant_values=-INF)),
     "largest of some": lambda x: jnp.max(x, initial=-INF, where=x > 0),
     "largest in segments": lambda x: jax.ops.segment_max(x, SEGMENTS, 3),
@@ -56,6 +52,13 @@ RIGHT = {
     "slogdet": lambda x: jnp.linalg.slogdet(jnp.outer(x, x) + jnp.eye(6, dtype=jnp.float32))[1],
     "log of a uniform density": lambda x: jax.scipy.stats.uniform.logpdf(x * 0.1 + 0.5),
     "interpolated": lambda x: jnp.interp(x, jnp.arange(-2.0, 3), jnp.arange(5.0), left=np.nan),
+}
+COMPUTED = {
+    "attention by blocks": attention,
+    "negated, then max": lambda x: jnp.maximum(-full(INF), x),
+    "masked softmax": lambda x: jax.nn.softmax(jnp.where(KEPT, x, -INF)),
+    "softmax, bias added": lambda x: jax.nn.softmax(x + jnp.where(KEPT, 0, -INF)),
+    "a NaN that is multiplied": lambda x: jnp.where(KEPT, x, x * np.float32(np.nan))[:3],
 }
 WRONG = {
     "a result": lambda x: full(INF),
@@ -74,6 +77,14 @@ def test_what_is_dropped_is_no_fault(name: str) -> None:
     assert all(o.reached is None for o in found.outputs)
     assert all(a.source is not None and a.source.kind == "literal" for a in found.dropped)
     jt.run(RIGHT[name], X, check_nans=True)
+
+
+@pytest.mark.parametrize("name", COMPUTED)
+def test_what_is_computed_of_a_literal_is_told(name: str) -> None:
+    found = jt.blame(COMPUTED[name], X)
+    assert found.found and found.masked_by and not found.dropped
+    assert found.appearances[0].source.kind == "literal"
+    assert {o.reached for o in found.outputs} == {"masked"}
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -120,7 +131,7 @@ def test_what_the_verb_says(tmp_path: Any) -> None:
     assert done.status == 0
     assert done.output.splitlines() == [
         "no bad value",
-        "literals that the program drops",
+        "bad literals that are only moved, and dropped",
         f"  inf: {path}:2:5: broadcast_in_dim at 2  from literal 0 (-inf:f32[])",
     ]
     done = invoke(f"blame --jit {path} --args [1,0.5,0.25,0]")
