@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.diff import diff_programs
+from jaxprtool.analyses.diffing.diff import diff_programs
 from jaxprtool.core.stack import deep
 from jaxprtool.core.verification import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr

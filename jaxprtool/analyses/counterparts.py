@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxprtool.analyses.correspondence import align_equations
+from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.blaming.provenance import Origin
 from jaxprtool.analyses.places import Place, Step, device_at
-from jaxprtool.analyses.provenance import Origin
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.observe import Standing, devices_of
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit

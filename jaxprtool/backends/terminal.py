@@ -81,7 +81,7 @@ def show_pairs(
 
     Args:
       names: of the files.
-      groups: headers, and below each pairs of cells (number, text, note, kind; see `analyses.diff_page`).
+      groups: headers, and below each pairs of cells (number, text, note, kind; see `analyses.diffing.page`).
       color: whether to colour.
     """
     terminal = sys.stdout.isatty() or os.environ.get("COLUMNS")

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.analyses.profile import KEYS
-from jaxprtool.analyses.profile_files import check_ending, is_timeline
+from jaxprtool.analyses.profiling.files import check_ending, is_timeline
+from jaxprtool.analyses.profiling.profile import KEYS
 from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import by_option, top_option

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.equiv import Equivalence
-from jaxprtool.analyses.gradcheck_answer import GradCheck
+from jaxprtool.analyses.gradchecking.answer import GradCheck
 from jaxprtool.analyses.precision_answer import Precision
 from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.blame import Blame
+from jaxprtool.analyses.blaming.blame import Blame
 from jaxprtool.driver import blame as blaming
 from jaxprtool.driver import run as running
 from jaxprtool.driver.api import is_function, with_values

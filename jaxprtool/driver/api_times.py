@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.bench import Bench
-from jaxprtool.analyses.profile import Profile
-from jaxprtool.analyses.profile_files import check_ending, is_timeline
+from jaxprtool.analyses.profiling.bench import Bench
+from jaxprtool.analyses.profiling.files import check_ending, is_timeline
+from jaxprtool.analyses.profiling.profile import Profile
 from jaxprtool.driver import bench as benches
 from jaxprtool.driver import profile as profiles
 from jaxprtool.driver.api import as_program, is_function

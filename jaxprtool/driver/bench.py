@@ -15,7 +15,7 @@ from time import perf_counter, perf_counter_ns
 from typing import Any, NamedTuple
 
 import jaxprtool
-from jaxprtool.analyses.bench import Bench, Series, Subject, compare_with, from_json
+from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, compare_with, from_json
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.files import decode, read_bytes

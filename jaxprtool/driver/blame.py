@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.blame import Blame, blame_of
-from jaxprtool.analyses.flow import Flow
-from jaxprtool.analyses.reach import all_made
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.blame import Blame, blame_of
+from jaxprtool.analyses.blaming.flow import Flow
+from jaxprtool.analyses.blaming.reach import all_made
 from jaxprtool.driver.only_compiled import only_compiled, why_not_twice
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run

@@ -6,13 +6,13 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.flow import Flow
+from jaxprtool.analyses.blaming.origins import Stop
+from jaxprtool.analyses.blaming.provenance import Origin
+from jaxprtool.analyses.blaming.reach import Reach
 from jaxprtool.analyses.on_devices import local_of
-from jaxprtool.analyses.origins import Stop
 from jaxprtool.analyses.places import Place, device_text
-from jaxprtool.analyses.provenance import Origin
-from jaxprtool.analyses.reach import Reach
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver import run as running
 from jaxprtool.driver.compile import Compiled

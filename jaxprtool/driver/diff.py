@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from jaxprtool.analyses.answer import json_number
-from jaxprtool.analyses.diff import Change, Counted, changes_of, diff_programs
-from jaxprtool.analyses.diff_keys import Keys
-from jaxprtool.analyses.diff_page import Section, cells, page
-from jaxprtool.analyses.diff_rows import Row
-from jaxprtool.analyses.diff_text import hunks, summary, unified
-from jaxprtool.analyses.diff_values import Near
-from jaxprtool.analyses.ignored import ignored
+from jaxprtool.analyses.diffing.diff import Change, Counted, changes_of, diff_programs
+from jaxprtool.analyses.diffing.ignored import ignored
+from jaxprtool.analyses.diffing.keys import Keys
+from jaxprtool.analyses.diffing.page import Section, cells, page
+from jaxprtool.analyses.diffing.rows import Row
+from jaxprtool.analyses.diffing.text import hunks, summary, unified
+from jaxprtool.analyses.diffing.values import Near
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.constants import has_references, load_constants
@@ -104,7 +104,7 @@ def counted(
     """What counts as a difference.
 
     Args:
-      ignore: what does not: order, names, weak, consts, shapes, params:KEY; see `analyses.ignored`.
+      ignore: what does not: order, names, weak, consts, shapes, params:KEY; see `analyses.diffing.ignored`.
       rtol, atol: floats in literals and constants are equal where they differ by at most `atol + rtol * max(|x|, |y|)`. None for
         both: where they are the same numbers.
 

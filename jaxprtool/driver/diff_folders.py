@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.diff_page import Section, page
+from jaxprtool.analyses.diffing.page import Section, page
 from jaxprtool.driver.diff import Difference, counted, diff
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.diagnostics import counted as number_of

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.gradcheck import (
+from jaxprtool.analyses.gradchecking.answer import Derivative, GradCheck
+from jaxprtool.analyses.gradchecking.equations import Finding, Known, decides, find_equations
+from jaxprtool.analyses.gradchecking.found import Check
+from jaxprtool.analyses.gradchecking.gradcheck import (
     check_point,
     derivative_of,
     differentiable,
     directions_of,
 )
-from jaxprtool.analyses.gradcheck_answer import Derivative, GradCheck
-from jaxprtool.analyses.gradcheck_equations import Finding, Known, decides, find_equations
-from jaxprtool.analyses.gradcheck_found import Check
-from jaxprtool.analyses.gradcheck_point import MODES, How
+from jaxprtool.analyses.gradchecking.point import MODES, How
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.constants import load_constants

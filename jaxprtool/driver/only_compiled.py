@@ -6,8 +6,8 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.blame import located
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.blame import located
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.prefixes import Bodies

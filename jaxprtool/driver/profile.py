@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Any
 
-from jaxprtool.analyses.profile import KEYS, Profile
-from jaxprtool.analyses.profile_compiled import attributed
-from jaxprtool.analyses.profile_files import profile_file
-from jaxprtool.analyses.timing import Slice, Timer
+from jaxprtool.analyses.profiling.compiled import attributed
+from jaxprtool.analyses.profiling.files import profile_file
+from jaxprtool.analyses.profiling.profile import KEYS, Profile
+from jaxprtool.analyses.profiling.timing import Slice, Timer
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.places import with_places

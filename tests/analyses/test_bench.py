@@ -16,8 +16,8 @@ import pytest
 from scipy import stats
 
 import jaxprtool as jt
-from jaxprtool.analyses.bench import Bench, Series, Subject, changes, from_json
-from jaxprtool.analyses.samples import median_of, ratio_of
+from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, changes, from_json
+from jaxprtool.analyses.profiling.samples import median_of, ratio_of
 from jaxprtool.backends.significance import p_greater
 from jaxprtool.driver import bench as driver
 from tests.analyses.planting import real_program

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
@@ -297,8 +297,8 @@ def test_scalars_stretch() -> None:
 def test_the_step_of_a_long_loop_and_little_is_kept() -> None:
     xs = np.ones(20_000, np.float32)
     xs[12_345] = -1
-    from jaxprtool.analyses.bad_values import Sought
-    from jaxprtool.analyses.flow import Flow
+    from jaxprtool.analyses.blaming.bad_values import Sought
+    from jaxprtool.analyses.blaming.flow import Flow
     from jaxprtool.driver.run import run
 
     def f(xs: Any) -> Any:

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.driver.run import run
 
 N = 10

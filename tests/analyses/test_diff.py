@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.align import align
+from jaxprtool.analyses.diffing.align import align
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.files import load

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.gradcheck import (
+from jaxprtool.analyses.gradchecking.gradcheck import (
     check_point,
     derivative_of,
     differentiable,
     directions_of,
 )
-from jaxprtool.analyses.gradcheck_point import How
+from jaxprtool.analyses.gradchecking.point import How
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run

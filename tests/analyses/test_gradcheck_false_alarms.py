@@ -14,7 +14,7 @@ from jax import lax
 
 import jaxprtool as jt
 from jaxprtool.analyses import gradcheck_equations
-from jaxprtool.analyses.gradcheck import check_point
+from jaxprtool.analyses.gradchecking.gradcheck import check_point
 
 X = np.array([0.9, 0.3, 1.4, 0.7], np.float32)
 S = np.array([[4, 1, 0], [1, 5, 2], [0, 2, 6]], np.float32)

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
-from jaxprtool.analyses.profile_compiled import attributed
-from jaxprtool.analyses.profile_files import ENDINGS, profile_file
+from jaxprtool.analyses.profiling.compiled import attributed
+from jaxprtool.analyses.profiling.files import ENDINGS, profile_file
 from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.backends.xla.hlo_shares import shares_of
 from jaxprtool.backends.xla.profile import Piece, executed, innermost, shared_out

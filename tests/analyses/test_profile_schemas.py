@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.profile_files import profile_file
+from jaxprtool.analyses.profiling.files import profile_file
 from tests.analyses.protobuf import fields, numbers
 
 X = np.linspace(0.1, 1, 4).astype(np.float32)

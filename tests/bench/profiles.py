@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
-from jaxprtool.analyses.timing import Timer
+from jaxprtool.analyses.profiling.timing import Timer
 from jaxprtool.backends.xla import client
 from jaxprtool.backends.xla.profile import finished
 from jaxprtool.driver.compile import compile_located

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.flow import mask_facts
 from tests.laws.oracle import EXAMPLES, by_primitive, by_structure, inputs, ours, out_avals

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.diff import diff_programs
+from jaxprtool.analyses.diffing.diff import diff_programs
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_closed

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.flow import Flow
+from jaxprtool.analyses.blaming.provenance import Source
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.provenance import Source
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.analyses.reduction.record import fits
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace

@@ -1,7 +1,7 @@
 """Which of several origins each bad element of a value has.
 
 Beside an array whose bad elements have several origins lies an array of the same shape with the number of each element's set
-of origins (`analyses.origin_sets`). What moves elements moves the numbers, too: it is computed again on these. Where an
+of origins (`analyses.blaming.origin_sets`). What moves elements moves the numbers, too: it is computed again on these. Where an
 elementwise operation has several bad operands, those reach an element that make it bad alone, and all of them where none does. Of other
 operations, each set reaches what is bad when the elements of all others are replaced by 1.
 """
@@ -14,11 +14,11 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import is_float
-from jaxprtool.analyses.origin_sets import OriginSets
-from jaxprtool.analyses.origins import Origins, Seen
-from jaxprtool.analyses.provenance import Mark, merged
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.origin_sets import OriginSets
+from jaxprtool.analyses.blaming.origins import Origins, Seen
+from jaxprtool.analyses.blaming.plans import is_float
+from jaxprtool.analyses.blaming.provenance import Mark, merged
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.flow import elements_facts, mask_facts

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.equation_order import canonical_order
-from jaxprtool.analyses.ignored import NOTHING_IGNORED, Ignored
+from jaxprtool.analyses.diffing.equation_order import canonical_order
+from jaxprtool.analyses.diffing.ignored import NOTHING_IGNORED, Ignored
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn
 

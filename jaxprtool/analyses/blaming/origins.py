@@ -1,4 +1,4 @@
-"""Where bad values begin while a program runs: what `analyses.flow` tells of the equations that have or make some."""
+"""Where bad values begin while a program runs: what `analyses.blaming.flow` tells of the equations that have or make some."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Sought, range_of, values_at
-from jaxprtool.analyses.flow_plans import Plan
+from jaxprtool.analyses.blaming.bad_values import Sought, range_of, values_at
+from jaxprtool.analyses.blaming.plans import Plan
+from jaxprtool.analyses.blaming.provenance import Event, Frame, Made, Mark, Origin, Source
+from jaxprtool.analyses.blaming.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.provenance import Event, Frame, Made, Mark, Origin, Source
-from jaxprtool.analyses.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 

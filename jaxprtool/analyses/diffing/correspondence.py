@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.align import Gap, Pair, align, fill
+from jaxprtool.analyses.diffing.align import Gap, Pair, align, fill
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, Lit, Value
 

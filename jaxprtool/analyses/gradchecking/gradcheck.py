@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.gradcheck_found import Check, Mismatch, largest_of
-from jaxprtool.analyses.gradcheck_point import MODES, How, Point
-from jaxprtool.analyses.gradcheck_rounding import Excuse, Rounding
+from jaxprtool.analyses.gradchecking.found import Check, Mismatch, largest_of
+from jaxprtool.analyses.gradchecking.point import MODES, How, Point
+from jaxprtool.analyses.gradchecking.rounding import Excuse, Rounding
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jaxprtool.analyses.diff_rows import Part, Row
-from jaxprtool.analyses.diff_text import hunks
+from jaxprtool.analyses.diffing.rows import Part, Row
+from jaxprtool.analyses.diffing.text import hunks
 from jaxprtool.ir.printable import one_line
 
 __all__ = ["Section", "cells", "page"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Sought
+from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.logs import Log
 from jaxprtool.analyses.products import (
     floats_of,

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import is_float
-from jaxprtool.analyses.provenance import CLEAN, Mark, merged
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.plans import Plan, is_float
+from jaxprtool.analyses.blaming.provenance import CLEAN, Mark, merged
+from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.jaxpr import DropVar
 
 __all__ = ["Cells"]
 
@@ -78,6 +80,24 @@ class Cells:
             mark = self._good_mark(mark.taint, mark.decided, mark.mixed)
         if mark.taint:
             self._marks[id(base)] = (base, mark)
+
+    def drops(
+        self,
+        plan: Plan,
+        log: Log,
+        i: int,
+        known: Sequence[tuple[int, Mark]],
+        spoilt: Sequence[int],
+    ) -> bool:
+        """Whether an equation on references has met a bad value that is neither in what these hold now nor in a result."""
+        eqn = plan.eqn
+        if not any(m.bad for _, m in known):
+            return False
+        if any(not isinstance(eqn.out_binders[k], DropVar) for k in spoilt):
+            return False
+        writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
+        values = (*log.ins(i), *log.given(i))
+        return not writes or not any(type(x) is Cell and self.memory_is_bad(x) for x in values)
 
 
 def _base(array: Any) -> Any:

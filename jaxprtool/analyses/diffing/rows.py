@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from jaxprtool.analyses.canonical import canonical_const, canonical_lit, canonical_params
-from jaxprtool.analyses.diff_values import Apart
+from jaxprtool.analyses.diffing.values import Apart
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import position
-from jaxprtool.analyses.profile import Profile
-from jaxprtool.analyses.timing import Slice
+from jaxprtool.analyses.profiling.profile import Profile
+from jaxprtool.analyses.profiling.timing import Slice
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import stack_of

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer
-from jaxprtool.analyses.gradcheck_equations import Finding
-from jaxprtool.analyses.gradcheck_found import Check, Mismatch
+from jaxprtool.analyses.gradchecking.equations import Finding
+from jaxprtool.analyses.gradchecking.found import Check, Mismatch
 
 __all__ = ["Derivative", "GradCheck"]
 

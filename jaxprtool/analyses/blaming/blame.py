@@ -9,19 +9,19 @@ from operator import or_
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.analyses.bad_values import Range
-from jaxprtool.analyses.double_where import (
+from jaxprtool.analyses.blaming.bad_values import Range
+from jaxprtool.analyses.blaming.double_where import (
     Unguarded,
     is_named,
     original_of,
     unguarded_of,
     unguarded_on_way,
 )
-from jaxprtool.analyses.flow import Flow
+from jaxprtool.analyses.blaming.flow import Flow
+from jaxprtool.analyses.blaming.provenance import Context, Event, Made, Mark, Origin, Source
+from jaxprtool.analyses.blaming.reach import Reach, all_made
 from jaxprtool.analyses.on_devices import Local, local_of
 from jaxprtool.analyses.places import Place, device_text
-from jaxprtool.analyses.provenance import Context, Event, Made, Mark, Origin, Source
-from jaxprtool.analyses.reach import Reach, all_made
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label

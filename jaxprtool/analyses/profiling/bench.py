@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn, cast
 
-from jaxprtool.analyses.profile import time_text
-from jaxprtool.analyses.samples import LEVEL, Estimate, median_of, ratio_of
+from jaxprtool.analyses.profiling.profile import time_text
+from jaxprtool.analyses.profiling.samples import LEVEL, Estimate, median_of, ratio_of
 from jaxprtool.analyses.table import Parts, Report, Table
 from jaxprtool.ir.diagnostics import UsageError, fail
 

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.gradcheck import (
+from jaxprtool.analyses.gradchecking.found import Check, Mismatch
+from jaxprtool.analyses.gradchecking.gradcheck import (
     check_point,
     differentiable,
     directions_of,
     is_symmetric,
 )
-from jaxprtool.analyses.gradcheck_found import Check, Mismatch
-from jaxprtool.analyses.gradcheck_point import MODES, How
+from jaxprtool.analyses.gradchecking.point import MODES, How
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact

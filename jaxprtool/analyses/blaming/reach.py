@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from functools import reduce
 from operator import or_
 
-from jaxprtool.analyses.flow import Flow
-from jaxprtool.analyses.provenance import Event, Made
+from jaxprtool.analyses.blaming.flow import Flow
+from jaxprtool.analyses.blaming.provenance import Event, Made
 
 __all__ = ["Reach", "all_made"]
 

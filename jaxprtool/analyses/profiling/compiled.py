@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.profile import Instruction
+from jaxprtool.analyses.profiling.profile import Instruction
+from jaxprtool.analyses.profiling.timing import Node
 from jaxprtool.analyses.tally import in_order, sites
-from jaxprtool.analyses.timing import Node
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs

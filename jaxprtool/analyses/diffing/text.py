@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from jaxprtool.analyses.diff import Change
-from jaxprtool.analyses.diff_rows import Part, Row
+from jaxprtool.analyses.diffing.diff import Change
+from jaxprtool.analyses.diffing.rows import Part, Row
 from jaxprtool.analyses.places import Place
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import JaxprEqn

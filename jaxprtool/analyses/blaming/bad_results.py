@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from itertools import accumulate, repeat
 from typing import Any
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import Plans
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.plans import Plans
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 

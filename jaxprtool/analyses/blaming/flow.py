@@ -3,7 +3,7 @@
 `Flow` observes one evaluation, and looks at its logs (`analyses.logs`). Of each jaxpr that runs it keeps which variables hold
 bad values, or good ones that were computed from bad ones, with the equations that made them. Equations of a loop are kept once,
 not once for each step, so that memory grows with the program and not with the number of steps; steps in which nothing new
-happens are looked at many at a time (`analyses.repeats`).
+happens are looked at many at a time (`analyses.blaming.repeats`).
 """
 
 from __future__ import annotations
@@ -14,19 +14,28 @@ from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
-from jaxprtool.analyses.bad_results import BadResults
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.cells import Cells
-from jaxprtool.analyses.flow_plans import Plan, Plans, is_float, plans_of
+from jaxprtool.analyses.blaming.bad_results import BadResults
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.cells import Cells
+from jaxprtool.analyses.blaming.origin_sets import Stacked
+from jaxprtool.analyses.blaming.origins import Origins, Seen
+from jaxprtool.analyses.blaming.plans import Plan, Plans, is_float, plans_of
+from jaxprtool.analyses.blaming.provenance import (
+    CLEAN,
+    Call,
+    Entry,
+    Frame,
+    Made,
+    Mark,
+    Source,
+    merged,
+)
+from jaxprtool.analyses.blaming.repeats import FEW, Group, Past, Repeats, stack_past, steers
+from jaxprtool.analyses.blaming.separation import Separations, made_of
+from jaxprtool.analyses.blaming.zeros import chosen_in
 from jaxprtool.analyses.logs import Log, Logging
-from jaxprtool.analyses.origin_sets import Stacked
-from jaxprtool.analyses.origins import Origins, Seen
-from jaxprtool.analyses.provenance import CLEAN, Call, Entry, Frame, Made, Mark, Source, merged
-from jaxprtool.analyses.repeats import FEW, Group, Past, Repeats, stack_past, steers
-from jaxprtool.analyses.separation import Separations, made_of
-from jaxprtool.analyses.zeros import chosen_in
 from jaxprtool.interpreters.state_values import Cell
-from jaxprtool.ir.jaxpr import DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 __all__ = ["Flow"]
 
@@ -567,7 +576,7 @@ class Flow(Logging):
         whole = merged([m for _, m in known])
         if turned and not spoilt:
             whole = events.makes(Seen(frame, log, i, plan, 2, ()), whole)
-        masks = self._masks_of_cells(plan, log, i, known, spoilt)
+        masks = self._cells.drops(plan, log, i, known, spoilt)
         if plan.refs:  # what is read was there before what is written now
             known = [(i, m) for i, m in known if not is_float(plan.eqn.inputs[i].aval)]
         entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known, masks=masks)
@@ -576,23 +585,3 @@ class Flow(Logging):
             whole = merged([whole, *entry[0]])
         for cell in cells:
             self._cells.write(cell, whole)
-
-    def _masks_of_cells(
-        self,
-        plan: Plan,
-        log: Log,
-        i: int,
-        known: Sequence[tuple[int, Mark]],
-        spoilt: Sequence[int],
-    ) -> bool:
-        """Whether an equation on references has met a bad value that is neither in what these hold now nor in a result."""
-        eqn = plan.eqn
-        if not any(m.bad for _, m in known):
-            return False
-        if any(not isinstance(eqn.out_binders[k], DropVar) for k in spoilt):
-            return False
-        writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
-        values = (*log.ins(i), *log.given(i))
-        return not writes or not any(
-            type(x) is Cell and self._cells.memory_is_bad(x) for x in values
-        )

@@ -1,4 +1,4 @@
-"""Where values come from that hold bad values, or depend on them: what `analyses.flow` keeps while a program runs."""
+"""Where values come from that hold bad values, or depend on them: what `analyses.blaming.flow` keeps while a program runs."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Range
-from jaxprtool.analyses.origin_sets import Stacked
+from jaxprtool.analyses.blaming.bad_values import Range
+from jaxprtool.analyses.blaming.origin_sets import Stacked
+from jaxprtool.analyses.blaming.zeros import Zeros
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.zeros import Zeros
 from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = [

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.bad_values import Sought
-from jaxprtool.analyses.flow_plans import Plan, is_float, plans_of
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
+from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
 from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.provenance import Call, Frame, Made, Mark
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import elements_facts, steering_facts
 from jaxprtool.ir.jaxpr import Lit

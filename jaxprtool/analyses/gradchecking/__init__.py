@@ -1,0 +1,1 @@
+"""Derivatives against finite differences, and the equation whose rule is wrong."""

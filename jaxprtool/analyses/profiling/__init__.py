@@ -1,0 +1,1 @@
+"""How long the equations of a program take, and one program beside another."""
