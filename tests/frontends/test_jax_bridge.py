@@ -346,6 +346,7 @@ def test_what_jax_cannot_be_given(text, code):
     with pytest.raises(jt.UnsupportedError) as e:
         to_jax(parse(text))
     assert e.value.diagnostics[0].code == code
+    assert str(e.value).startswith("<string>:1:")
 
 
 def test_an_equation_that_jax_refuses_is_named(monkeypatch):
