@@ -52,6 +52,7 @@ from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, expand_dims, is_called
+from jaxprtool.backends.jax.thunks import with_thunk
 from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
 from jaxprtool.backends.jax.written_twice import Twice, written_twice
@@ -264,7 +265,7 @@ class _Writer:
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)), tracking(name, params):
-            restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
+            restored = self.params(prim, with_thunk(name, params, self.closed))
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "debug_print" and restored["in_tree"] is None:
@@ -377,20 +378,6 @@ class _Writer:
             )
         sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
         return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
-
-    def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
-        """The params of a `linear_call` with JAX's function that gives the transpose."""
-        rule = eqn.params["transpose_jaxpr"]
-        transpose = None if rule is None else self.closed(rule)
-
-        def thunk() -> Any:
-            if transpose is None:
-                message = "the transpose of this linear_call is not in the text"
-                fail(UnsupportedError, message, "no-rule")
-            return transpose, ()
-
-        text = str(eqn.params["transpose_thunk"])
-        return {**eqn.params, "transpose_thunk": LiveOpaque(text, Named(thunk, text))}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
         """The params of an ordinary equation, by the names of our declaration.
