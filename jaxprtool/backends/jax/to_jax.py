@@ -46,7 +46,7 @@ from jaxprtool.backends.jax.placement import (
     tracking,
     uses_mesh,
 )
-from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
+from jaxprtool.backends.jax.plug_ins import is_plug_ins, of_impl, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
@@ -251,6 +251,9 @@ class _Writer:
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
+            called = of_impl(eqn.primitive, [x.aval for x in inputs], params, to_jax, self.aval)
+            if called is not None:
+                return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
