@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.core.gateways import gateways
+from jaxprtool.core.unknown import unknown_primitive
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.jaxpr import Primitive
 
@@ -76,16 +77,16 @@ class RuleTable:
         if rule is not None:
             return rule
         if primitive.known:
-            message, code = f"{primitive} has no {self.column} rule", "no-rule"
+            message = f"{primitive} has no {self.column} rule"
             help = (
                 f"add one with jaxprtool.define({primitive}, {self.column}=...) "
                 "in the module that declares the primitive"
             )
+            found = Diagnostic(message, "no-rule", help=help)
         else:
-            message = f"unknown primitive {primitive}: it has no {self.column} rule"
-            code = "unknown-primitive"
-            help = "a module that declares it can be given with --plugin MODULE"
-        raise MissingRuleError(Diagnostic(message, code, help=help), primitive.name)
+            why = f"it has no {self.column} rule"
+            found = unknown_primitive(primitive.name, why, module=" MODULE")
+        raise MissingRuleError(found, primitive.name)
 
     def find(self, primitive: Primitive) -> Rule | None:
         """The rule, or None."""

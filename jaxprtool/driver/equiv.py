@@ -18,9 +18,9 @@ from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.interpreters.discharge import transformable
-from jaxprtool.interpreters.evaluate import check_constant
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import Turns, limited_turns
+from jaxprtool.interpreters.missing_values import present_constants
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Value, Var
@@ -103,8 +103,7 @@ def _check_inner_constants(program: ClosedJaxpr) -> None:
     """Raise UsageError where a jaxpr inside has a constant without a value: it may be an argument of the other program."""
     for eqn in all_eqns(program.jaxpr):
         for inner in sub_jaxprs(eqn):
-            for v, c in zip(inner.jaxpr.const_binders, inner.consts, strict=True):
-                check_constant(v, c)
+            present_constants(inner)
 
 
 def _other_types(a: ClosedJaxpr, b: ClosedJaxpr) -> str:

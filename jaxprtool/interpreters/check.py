@@ -23,6 +23,7 @@ from jaxprtool.core.primitive import vocabulary
 from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
+from jaxprtool.core.unknown import printed_object, unknown_primitive
 from jaxprtool.core.verification import verifying
 from jaxprtool.interpreters.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
@@ -51,7 +52,7 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import Opaque, ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of, same_but_for_placement
 from jaxprtool.ir.sharding import varying_axes, with_varying
-from jaxprtool.ir.synonyms import PRIMITIVES, close_names, meant
+from jaxprtool.ir.synonyms import close_names
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.earlier_releases import OLDER
@@ -429,11 +430,9 @@ class _Checker:
         name = eqn.primitive.name
         if self.is_unread_older(eqn):
             return
-        near = close_names(name, vocabulary())
-        found = meant(name, PRIMITIVES) or (near[0] if near else "")
-        help = f"did you mean {found}?" if found else _DECLARE
-        span = primitive_place(eqn.span)
-        self.report(f"unknown primitive {eqn.primitive}", "unknown-primitive", span, help, eqn)
+        held = next((str(eqn.params[k]) for k in ("_prim", "prim") if k in eqn.params), "")
+        found = unknown_primitive(printed_object(name, held), also="--allow-unknown accepts it")
+        self.report(found.message, found.code, primitive_place(eqn.span), found.help, eqn)
 
     def untold(self, eqn: JaxprEqn) -> None:
         names = ", ".join(v.name or "_" for v in eqn.out_binders)
@@ -527,9 +526,6 @@ def _place(eqn: JaxprEqn, found: Diagnostic) -> Any:
         named = [key for key in eqn.params if f" {key} " in message]
         param = min(named, key=lambda key: message.find(f" {key} "), default="")
     return param_place(eqn.span, param) if param else eqn.span
-
-
-_DECLARE = "a module that declares it can be given with --plugin; --allow-unknown accepts it"
 
 
 def typecheck_partial_eval_jaxpr(

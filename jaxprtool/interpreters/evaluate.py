@@ -31,10 +31,11 @@ from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, check_constants, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.limits import check_room, limited_bytes, limited_steps
+from jaxprtool.interpreters.missing_values import present_constants
 from jaxprtool.interpreters.observe import Observer, functions, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
@@ -43,8 +44,6 @@ from jaxprtool.syntax.open_programs import is_open, typed
 __all__ = [
     "EvalTrace",
     "as_value",
-    "check_constant",
-    "check_literal",
     "eval_jaxpr",
     "impl_rules",
     "jaxpr_as_fun",
@@ -388,36 +387,11 @@ def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:
     return lambda args: program.run([*consts, *args])
 
 
-def check_literal(lit: Lit) -> None:
-    """Raise UsageError for a literal whose value the text leaves out (`[...]:f32[3]`); a float0 has one value only."""
-    if lit.val is None and lit.aval.dtype.kind != "0":
-        fail(
-            UsageError,
-            f"the value of the literal [...]:{lit.aval} is not in the text",
-            "missing-constant",
-            span=lit.span,
-            help="JAX prints no values of literals that are arrays; `jaxprtool trace` keeps them",
-        )
-
-
-def check_constant(v: Var, value: Value) -> None:
-    """Raise UsageError for a constant without a value."""
-    if value is None:
-        fail(
-            UsageError,
-            f"the value of the constant {v.name or v} is not in the file",
-            "missing-constant",
-            span=v.span,
-            help="add it after the jaxpr: `where NAME = [...]`, or give values by name: --consts FILE.npz",
-        )
-
-
 def _known_consts(closed: ClosedJaxpr) -> list[Value]:
     """The values of the constants; raises UsageError where one has none, JaxprTypeError where one is of another type."""
     check_constants(closed)
     values = []
-    for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
-        check_constant(v, c)
+    for v, c in present_constants(closed):
         values.append(numpy_namespace().value(c, v.aval))
     return values
 

@@ -24,8 +24,8 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import check_constants
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.donated import aliased_results
-from jaxprtool.interpreters.evaluate import check_constant, check_literal
 from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.interpreters.missing_values import check_literal, present_constants
 from jaxprtool.interpreters.ordering import is_ordered
 from jaxprtool.interpreters.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
@@ -294,14 +294,10 @@ class LoweringContext(Builder):
 
     def known_constants(self, closed: ClosedJaxpr) -> list[HloValue]:
         """The constants of a jaxpr as values; raises UsageError for one that is not in the file."""
-        return [
-            self.constant_of(v, c)
-            for v, c in zip(closed.jaxpr.const_binders, closed.consts, strict=True)
-        ]
+        return [self.constant_of(v, c) for v, c in present_constants(closed)]
 
     def constant_of(self, v: Value, value: Value) -> HloValue:
-        """The value of a constant of type `v.aval`; raises UsageError where it has none."""
-        check_constant(v, value)
+        """The value of a constant of type `v.aval`."""
         if type(value) in (bool, int, float, complex):
             return self.constant(value, v.aval)
         return self.array(value, v.aval)

@@ -80,7 +80,7 @@ class JaxprToolError(Exception):
         super().__init__("\n".join(map(str, self.diagnostics)))
 
     def placed_at(self, eqn: Any) -> Self:
-        """This error, whose diagnostics without a place have that of an equation: in its text, or its line of Python."""
+        """This error, whose diagnostics without a place have that of an equation or a variable: in its text, or its line of Python."""
         where = place_of(eqn) if eqn.span is None else ""
         self.diagnostics = [
             d if d.span or d.where else replace(d, span=eqn.span, where=where)
@@ -95,7 +95,8 @@ class JaxprToolError(Exception):
 
 def place_of(eqn: Any) -> str:
     """The line of Python that made an equation, for one that stands in no text; "" where nobody knows."""
-    frame = None if eqn.origin is None else eqn.origin.frame
+    origin = getattr(eqn, "origin", None)
+    frame = None if origin is None else origin.frame
     return "" if frame is None else frame.located()
 
 

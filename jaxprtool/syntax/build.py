@@ -96,7 +96,8 @@ class Builder:
             copies = WrittenOut(self.source.text, written.definitions)
             if not copies.found:
                 continue
-            self.reading.told.add(("before", DEFINITIONS))
+            if copies.are_told_apart():
+                self.reading.told.add(("before", DEFINITIONS))
             if recognised(self.source.text, self.reading.told).writes_out_later:
                 copies.share()
                 found.add(closed)

@@ -48,6 +48,10 @@ class WrittenOut:
                 self._look(closed.jaxpr, below)
             below.setdefault(_binders(closed.jaxpr), []).append(closed)
 
+    def are_told_apart(self) -> bool:
+        """Whether one has variables: those that have none (`{ lambda ; . let  in () }`) have one text and are several."""
+        return any(_binders(closed.jaxpr) for closed in self.found)
+
     def share(self) -> None:
         """Put the definitions in their places."""
         for eqn in self._holders:

@@ -13,6 +13,7 @@ import jaxprtool as jt
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.backends.jax.to_jax import to_jax
+from jaxprtool.driver.output import program_text
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.parse import parse
@@ -346,6 +347,7 @@ def test_what_jax_cannot_be_given(text, code):
     with pytest.raises(jt.UnsupportedError) as e:
         to_jax(parse(text))
     assert e.value.diagnostics[0].code == code
+    assert str(e.value).startswith("<string>:1:")
 
 
 def test_an_equation_that_jax_refuses_is_named(monkeypatch):
@@ -513,3 +515,25 @@ def test_a_literal_result_is_weakly_typed_where_jax_says_so(result):
     assert [x.aval.weak_type for x in read.jaxpr.outs] == weak
     assert [a.weak_type for a in to_jax(program).out_avals] == weak
     assert str(program) == str(made)
+
+
+def test_a_custom_vjp_rule_with_constants_of_its_own_is_kept():
+    """`odeint` has one: arrays that the forward rule and the function close over."""
+    weights = jnp.arange(3.0)
+
+    @jax.custom_vjp
+    def f(x, y):
+        return (jnp.sin(x) * weights * y).sum()
+
+    f.defvjp(
+        lambda x, y: ((jnp.sin(x) * weights * y).sum(), (jnp.cos(x) * weights, y)),
+        lambda res, ct: (3 * ct * res[0] * res[1], ct * (res[0] * 2).sum()),
+    )
+    x = jnp.ones(3)
+    program = jt.parse(program_text({"": from_jax(jax.make_jaxpr(f)(x, 2.0))}))
+    for got, want in zip(
+        jt.grad(jt.jaxpr_as_fun(program), (0, 1))(np.ones(3, np.float32), np.float32(2)),
+        jax.grad(f, (0, 1))(x, 2.0),
+        strict=True,
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-6)

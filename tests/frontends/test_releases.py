@@ -16,6 +16,7 @@ from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
 from jaxprtool.backends.jax import private, releases, vocabulary
+from jaxprtool.backends.jax.primitives import has_primitive
 from jaxprtool.backends.jax.trace import trace_with_jax
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.walk import all_eqns
@@ -342,3 +343,14 @@ def test_what_the_printer_knows_of_a_release_the_bridge_knows_too():
             ):
                 for key in told:
                     assert (name, key) in changed or (name, key) in table, (name, key)
+
+
+def test_what_the_installed_jax_has_is_in_its_dialect():
+    """`empty2` has been there since 0.7.2, and was one of 0.10.2: `fmt --dialect jax-0.8.3` refused what JAX 0.8.3 makes."""
+    late = [
+        name
+        for name, spellings in SPELLINGS.items()
+        for s in spellings
+        if s.born and releases.VERSION[:3] < s.since and has_primitive(name)
+    ]
+    assert late == []

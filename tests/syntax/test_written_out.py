@@ -136,3 +136,23 @@ def test_one_that_was_edited_is_another_jaxpr(before: str, after: str):
     assert after.split()[0] in shown
     assert fmt(shown).text == shown
     assert jt.diff(jt.parse(shown), program).equal
+
+
+def test_a_jaxpr_without_variables_is_no_copy_of_another():
+    """JAX 0.10.2 has names for definitions further below, and two jaxprs that bind nothing have one text."""
+    text = """let first = { lambda ; a:f32[3]. let
+    jit[name=nothing jaxpr={ lambda ; . let  in () }]~
+    b:f32[3] = jit[name=second jaxpr=second] a
+  in (b,) } in
+let none = { lambda ; . let  in () } in
+let second = { lambda ; c:f32[3]. let
+    jit[name=none jaxpr=none]~
+    d:f32[3] = sin c
+  in (d,) } in
+{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[name=first jaxpr=first] a
+    jit[name=none jaxpr=none]~
+    c:f32[3] = jit[name=first jaxpr=first] b
+    d:f32[3] = jit[name=second jaxpr=second] c
+  in (d,) }""".replace("~", " ")
+    assert str(jt.parse(text)) == text

@@ -39,7 +39,9 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
                 inspect.signature(cls).bind(*in_avals, **{**rest, **more})
             except TypeError:  # a class of this name, in a release that prints another one
                 continue
-            return cls(*in_avals, **{**rest, **more})
+            made = cls(*in_avals, **{**rest, **more})
+            if len(made.in_avals_flat) == len(in_avals):
+                return made
     return None
 
 

@@ -22,6 +22,7 @@ from jaxprtool.backends.jax.private import (
     UNSPECIFIED,
     Effect,
     abstract_device,
+    evaluate,
     key_impl,
     param_class,
 )
@@ -35,7 +36,7 @@ from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
 
-__all__ = ["UNREADABLE", "object_of_record", "object_of_text", "symbolic_dim"]
+__all__ = ["UNREADABLE", "computation_of", "object_of_record", "object_of_text", "symbolic_dim"]
 
 UNREADABLE: Any = object()  # instead of an object, where the process has none that prints so
 
@@ -276,3 +277,13 @@ def symbolic_dim(text: str) -> Any:
         return jax.export.symbolic_shape(text, scope=_SCOPE())[0]
     except ValueError as e:
         return fail(UnsupportedError, f"JAX does not read the size {text}: {e}", "opaque-type")
+
+
+def computation_of(jaxpr: Any) -> Callable[..., Any]:
+    """The function that `reduce` and its like hold beside its jaxpr."""
+
+    def computation(*args: Any) -> Any:
+        outs = evaluate(jaxpr, *args)
+        return outs[0] if len(outs) == 1 else outs
+
+    return computation

@@ -31,6 +31,7 @@ from jaxprtool.makers.decomposed import expansion
 __all__ = [
     "is_plug_ins",
     "is_stand_in",
+    "of_impl",
     "of_library",
     "ours_of",
     "stand_in",
@@ -97,6 +98,27 @@ def stand_in(
         _made[primitive] = found
         _ours[found] = primitive
     return found
+
+
+def of_impl(
+    primitive: Primitive,
+    in_avals: Sequence[Any],
+    params: dict[str, Any],
+    to_jax: Callable[[ClosedJaxpr], Any],
+    to_aval: Callable[[Any], Any],
+) -> Any:
+    """The closed jaxpr of JAX's that computes what a primitive does which the installed JAX has not, by its impl rule.
+
+    Returns:
+      The jaxpr; None where nobody declares the primitive, or its rule is not for arrays of JAX's.
+    """
+    if not primitive.known:
+        return None
+    rules = _StandIn(primitive, to_jax, to_aval)
+    try:
+        return jax.make_jaxpr(lambda *xs: rules.impl(*xs, **params))(*in_avals)
+    except JaxprToolError:
+        return None
 
 
 class _StandIn:

@@ -16,6 +16,7 @@ from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
 from jaxprtool.core.primitive import declared_primitive, known_primitive
+from jaxprtool.core.unknown import unknown_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Primitive
@@ -185,6 +186,9 @@ def jax_primitive(name: str) -> Any:
         found = find(their_name(name))
         if found is not None:
             return found
+    if known_primitive(name) is None:
+        why = f"{named()} has none of this name"
+        raise UnsupportedError(unknown_primitive(name, why, module=" MODULE"))
     return fail(UnsupportedError, f"{named()} has no primitive {name}", "unknown-primitive")
 
 

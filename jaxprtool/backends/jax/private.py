@@ -48,6 +48,7 @@ __all__ = [
     "Primitive",
     "Tracer",
     "Var",
+    "binders_of",
     "evaluate",
     "function_name",
     "jaxpr_as_fun",
@@ -188,6 +189,13 @@ _CONSTANTS_HAVE_VALUES = ClosedJaxpr is Jaxpr
 def with_constants(jaxpr: Any, n: int) -> Any:
     """A `Jaxpr` whose first n arguments are constants without values."""
     return ClosedJaxpr(jaxpr, (None,) * n) if _CONSTANTS_HAVE_VALUES else jaxpr
+
+
+def binders_of(jaxpr: Any, n: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """The variables of a `Jaxpr` for its n constants and for its arguments, which releases keep together or apart."""
+    if len(jaxpr.constvars) == n:
+        return jaxpr.constvars, jaxpr.invars
+    return jaxpr.invars[:n], jaxpr.invars[n:]
 
 
 def with_outputs(jaxpr: Any, outvars: Sequence[Any]) -> Any:

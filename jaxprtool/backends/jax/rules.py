@@ -250,7 +250,8 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
     def trace(taken: list[bool]) -> Any:
         jaxpr, consts, residuals = _traced_forward(eqn.params, taken)
-        values = dict(zip(jaxpr.constvars, consts, strict=True))
+        constvars, _ = private.binders_of(jaxpr, len(consts))
+        values = dict(zip(constvars, consts, strict=True))
         fixed = [x.val if isinstance(x, private.Literal) else values.get(x) for x in residuals]
         back = _trace_bwd(bwd, residuals, fixed, call.out_avals, in_avals, consts_in)
         return jaxpr, consts, back
@@ -287,8 +288,8 @@ def _traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[A
     _, res_tree, forwards = params["out_trees"]()
     n_given = res_tree.num_leaves - sum(f is not None for f in forwards)
     given = iter(jaxpr.outvars[:n_given])
-    n = params["num_consts"]
-    residuals = [next(given) if f is None else jaxpr.invars[f - n] for f in forwards]
+    n, (_, invars) = params["num_consts"], private.binders_of(jaxpr, len(consts))
+    residuals = [next(given) if f is None else invars[f - n] for f in forwards]
     return private.with_outputs(jaxpr, [*residuals, *jaxpr.outvars[n_given:]]), consts, residuals
 
 

@@ -10,8 +10,9 @@ from jax import numpy as jnp
 
 from jaxprtool.backends.jax.primitives import has_primitive
 from jaxprtool.backends.jax.private import primitives
+from jaxprtool.ir.jaxpr import JaxprEqn
 
-__all__ = ["call_jaxpr", "is_called"]
+__all__ = ["call_jaxpr", "expand_dims", "is_called"]
 
 
 def _batched_dynamic_slice(x: Any, *starts: Any, slice_sizes: Sequence[int]) -> Any:
@@ -79,3 +80,11 @@ def is_called(name: str) -> bool:
 def call_jaxpr(name: str, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The closed jaxpr of the function that stands for a primitive of which `is_called` says so."""
     return jax.make_jaxpr(lambda *xs: _FUNCTIONS[name](*xs, **params))(*in_avals)
+
+
+def expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
+    """The params of the `broadcast_in_dim` that an `expand_dims` is."""
+    shape = eqn.out_binders[0].aval.shape
+    new = {d % len(shape) for d in eqn.params["dimensions"]}
+    kept = tuple(i for i in range(len(shape)) if i not in new)
+    return {"shape": shape, "broadcast_dimensions": kept, "sharding": None}

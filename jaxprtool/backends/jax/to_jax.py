@@ -32,6 +32,7 @@ from jaxprtool.backends.jax.live import (
 )
 from jaxprtool.backends.jax.objects import (
     UNREADABLE,
+    computation_of,
     object_of_record,
     object_of_text,
     symbolic_dim,
@@ -45,18 +46,20 @@ from jaxprtool.backends.jax.placement import (
     tracking,
     uses_mesh,
 )
-from jaxprtool.backends.jax.plug_ins import is_plug_ins, stand_in, takes, theirs_in_library
+from jaxprtool.backends.jax.plug_ins import is_plug_ins, of_impl, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
-from jaxprtool.backends.jax.stand_ins import call_jaxpr, is_called
+from jaxprtool.backends.jax.stand_ins import call_jaxpr, expand_dims, is_called
+from jaxprtool.backends.jax.thunks import with_thunk
 from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
 from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.check import check_constants
+from jaxprtool.interpreters.missing_values import check_literal, present_constants
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,
@@ -65,7 +68,7 @@ from jaxprtool.ir.avals import (
     ShapedArray,
     SymbolicDim,
 )
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
@@ -164,14 +167,14 @@ class _Writer:
         key = id(program), self.mesh
         found = self.closeds.get(key)
         if found is None:
-            binders = program.jaxpr.const_binders
-            consts = [self.const(c, v.aval) for c, v in zip(program.consts, binders, strict=True)]
+            consts = [
+                self.const(c, v.aval)
+                for v, c in present_constants(program, UnsupportedError, code="no-constant")
+            ]
             found = self.closeds[key] = private.ClosedJaxpr(self.jaxpr(program.jaxpr, name), consts)
         return found
 
     def const(self, value: Any, aval: Any) -> Any:
-        if value is None:
-            fail(UnsupportedError, f"a constant of type {aval} has no value", "no-constant")
         if isinstance(value, KeyArray):
             return key_array(value)
         if hasattr(value, "tolist") and not hasattr(value, "__array__"):  # the text of a file
@@ -203,7 +206,10 @@ class _Writer:
             return private.DropVar(self.aval(v.aval))
         key = self.twice.variables.get(v, v), self.mesh
         if key not in self.variables:
-            self.variables[key] = private.Var(self.aval(v.aval))
+            try:
+                self.variables[key] = private.Var(self.aval(v.aval))
+            except UnsupportedError as e:
+                raise e.placed_at(v) from None
         var = env[v] = self.variables[key]
         return var
 
@@ -211,7 +217,10 @@ class _Writer:
         return _literal(x) if type(x) is Lit else env[x]
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
-        parts = self.parts(eqn, env)
+        try:
+            parts = self.parts(eqn, env)
+        except JaxprToolError as e:
+            raise e.placed_at(eqn) from None
         try:
             return private.new_equation(*parts, by_place=by_place(eqn))
         except Exception as e:  # a rule of JAX's runs here: any error is possible
@@ -227,7 +236,7 @@ class _Writer:
         if isinstance(eqn.primitive, LivePrimitive) and eqn.primitive.given is not None:
             return inputs, outs, eqn.primitive.value, eqn.primitive.given
         if name == "expand_dims":  # a function of JAX's, not a primitive
-            name, params = "broadcast_in_dim", _expand_dims(eqn)
+            name, params = "broadcast_in_dim", expand_dims(eqn)
         elif is_called(name):
             called = call_jaxpr(name, [x.aval for x in inputs], params)
             return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
@@ -242,6 +251,9 @@ class _Writer:
             found = self.hi_primitive(eqn, inputs, outs)
             if found is not None:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
+            called = of_impl(eqn.primitive, [x.aval for x in inputs], params, to_jax, self.aval)
+            if called is not None:
+                return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
             return inputs, outs, prim, self.reshard(eqn)
@@ -256,7 +268,7 @@ class _Writer:
         if calls_absent(eqn):
             params = {**params, "callback": Named(absent_function(eqn), str(params["callback"]))}
         with self.on(self.inner_mesh(prim, params)), tracking(name, params):
-            restored = self.params(prim, self.with_thunk(eqn) if name == "linear_call" else params)
+            restored = self.params(prim, with_thunk(name, params, self.closed))
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         if name == "debug_print" and restored["in_tree"] is None:
@@ -268,7 +280,7 @@ class _Writer:
             combined = update_jaxpr_of(COMBINED_BY[name], eqn.inputs[0].aval.dtype)
             restored["update_jaxpr"] = self.jaxpr(combined.jaxpr)
         if isinstance(restored.get("computation"), Opaque):
-            computation = _computation(restored["jaxpr"])
+            computation = computation_of(restored["jaxpr"])
             restored["computation"] = Named(computation, restored["computation"].text)
         counts = len(inputs), len(outs), rank_of(inputs)
         return inputs, outs, prim, leaving(name, restored, params, *counts)
@@ -332,6 +344,8 @@ class _Writer:
         try:
             return hi_primitive(name, [x.aval for x in inputs], [v.aval for v in outs], params)
         except Exception as e:  # the object evaluates its function's types: any error is possible
+            if not eqn.primitive.known:  # a class of JAX's own, made of other things than operands
+                return None
             message = f"{name}: JAX does not take the equation: {e}"
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
@@ -367,20 +381,6 @@ class _Writer:
             )
         sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
         return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
-
-    def with_thunk(self, eqn: JaxprEqn) -> dict[str, Any]:
-        """The params of a `linear_call` with JAX's function that gives the transpose."""
-        rule = eqn.params["transpose_jaxpr"]
-        transpose = None if rule is None else self.closed(rule)
-
-        def thunk() -> Any:
-            if transpose is None:
-                message = "the transpose of this linear_call is not in the text"
-                fail(UnsupportedError, message, "no-rule")
-            return transpose, ()
-
-        text = str(eqn.params["transpose_thunk"])
-        return {**eqn.params, "transpose_thunk": LiveOpaque(text, Named(thunk, text))}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
         """The params of an ordinary equation, by the names of our declaration.
@@ -484,8 +484,7 @@ def _literal(x: Lit) -> Any:
     aval, dtype = x.aval, np_dtype(x.aval.dtype)
     if aval.dtype.kind == "0":
         return private.Literal(np.zeros(aval.shape, dtype), _aval(aval))
-    if x.val is None:
-        fail(UnsupportedError, f"a literal of type {aval} has no value", "no-constant")
+    check_literal(x, UnsupportedError, code="no-constant")
     array = np.asarray(x.val, dtype)
     if array.shape:
         return private.Literal(array, _aval(aval))
@@ -504,6 +503,8 @@ def _has_more_digits(array: Any, value: Any) -> bool:
     return isinstance(item, (float, complex)) and item != value and value == value
 
 
+_ANEW = "to_jax of a program that from_jax gave has it; jt.save writes what the equation does"
+
 # Params that are text to JAX too.
 _TEXTS = frozenset({"fmt", "name"})
 
@@ -518,6 +519,7 @@ def _unknown_param(prim: Any, key: str, v: Any) -> Any:
         UnsupportedError,
         f"{prim.name}: the param {key}={v!r} is known only as text, and JAX needs the object",
         "opaque-param",
+        help=_ANEW,
     )
 
 
@@ -581,20 +583,3 @@ def _aval(aval: Any, mesh: Any = None) -> Any:
 def _size(d: Any) -> Any:
     """A size as JAX's."""
     return symbolic_dim(str(d)) if isinstance(d, SymbolicDim) else d
-
-
-def _expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
-    shape = eqn.out_binders[0].aval.shape
-    new = {d % len(shape) for d in eqn.params["dimensions"]}
-    kept = tuple(i for i in range(len(shape)) if i not in new)
-    return {"shape": shape, "broadcast_dimensions": kept, "sharding": None}
-
-
-def _computation(jaxpr: Any) -> Callable[..., Any]:
-    """The function that `reduce` and its like hold beside its jaxpr."""
-
-    def computation(*args: Any) -> Any:
-        outs = private.evaluate(jaxpr, *args)
-        return outs[0] if len(outs) == 1 else outs
-
-    return computation

@@ -1,0 +1,66 @@
+"""Functions without arguments that JAX holds in params, made of the jaxprs that ours hold: JAX calls them for a jaxpr."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from jaxprtool.backends.jax.live import LiveFunction, LiveOpaque, Named
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+
+__all__ = ["with_thunk"]
+
+_Closed = Callable[..., Any]
+
+
+def with_thunk(name: str, params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
+    """The params of a primitive, with JAX's function where it holds one and ours have the text of it alone.
+
+    Args:
+      name: of the primitive.
+      params: ours.
+      closed: makes a program of JAX's of one of ours.
+    """
+    return _MADE[name](params, closed) if name in _MADE else params
+
+
+def _shown(f: Callable[[], Any], text: str) -> LiveOpaque:
+    return LiveOpaque(text, Named(f, text))
+
+
+def _linear_call(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
+    """`transpose_thunk` gives the transpose, and its constants."""
+    rule = params["transpose_jaxpr"]
+    transpose = None if rule is None else closed(rule)
+
+    def thunk() -> Any:
+        if transpose is None:
+            message = "the transpose of this linear_call is not in the text"
+            fail(UnsupportedError, message, "no-rule")
+        return transpose, ()
+
+    return {**params, "transpose_thunk": _shown(thunk, str(params["transpose_thunk"]))}
+
+
+def _remat_opt(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
+    """`fun_jaxpr_thunk` gives the function without residuals, of operands that are no constants, and its constants.
+
+    It is the forward rule without these results. One that has constants as operands is called with all of its operands.
+    """
+    given = params["fun_jaxpr_thunk"]
+    if isinstance(given, (LiveFunction, LiveOpaque)):
+        return params
+    if params["num_consts"]:
+        params = {**params, "num_consts": 0, "num_res": 0}
+    rule = params["fwd_jaxpr"]
+    outs = rule.jaxpr.outs[params["num_res"] :]
+    without = rule.replace(jaxpr=rule.jaxpr.replace(outs=outs))
+
+    def thunk() -> Any:
+        theirs = closed(without)
+        return theirs.jaxpr, theirs.consts
+
+    return {**params, "fun_jaxpr_thunk": _shown(thunk, str(given))}
+
+
+_MADE = {"linear_call": _linear_call, "remat_opt": _remat_opt}

@@ -1,0 +1,63 @@
+"""Values that a program needs and its text does not hold: of constants, and of literals that are arrays."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail, place_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+
+__all__ = ["check_literal", "present_constants"]
+
+_NAMED = "add it after the jaxpr: `where NAME = [...]`, or give values by name: --consts FILE.npz"
+_UNNAMED = "trace the function anew and keep values, with `jaxprtool trace -o` or jt.save"
+
+_Kind = type[JaxprToolError]
+
+
+def present_constants(
+    closed: ClosedJaxpr, kind: _Kind = UsageError, code: str = "missing-constant"
+) -> list[tuple[Var, Any]]:
+    """The constants of a jaxpr with their values; raises `kind` for one that has none, at its place."""
+    pairs = list(zip(closed.jaxpr.const_binders, closed.consts, strict=True))
+    for v, value in pairs:
+        if value is None:
+            raise kind(replace(_without_value(v, closed.jaxpr), code=code))
+    return pairs
+
+
+def _without_value(v: Var, jaxpr: Jaxpr) -> Diagnostic:
+    """What is said of a constant: its name; of one that has none, which of a jaxpr's it is and what reads it."""
+    code, end = "missing-constant", "is not in the file"
+    if v.name and v.name != "_":
+        message = f"the value of the constant {v.name} {end}"
+        return Diagnostic(message, code, span=v.span, help=_NAMED)
+    place, read = _read(v, jaxpr)
+    which = f"constant {jaxpr.const_binders.index(v)} of {len(jaxpr.const_binders)} ({v!r})"
+    message = f"the value of {which} of a jaxpr, {read}, {end}"
+    span = v.span or (place and place.span)
+    where = place_of(place) if place and not span else ""
+    return Diagnostic(message, code, span=span, where=where, help=_UNNAMED)
+
+
+def _read(v: Var, jaxpr: Jaxpr) -> tuple[JaxprEqn | None, str]:
+    """The first equation that reads a variable, and what it is there; or what it is to the jaxpr."""
+    for eqn in jaxpr.eqns:
+        for i, x in enumerate(eqn.inputs):
+            if x is v:
+                return eqn, f"operand {i} of {eqn.primitive}"
+    results = [i for i, x in enumerate(jaxpr.outs) if x is v]
+    return None, f"its result {results[0]}" if results else "which nothing reads"
+
+
+def check_literal(lit: Lit, kind: _Kind = UsageError, code: str = "missing-constant") -> None:
+    """Raise `kind` for a literal whose value the text leaves out (`[...]:f32[3]`); a float0 has one value only."""
+    if lit.val is None and lit.aval.dtype.kind != "0":
+        fail(
+            kind,
+            f"the value of the literal [...]:{lit.aval} is not in the text",
+            code,
+            span=lit.span,
+            help="JAX prints no values of literals that are arrays; `jaxprtool trace` keeps them",
+        )
