@@ -8,13 +8,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import current_axes
+from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis
-from jaxprtool.interpreters.contracts import OutAndDim
+from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
+from jaxprtool.interpreters.limits import device_alone
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
@@ -379,6 +380,8 @@ def _index_batch(
     names = names_of(axis_name)
     if is_partly_mapped(axis_size, names):
         return mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
+    if type(axis_size) is NamedAxis and axis_size.alone:
+        return lax.axis_index(axis_name=axis_name), None
     members = grouped("axis_index", axis_size, names)
     if members is None:
         return lax.axis_index(axis_name=axis_name), None
@@ -395,6 +398,17 @@ def _sum_of_indices(names: Sequence[str]) -> Value:
         total = lax.mul(total, scalar_lit(current_axes().sizes[n], INT32))
         total = lax.add(total, lax.axis_index(axis_name=n))
     return total
+
+
+def _index_impl(xp: Namespace, *, axis_name: ParamValue) -> Value:
+    """The index of the device that runs alone."""
+    at, sizes, total = device_alone(), current_axes().sizes, 0
+    names = names_of(axis_name)
+    if any(n not in at for n in names):
+        return unbound_impl(lax.axis_index)(xp, axis_name=axis_name)
+    for n in names:
+        total = total * sizes[n] + at[n]
+    return xp.asarray(total, xp.dtype_of_aval(INT32))
 
 
 def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
@@ -423,7 +437,7 @@ def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
 define(
     lax.axis_index,
     abstract_eval=axis_index_type,
-    impl=unbound_impl,
+    impl=_index_impl,
     **LOCALLY_CONSTANT,
     batch=_index_batch,
     lower=lambda ctx, *, axis_name: _index_lower(ctx, names_of(axis_name)),
