@@ -74,7 +74,7 @@ class NamedAxis(int):
       axes: name -> size; the product of the sizes is the int.
       each: whether the examples are devices: see `are_devices`. An equation that is nothing but its operand after batching
         then stays as an identity, for those who look at what has run in its place.
-      alone: whether one device after the other runs what has no batch axis; `axis_index` then asks which one runs.
+      alone: whether one device after the other runs what has no batch axis: it is handed what `axis_index` gives, which stays.
     """
 
     axes: dict[str, int]

@@ -12,7 +12,6 @@ from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Any
 
-from jaxprtool.interpreters.observe import Axes, device_at
 from jaxprtool.ir.cells import holding
 from jaxprtool.ir.diagnostics import UsageError, fail
 
@@ -21,7 +20,6 @@ __all__ = [
     "Turns",
     "check_room",
     "count_call",
-    "device_alone",
     "limited_bytes",
     "limited_seconds",
     "limited_steps",
@@ -43,14 +41,12 @@ class Loop:
       span: where its body stands in the source, or None.
       step: how many steps it has begun.
       position: which step runs, from 0: of a scan, the position along the scanned axis.
-      devices: the axes of a mesh, with their sizes, of whose devices each step runs one; () where steps are no devices.
     """
 
-    __slots__ = ("devices", "name", "position", "span", "step", "total")
+    __slots__ = ("name", "position", "span", "step", "total")
 
-    def __init__(self, name: str, total: int | None, span: Any, devices: Axes = ()):
+    def __init__(self, name: str, total: int | None, span: Any):
         self.name, self.total, self.span, self.step, self.position = name, total, span, 0, 0
-        self.devices = devices
 
     def __str__(self) -> str:
         of = "" if self.total is None else f" of {self.total:,}"
@@ -82,17 +78,13 @@ _limit: list[int | None] = [None]
 
 
 def steps(
-    name: str,
-    total: int | None,
-    span: Any = None,
-    order: Sequence[int] | None = None,
-    devices: Axes = (),
+    name: str, total: int | None, span: Any = None, order: Sequence[int] | None = None
 ) -> Iterator[int]:
     """Yields the position of each step of a loop, without end when `total` is None.
 
-    `order` says in which order (first to last by default); for `devices` see `Loop`. Raises UsageError at the step limit.
+    `order` says in which order (first to last by default). Raises UsageError at the step limit.
     """
-    loop, limit, end = Loop(name, total, span, devices), _limit[0], _end[0]
+    loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
     turns = _turns[0] if total is None else None
     _running.append(loop)
     try:
@@ -196,15 +188,6 @@ _turns: list[Turns | None] = [None]
 def running_loops() -> list[Loop]:
     """The loops that run now, the outermost first."""
     return list(_running)
-
-
-def device_alone() -> dict[str, int]:
-    """Where the device that runs alone now is along each axis of its mesh; {} where none does."""
-    found: dict[str, int] = {}
-    for loop in _running:
-        if loop.devices:
-            found |= device_at(loop.position, loop.devices)
-    return found
 
 
 def set_aside() -> tuple[Any, ...]:

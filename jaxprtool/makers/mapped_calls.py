@@ -28,10 +28,13 @@ from jaxprtool.interpreters.observe import runs_for_devices
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive, Value
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
-from jaxprtool.makers.axes import inverse_permutation, reshaped, transposed
+from jaxprtool.makers.axes import broadcasted, inverse_permutation, reshaped, transposed
+from jaxprtool.makers.passing import CannotPass, Passing
 from jaxprtool.ops.parallel import collective_names
 
 __all__ = ["alone_on_devices", "by_devices", "of_another"]
@@ -94,7 +97,7 @@ def by_devices(
     """An operation that steers by values of which each device has its own: what its jaxprs exchange along no axis runs alone.
 
     So a device does nothing of a branch that others take, nor of a step that others still have to do. Those that exchange
-    values run at once, and one such group of devices runs after the other.
+    values run at once, and one such group of devices runs after the other. Their jaxprs are handed the index of the device.
 
     Args:
       primitive, params: the operation, with multiple results.
@@ -103,30 +106,77 @@ def by_devices(
       held: the params that hold jaxprs, or tuples of them.
 
     Returns:
-      What a batch rule does; None where the examples are no devices, or all of them exchange values.
+      What a batch rule does; None where the examples are no devices, all of them exchange values, or a jaxpr inside asks which
+      device it is on and cannot be handed it.
     """
     if not are_devices(axis_size):
         return None
-    joint = _exchanging([c for key in held for c in jaxprs_in(params[key])])
-    groups = _Groups(axis_size, joint)
+    groups = _Groups(axis_size, _exchanging([c for key in held for c in jaxprs_in(params[key])]))
     if groups.n == 1:
         return None
     apart = NamedAxis(groups.apart, each=True, alone=True)
     fields = {**params, **{key: _alone(params[key], apart) for key in held}}
-    if not groups.joint:
-        return one_by_one(primitive, vals, dims, axis_size, fields)
+    try:
+        made, operands = _handed(primitive, vals, dims, fields, groups)
+    except CannotPass:
+        return None
+    if groups.joint:
+        return _by_groups(groups, together, operands, made)
+    values = [x for x, _, _ in operands]
+    in_dims = [0 if is_index else d for _, d, is_index in operands]
+    return one_by_one(primitive, values, in_dims, axis_size, made)
+
+
+# A value, the axis along which devices stand, and whether it is the index of each group of them.
+_Operand = tuple[Value, int | None, bool]
+
+
+def _handed(
+    primitive: Primitive,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    params: dict[str, Any],
+    groups: _Groups,
+) -> tuple[dict[str, Any], list[_Operand]]:
+    """The params and the operands of an operation whose jaxprs do not ask for the index along an axis. Raises CannotPass."""
+    names = [*groups.apart]
+
+    def asked(eqn: JaxprEqn) -> int | None:
+        if eqn.primitive is not lax.axis_index.primitive:
+            return None
+        (name,) = collective_names(eqn)
+        return names.index(name) if name in names else None
+
+    point = [Var(ShapedArray((), INT32)) for _ in names]
+    given = [Var(get_aval(x).strong) for x in vals]
+    eqn = Passing(len(names), asked, again=True).eqn(JaxprEqn(primitive, given, params, []), point)
+    of: dict[Any, _Operand] = {v: (x, d, False) for v, x, d in zip(given, vals, dims, strict=True)}
+    wanted = {*eqn.inputs}.intersection(point)
+    of |= {
+        v: (groups.index(n), None, True) for v, n in zip(point, names, strict=True) if v in wanted
+    }
+    return dict(eqn.params), [of[v] for v in eqn.inputs]
+
+
+def _by_groups(
+    groups: _Groups,
+    together: Callable[..., OutAndDim],
+    operands: Sequence[_Operand],
+    params: dict[str, Any],
+) -> OutAndDim:
+    """An operation on one group of devices after the other, by a scan."""
     members = NamedAxis(groups.joint, each=True)
-    batched = [d is not None for d in dims]
-    split = [x if d is None else groups.split(x, d) for x, d in zip(vals, dims, strict=True)]
-    fixed, examples = partition_list(batched, split)
+    split = [x if d is None else groups.split(x, d) for x, d, _ in operands]
+    differs = [d is not None or is_index for _, d, is_index in operands]
+    in_dims = [None if d is None else 0 for _, d, _ in operands]
+    fixed, examples = partition_list(differs, split)
     slices = [get_aval(x) for x in examples]
     slices = [a.update(shape=a.shape[1:]) for a in slices]
     found: list[int | None] = []
 
     def step(*args: Value) -> list[Value]:
-        operands = merge_lists(batched, args[: len(fixed)], args[len(fixed) :])
-        in_dims = [0 if b else None for b in batched]
-        outs, out_dims = together(members, operands, in_dims, **fields)
+        values = merge_lists(differs, args[: len(fixed)], args[len(fixed) :])
+        outs, out_dims = together(members, values, in_dims, **params)
         found[:] = [None if d is None else 0 for d in out_dims]
         return [x if d is None else moveaxis(x, d, 0) for x, d in zip(outs, out_dims, strict=True)]
 
@@ -168,6 +218,12 @@ class _Groups:
         self.apart = {a: n for a, n in self.sizes.items() if a not in joint}
         self.n = math.prod(self.apart.values())
         self._order = [[*self.sizes].index(a) for a in (*self.apart, *self.joint)]
+
+    def index(self, name: str) -> Value:
+        """The index along an axis of each group."""
+        sizes = tuple(self.apart.values())
+        index = lax.iota(dtype=INT32, shape=(self.apart[name],), dimension=0)
+        return reshaped(broadcasted(index, sizes, ([*self.apart].index(name),)), (self.n,))
 
     def split(self, x: Value, dim: int) -> Value:
         """A batch of all devices, with axes for the groups and for the devices of a group at the front."""

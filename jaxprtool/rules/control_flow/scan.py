@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import bound_axes
 from jaxprtool.core.declared import refuse_param
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
@@ -26,7 +24,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.observe import Axes, devices_of, runs_for_devices
+from jaxprtool.interpreters.observe import devices_of, runs_for_devices
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.avals import RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import counted
@@ -113,9 +111,7 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     """Evaluation: runs the prepared body once for each step. Only the ys take memory for each step."""
     closed, length = params["jaxpr"], params["length"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
-    devices = devices_of(closed.jaxpr) or ()
-    with _scope(devices):
-        step, span = runner(closed), closed.jaxpr.span
+    step, span = runner(closed), closed.jaxpr.span
     ys_avals = closed.out_avals[n_carry:]
     order = range(length - 1, -1, -1) if params["reverse"] else range(length)
 
@@ -127,12 +123,11 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
             else [None] * length
             for a in ys_avals
         ]
-        with _scope(devices):
-            for i in steps("scan", length, span, order, devices):
-                outs = step([*consts, *carry, *[x[i] for x in xs]])
-                carry = outs[:n_carry]
-                for y, value in zip(ys, outs[n_carry:], strict=True):
-                    y[i] = value
+        for i in steps("scan", length, span, order):
+            outs = step([*consts, *carry, *[x[i] for x in xs]])
+            carry = outs[:n_carry]
+            for y, value in zip(ys, outs[n_carry:], strict=True):
+                y[i] = value
         stacked = [
             xp.stack_keys(y, a) if a.dtype.kind == "k" else y
             for y, a in zip(ys, ys_avals, strict=True)
@@ -140,11 +135,6 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
         return [*carry, *stacked]
 
     return run
-
-
-def _scope(devices: Axes) -> AbstractContextManager[Any]:
-    """The names of the axes of a mesh, bound where each step is one of its devices."""
-    return bound_axes(dict(devices)) if devices else nullcontext()
 
 
 def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:

@@ -12,10 +12,9 @@ from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis
-from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import FREE, PER_OUTPUT
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.limits import device_alone
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import NO_GROUPS, ShapedArray
@@ -378,9 +377,10 @@ def _index_batch(
     axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, axis_name: ParamValue
 ) -> OutAndDim:
     names = names_of(axis_name)
-    if is_partly_mapped(axis_size, names):
+    alone = type(axis_size) is NamedAxis and axis_size.alone
+    if is_partly_mapped(axis_size, names) or (alone and len(names) > 1):
         return mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
-    if type(axis_size) is NamedAxis and axis_size.alone:
+    if alone:
         return lax.axis_index(axis_name=axis_name), None
     members = grouped("axis_index", axis_size, names)
     if members is None:
@@ -398,17 +398,6 @@ def _sum_of_indices(names: Sequence[str]) -> Value:
         total = lax.mul(total, scalar_lit(current_axes().sizes[n], INT32))
         total = lax.add(total, lax.axis_index(axis_name=n))
     return total
-
-
-def _index_impl(xp: Namespace, *, axis_name: ParamValue) -> Value:
-    """The index of the device that runs alone."""
-    at, sizes, total = device_alone(), current_axes().sizes, 0
-    names = names_of(axis_name)
-    if any(n not in at for n in names):
-        return unbound_impl(lax.axis_index)(xp, axis_name=axis_name)
-    for n in names:
-        total = total * sizes[n] + at[n]
-    return xp.asarray(total, xp.dtype_of_aval(INT32))
 
 
 def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
@@ -437,7 +426,7 @@ def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
 define(
     lax.axis_index,
     abstract_eval=axis_index_type,
-    impl=_index_impl,
+    impl=unbound_impl,
     **LOCALLY_CONSTANT,
     batch=_index_batch,
     lower=lambda ctx, *, axis_name: _index_lower(ctx, names_of(axis_name)),
