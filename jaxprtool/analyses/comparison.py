@@ -162,12 +162,14 @@ class First:
         written there in its place.
       found: how the results differ; None where the places alone are known.
       result: which of its results differs.
+      given: of an equation of elements, its operands where they differ most, in A and in B.
     """
 
     a: Place | Written | None
     b: Place | Written | None
     found: Any = None
     result: int = 0
+    given: Sequence[tuple[Any, Any]] = ()
 
 
 @dataclass(frozen=True)
@@ -272,6 +274,10 @@ def _first_lines(title: str, first: First) -> list[str]:
         kind = f.type_a if f.type_a == f.type_b else f"{f.type_a} / {f.type_b}"
         which = f"result {first.result}, " if first.result else ""
         lines.append(f"  {which}{kind}, {f.n_different} of {f.size} differ{values}")
+    if first.given:
+        pairs = [(_element(x), _element(y)) for x, y in first.given]
+        operands = ", ".join(x if x == y else f"{x} / {y}" for x, y in pairs)
+        lines.append(f"  operands there: {operands}")
     return lines
 
 

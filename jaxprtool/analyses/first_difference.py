@@ -10,6 +10,7 @@ from jaxprtool.analyses.counterparts import counterparts, definitions
 from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.signature import Signatures
+from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 
@@ -144,7 +145,8 @@ class Search:
             found = self.difference(x, y)
             if not found.n_different:
                 continue
-            here = First(self._place(0, a.eqn), self._place(1, b.eqn), found, k)
+            given = _given(a, b, k, found.where)
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn), found, k, given)
             if self.first is None:
                 self.first = self._origin(pairs, jaxprs, a, b, here)
             if self.first is None and self._carried is None:
@@ -217,6 +219,20 @@ class Search:
                 return here
             origin = None
         return origin
+
+
+def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[Any, Any]]:
+    """The operands of two equations of elements at an index of their results; [] of others, and where one has none there."""
+    if where is None or len(a.ins) != len(b.ins):
+        return []
+    if not is_elementwise(a.eqn.primitive) or not is_elementwise(b.eqn.primitive):
+        return []
+    pairs, shapes = list(zip(a.ins, b.ins, strict=True)), ((), a.outs[k].shape)
+    if any(getattr(x, "shape", None) not in shapes for pair in pairs for x in pair):
+        return []
+    return [
+        (x[where if x.ndim else ()].item(), y[where if y.ndim else ()].item()) for x, y in pairs
+    ]
 
 
 def _is_float(eqn: JaxprEqn, k: int) -> bool:

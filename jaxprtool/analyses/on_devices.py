@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from itertools import repeat
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.provenance import Origin
-from jaxprtool.analyses.places import Place, Step, device_at
+from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.observe import Standing, devices_of
+from jaxprtool.interpreters.observe import Axes, DeviceAxes, Standing, device_at, devices_of
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -42,25 +41,31 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
       origin: where bad values began; it has the equation that ran.
       written: the equation of the program in whose place it ran.
     """
-    eqn, mesh = origin.eqn, _mesh_of(origin.path)
-    if eqn is None or not mesh or not origin.type or origin.result >= len(written.out_binders):
+    eqn, meshes = origin.eqn, _at_once(origin.path)
+    if eqn is None or not meshes or not origin.type or origin.result >= len(written.out_binders):
         return None
     standing = origin.path[-1].standing
-    n = math.prod(size for _, size in mesh)
     out = written.out_binders[origin.result]
-    axis = _axis_of_devices(eqn.out_binders[origin.result], out, n, standing)
+    axes = _device_axes(eqn.out_binders[origin.result], out, meshes, standing)
     indices: list[tuple[int, ...]] = []
     devices: list[dict[str, int]] = []
-    if axis is not None:
-        indices = [(*i[:axis], *i[axis + 1 :]) for i in origin.indices]
-        devices = [device_at(i[axis], mesh) for i in origin.indices]
+    if axes:
+        of_devices = {axis for axis, _ in axes}
+        indices = [
+            tuple([x for k, x in enumerate(i) if k not in of_devices]) for i in origin.indices
+        ]
+        devices = [
+            {name: k for axis, mesh in axes for name, k in device_at(i[axis], mesh).items()}
+            for i in origin.indices
+        ]
     elif eqn.primitive is written.primitive:
         return None
     types = [str(x.aval) for x in eqn.inputs]
     if len(written.inputs) == len(eqn.inputs):
         for k, (x, y) in enumerate(zip(eqn.inputs, written.inputs, strict=True)):
-            if _axis_of_devices(x, y, n, standing) is not None:
+            if _device_axes(x, y, meshes, standing):
                 types[k] = str(y.aval)
+    n = math.prod(_size(mesh) for _, mesh in axes or ())
     return Local(str(out.aval), indices, devices, n, types)
 
 
@@ -69,17 +74,24 @@ class Shares(NamedTuple):
 
     Attributes:
       places: the place of each device.
-      ins, outs: for each operand and each result the axis along which the devices stand; None where it is the same on all.
+      devices: for each place which of the devices of each mesh it is.
+      ins, outs: for each operand and each result the axes along which devices stand; () where it is the same on all.
     """
 
     places: list[Place]
-    ins: list[int | None]
-    outs: list[int | None]
+    devices: list[dict[Axes, int]]
+    ins: list[DeviceAxes]
+    outs: list[DeviceAxes]
 
-    def of(self, values: Sequence[Any], axes: Sequence[int | None], number: int) -> list[Any]:
-        """The values of a device, whose axes are `ins` or `outs`."""
-        pairs = zip(values, axes, strict=True)
-        return [x if axis is None else _share(x, axis, number) for x, axis in pairs]
+    def of(self, values: Sequence[Any], axes: Sequence[DeviceAxes], i: int) -> list[Any]:
+        """The values at a place, whose axes are `ins` or `outs`."""
+        at = self.devices[i]
+        found: list[Any] = []
+        for x, mine in zip(values, axes, strict=True):
+            for axis, mesh in sorted(mine, reverse=True):
+                x = _share(x, axis, at.get(mesh, 0))
+            found.append(x)
+        return found
 
 
 def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
@@ -89,43 +101,48 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
       eqn: the equation that ran.
       place: that of the written one, in whose place it ran.
     """
-    written, mesh = place.eqn, _mesh_of(place.path)
+    written, meshes = place.eqn, _at_once(place.path)
     if any(devices_of(closed.jaxpr) is not None for closed in sub_jaxprs(eqn)):
         return None  # a loop over the devices, each of which has run what is written
-    at = next((i for i, step in enumerate(place.path) if step.mesh), None)
-    at_once = at is not None and bool(mesh) and place.path[at].step is None
-    n = math.prod(size for _, size in mesh) if at_once else 0
     standing = place.path[-1].standing if place.path else None
-    outs = _axes(eqn.out_binders, written.out_binders, n, standing)
+    outs = _all_axes(eqn.out_binders, written.out_binders, meshes, standing)
     if outs is None:
         return None
-    same: list[int | None] = [*repeat(None, len(eqn.inputs))]
-    ins = _axes(eqn.inputs, written.inputs, n, standing) or same
-    if at is None or all(axis is None for axis in outs):
-        return Shares([place], ins, [None] * len(outs))
-    on = place.path[at]
-    before, after = place.path[: at + 1], place.path[at + 1 :]
-    ways = [(*before, on._replace(step=i), *after) for i in range(n)]
-    return Shares([place._replace(path=way) for way in ways], ins, outs)
+    ins = _all_axes(eqn.inputs, written.inputs, meshes, standing) or [()] * len(eqn.inputs)
+    ways: list[tuple[tuple[Step, ...], dict[Axes, int]]] = [((), {})]
+    varying, told = {mesh for axes in outs for _, mesh in axes}, set[str]()
+    for k, step in enumerate(place.path):
+        mesh = _left(step, place.path[k:])
+        if step.device and told.issuperset(step.device):
+            continue
+        if mesh not in varying:
+            ways = [((*way, step), at) for way, at in ways]
+            continue
+        told.update(name for name, _ in step.mesh or ())
+        ways = [
+            ((*way, step, _on_device(step, mesh, i, place.path[k:])), {**at, mesh: i})
+            for way, at in ways
+            for i in range(_size(mesh))
+        ]
+    places = [place._replace(path=way) for way, _ in ways]
+    return Shares(places, [at for _, at in ways], ins, outs)
 
 
-def _axes(
-    ran: Sequence[Atom], written: Sequence[Atom], n: int, standing: Standing | None
-) -> list[int | None] | None:
-    """For each value the axis along which its devices stand; None where one is not that of the program, but a part of it."""
+def _all_axes(
+    ran: Sequence[Atom], written: Sequence[Atom], meshes: Sequence[Axes], standing: Standing | None
+) -> list[DeviceAxes] | None:
+    """For each value the axes along which devices stand; None where one is not that of the program, but a part of it."""
     if len(ran) != len(written):
         return None
     pairs = list(zip(ran, written, strict=True))
-    axes = [_axis_of_devices(x, y, n, standing) for x, y in pairs]
-    parts = [
-        axis is None and _is_part(x, y, standing) for axis, (x, y) in zip(axes, pairs, strict=True)
-    ]
+    axes = [_device_axes(x, y, meshes, standing) for x, y in pairs]
+    parts = [not a and _is_part(x, y, standing) for a, (x, y) in zip(axes, pairs, strict=True)]
     return None if any(parts) else axes
 
 
 def _is_part(ran: Atom, written: Atom, standing: Standing | None) -> bool:
     """Whether a value, which is the same on all devices, is not that of the program."""
-    named = standing is None or type(ran) is Lit or ran in standing.axis
+    named = standing is None or type(ran) is Lit or ran in standing.axes
     return not named or _shape(ran) != _shape(written)
 
 
@@ -136,23 +153,53 @@ def _share(x: Any, axis: int, number: int) -> Any:
     return x[(slice(None),) * axis + (number,)]
 
 
-def _mesh_of(path: Sequence[Step]) -> Sequence[tuple[str, int]]:
-    """The mesh whose devices run at once; of several inside each other nobody knows which axis of a value is whose."""
-    found = [step.mesh for step in path if step.mesh is not None]
-    return found[0] if len(found) == 1 else ()
+def _at_once(path: Sequence[Step]) -> list[Axes]:
+    """The meshes whose devices run at once, the outermost first: those that no step tells apart."""
+    left = [_left(step, path[k:]) for k, step in enumerate(path)]
+    return [mesh for mesh in left if mesh]
+
+
+def _left(step: Step, path: Sequence[Step]) -> Axes:
+    """The axes of a step's mesh along which devices run at once; `path` are the steps from it on, which may tell some apart."""
+    if step.mesh is None or step.step is not None:
+        return ()
+    apart = {name for other in path for name in other.device}
+    return tuple([(name, size) for name, size in step.mesh if name not in apart])
+
+
+def _on_device(step: Step, mesh: Axes, i: int, path: Sequence[Step]) -> Step:
+    """The step of device i of those along `mesh`; the steps of `path` tell where it is along the other axes."""
+    at = device_at(i, mesh)
+    for other in path:
+        at |= other.device
+    number = 0
+    for name, size in step.mesh or ():
+        number = number * size + at[name]
+    return step._replace(step=number)
+
+
+def _size(mesh: Axes) -> int:
+    return math.prod(size for _, size in mesh)
 
 
 def _shape(x: Atom) -> tuple[Any, ...]:
     return getattr(x.aval, "shape", ())
 
 
-def _axis_of_devices(ran: Atom, written: Atom, n: int, standing: Standing | None) -> int | None:
-    """The axis along which the values of all devices stand; None where there is none, or nobody knows which of several it is."""
+def _device_axes(
+    ran: Atom, written: Atom, meshes: Sequence[Axes], standing: Standing | None
+) -> DeviceAxes:
+    """The axes along which the values of devices stand; () where there are none, or nobody knows which they are."""
     before, after = _shape(ran), _shape(written)
+    if standing is not None and type(ran) is not Lit:
+        known = standing.axes.get(ran, ())
+        of_devices = {axis for axis, _ in known}
+        rest = tuple([n for i, n in enumerate(before) if i not in of_devices])
+        return known if rest == after else ()
+    if len(meshes) != 1:
+        return ()
+    n = _size(meshes[0])
     axes = [
         i for i, size in enumerate(before) if size == n and before[:i] + before[i + 1 :] == after
     ]
-    if standing is None or type(ran) is Lit:
-        return axes[0] if len(axes) == 1 else None
-    known = standing.axis.get(ran)
-    return known if known in axes else None
+    return ((axes[0], meshes[0]),) if len(axes) == 1 else ()

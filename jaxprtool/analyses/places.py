@@ -11,6 +11,7 @@ from jaxprtool.interpreters.observe import (
     Axes,
     Standing,
     branch_taken,
+    device_at,
     devices_of,
     standing_in,
     written_as,
@@ -21,7 +22,7 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
 from jaxprtool.ir.walk import jaxprs_in
 
-__all__ = ["Held", "Level", "Place", "Step", "Watch", "device_at", "device_text", "jaxprs_of"]
+__all__ = ["Held", "Level", "Place", "Step", "Watch", "device_text", "jaxprs_of"]
 
 _MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
 
@@ -69,14 +70,6 @@ class Step(NamedTuple):
             "step": self.step,
             "branch": self.branch,
         }
-
-
-def device_at(number: int, mesh: Sequence[tuple[str, int]]) -> dict[str, int]:
-    """Where a device of a mesh is along each of the axes; numbers are row-major."""
-    found: dict[str, int] = {}
-    for axis, size in reversed(mesh):
-        number, found[axis] = divmod(number, size)
-    return dict(reversed(found.items()))
 
 
 def device_text(device: Mapping[str, int]) -> str:

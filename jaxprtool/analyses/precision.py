@@ -38,7 +38,8 @@ class Errors:
 
     def __init__(self, place: Place, count: int, numbers: Sequence[float]):
         self.place, self.count = place, count
-        local, relative, total, amplification = [None if x < 0 else float(x) for x in numbers]
+        known = [None if x < 0 else float(x) for x in numbers]
+        local, relative, total, amplification = known[:4]
         self.local, self.total, self.amplification = local, total, amplification
         self.local_relative = relative or 0.0
 
@@ -47,8 +48,8 @@ class Table:
     """The errors of the equations of a jaxpr so far: by column (`Pair`), negative where one is not known.
 
     Attributes:
-      numbers: four rows: what is added, in units in the last place and relative to the largest element; what has come
-        together; how much larger the relative error is than those of the operands.
+      numbers: five rows: what is added, in units in the last place and relative to the largest element; what has come
+        together; how many times larger the relative error is than those of the operands, and by how much.
       paths: where what is added is largest.
       counts: how often each equation ran.
     """
@@ -58,7 +59,7 @@ class Table:
     def __init__(self, pair: Pair):
         xp = numpy_namespace()
         self.pair = pair
-        self.numbers = xp.full((4, len(pair.columns)), -1.0)
+        self.numbers = xp.full((5, len(pair.columns)), -1.0)
         self.paths: list[tuple[Step, ...]] = [()] * len(pair.columns)
         self.counts = xp.zeros(len(pair.columns), xp.int64)
 
@@ -163,13 +164,13 @@ class Measure(Logging):
         runs: list[_Run] = [log.found for log in logs]
         shadows = [self._shadows(block, r, own) for r, own in zip(runs, wide, strict=True)]
         xp = numpy_namespace()
-        found = xp.empty((4, len(logs), len(block.columns)))
+        found = xp.empty((5, len(logs), len(block.columns)))
         for group, own in zip(block.groups, flat, strict=True):
             dtype = values[0][group.where[0]].dtype
             self._compare(group, dtype, own, again, found[:2])
-            self._compare(group, dtype, own, [row for _, row in shadows], found[2:])
+            self._compare(group, dtype, own, [row for _, row in shadows], found[2:4])
         found[:2, :, ~block.measured] = -1.0
-        found[2:, ~xp.array([known for known, _ in shadows])] = -1.0
+        found[2:4, ~xp.array([known for known, _ in shadows])] = -1.0
         table = self.tables.get(block.pair)
         if table is None:
             table = self.tables[block.pair] = Table(block.pair)
@@ -226,23 +227,34 @@ class Measure(Logging):
 
 
 def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
-    """Put how much larger relative errors are than those of the operands in the place of the relative errors."""
+    """Put how many times larger relative errors are than those of the operands, and by how much, where the relative errors are."""
     xp = numpy_namespace()
     relative = found[3]
     for run, row in zip(runs, relative, strict=True):
         run.relative[block.columns] = row
     before = xp.stack([run.relative for run in runs])[:, block.operands].max(axis=2)
     known = (before > 0) & (relative >= 0)
+    grown = xp.where(known & (found[1] >= 0), relative - before, -1.0)
     found[3] = xp.where(known, relative / xp.where(known, before, 1.0), -1.0)
+    found[4] = grown
 
 
 class Worst(Sequence[Errors]):
     """The errors of all equations, the one that adds most first. They are made when they are asked for.
 
-    `written` gives the place in the program of a place that has run (`analyses.sites`).
+    Args:
+      tables: the errors of the equations of each jaxpr.
+      written: gives the place in the program of a place that has run (`analyses.sites`).
+      amplified: by how much relative errors that become larger count, at most, as errors that are added: as far as results are
+        off. 0: they do not.
     """
 
-    def __init__(self, tables: Sequence[Table], written: Callable[[Place], Place]):
+    def __init__(
+        self,
+        tables: Sequence[Table],
+        written: Callable[[Place], Place],
+        amplified: float = 0.0,
+    ):
         xp, self._written = numpy_namespace(), written
         some = [table for table in tables if len(table.counts)]
         in_order = sorted(some, key=lambda table: _begin(table.pair.own)) if len(some) > 1 else some
@@ -250,7 +262,10 @@ class Worst(Sequence[Errors]):
         self._numbers = [
             xp.maximum.reduceat(table.numbers, table.pair.firsts, axis=1) for table in self._tables
         ]
-        adds = [xp.maximum(numbers[1], 0.0) for numbers in self._numbers]
+        adds = [
+            xp.maximum(xp.maximum(numbers[1], xp.minimum(numbers[4], amplified)), 0.0)
+            for numbers in self._numbers
+        ]
         order = xp.argsort(-xp.concatenate(adds), kind="stable") if adds else xp.empty(0, int)
         sizes = [len(x) for x in adds]
         table = xp.repeat(xp.arange(len(adds)), sizes)

@@ -89,7 +89,7 @@ class Precision(Answer):
 
     Attributes:
       outputs: of each result of a floating or complex type.
-      equations: by what they add, the worst first.
+      equations: by what they add, and where results are off by far more by how much they amplify, the worst first.
       trials: what was tried in the wider precision, what helps most first.
       together: equations that help together; None where one helps as much alone, or none do.
       top: how many of each are shown.

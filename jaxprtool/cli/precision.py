@@ -45,7 +45,7 @@ def precision(
 
     JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}], "equations": [{"place", "count",
     "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "together": {"places", "before", "after"} or null, "in_f64": [places]}; equations are in the
-    order of what they add relative to their largest element, raised in the order of the largest relative error of a result that
+    order of what they add relative to their largest element, and where results are off by far more, of how much they amplify, raised in the order of the largest relative error of a result that
     is left; in_f64 are those that have no long double, and were done in f64 with --shadow f128.
 
     \b

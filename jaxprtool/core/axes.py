@@ -74,20 +74,24 @@ class NamedAxis(int):
       axes: name -> size; the product of the sizes is the int.
       each: whether the examples are devices: see `are_devices`. An equation that is nothing but its operand after batching
         then stays as an identity, for those who look at what has run in its place.
+      alone: whether one device after the other runs what has no batch axis: it is handed what `axis_index` gives, which stays.
     """
 
     axes: dict[str, int]
     each: bool
+    alone: bool
 
-    def __new__(cls, axes: Mapping[str, int], *, each: bool = False) -> NamedAxis:
+    def __new__(
+        cls, axes: Mapping[str, int], *, each: bool = False, alone: bool = False
+    ) -> NamedAxis:
         self = super().__new__(cls, math.prod(axes.values()))
-        self.axes, self.each = dict(axes), each
+        self.axes, self.each, self.alone = dict(axes), each, alone
         return self
 
     @property
     def key(self) -> tuple[Any, ...]:
         """What distinguishes it from other batches of the same size."""
-        return self.each, *self.axes.items()
+        return self.each, self.alone, *self.axes.items()
 
 
 def are_devices(axis_size: int) -> TypeGuard[NamedAxis]:

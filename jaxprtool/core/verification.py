@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-__all__ = ["set_verify", "verifying"]
+from collections.abc import Generator
+from contextlib import contextmanager
+
+__all__ = ["set_verify", "verified_if", "verifying"]
 
 _verify = [False]
 
@@ -16,3 +19,13 @@ def set_verify(on: bool) -> bool:
 def verifying() -> bool:
     """Whether jaxprs are checked as they are made."""
     return _verify[0]
+
+
+@contextmanager
+def verified_if(able: bool) -> Generator[None]:
+    """Inside the block jaxprs are checked where they are outside, if they are `able` to be well-typed."""
+    before = set_verify(verifying() and able)
+    try:
+        yield
+    finally:
+        set_verify(before)

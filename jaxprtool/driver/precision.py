@@ -102,7 +102,8 @@ def _measured(
         measure = Measure(watching, pairing(high, wider.of, kept=wider.functions is None))
         outs = evaluated(program, args, max_bytes, None, measure)
     outputs = _outputs(program, outs, exact)
-    order, sites = Worst([*measure.tables.values()], Sites(program).of), Sites(program)
+    tables, sites = [*measure.tables.values()], Sites(program)
+    order = Worst(tables, sites.of)
     wide_args = _widened(args, high.program)
 
     def error_with(eqns: Collection[JaxprEqn]) -> float:
@@ -115,7 +116,9 @@ def _measured(
     together = together_of(order, can_be, trials, before, count, error_with)
     narrow = [high.before.get(eqn, eqn) for eqn in wider.narrow]
     done_in_f64 = [Place(eqn) for eqn in dict.fromkeys(map(sites.written, narrow))]
-    return Precision(outputs, order, trials, together, top, shadow, done_in_f64)
+    adds_most = order[0].local_relative if len(order) else 0.0
+    shown = order if before <= _FAR * adds_most else Worst(tables, sites.of, before)
+    return Precision(outputs, shown, trials, together, top, shadow, done_in_f64)
 
 
 class _Wider(NamedTuple):
@@ -164,6 +167,8 @@ def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
 
 _SHADOWS = {"f64": _f64, "f128": _f128}
 
+
+_FAR = 100  # results that are off by more times what any equation adds come from what is amplified
 
 _RAISED = Memo[Raised]("in double precision")
 

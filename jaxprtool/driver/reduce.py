@@ -12,6 +12,7 @@ from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
+from jaxprtool.core.verification import verified_if
 from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.external_interest import Command, Crash, External
 from jaxprtool.driver.interest import Appears, CheckError, Differs, Failure, Interest, Slow, silent
@@ -222,7 +223,7 @@ def reduce(
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     try:
-        with limited_steps(how.step_limit):
+        with limited_steps(how.step_limit), verified_if(interest.well_typed):
             return _reduced(program, args, interest, how)
     finally:
         if isinstance(interest, External):

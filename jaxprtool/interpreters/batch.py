@@ -31,7 +31,7 @@ from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import with_interface
-from jaxprtool.interpreters.observe import devices_stand, runs_for_devices
+from jaxprtool.interpreters.observe import devices_added, runs_for_devices
 from jaxprtool.interpreters.parameters import by_position, named_like
 from jaxprtool.interpreters.replay import Replayer, joined
 from jaxprtool.interpreters.stage import (
@@ -429,8 +429,8 @@ def _vmap_jaxpr(
                 outs[i], out_dims[i] = materialize(outs[i], out_dims[i], axis_size, w), w
     built = trace.build_live(outs)
     if are_devices(axis_size):
-        made = {x.atom: dims.get(v) for v, x in env.items() if type(x) is JaxprTracer}
-        devices_stand(built.jaxpr, made)
+        made = [(v, x.atom, dims.get(v)) for v, x in env.items() if type(x) is JaxprTracer]
+        devices_added(jaxpr, built.jaxpr, tuple(axis_size.axes.items()), made)
     return built, out_dims
 
 

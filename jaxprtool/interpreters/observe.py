@@ -18,7 +18,7 @@ an exception to end the evaluation.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
@@ -32,7 +32,10 @@ __all__ = [
     "branch_taken",
     "computed_by",
     "Axes",
+    "DeviceAxes",
     "Standing",
+    "device_at",
+    "devices_added",
     "devices_of",
     "devices_stand",
     "functions",
@@ -41,6 +44,7 @@ __all__ = [
     "observer",
     "runs_as",
     "runs_for_devices",
+    "runs_unseen",
     "set_aside",
     "standing_in",
     "take_branch",
@@ -129,12 +133,29 @@ def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:
     return made
 
 
+def runs_unseen(jaxpr: Jaxpr) -> None:
+    """Say that a jaxpr in the params of an equation is a part of what a rule computes: observers do not look into it."""
+    _WRITTEN.keep(jaxpr, _UNSEEN)
+
+
+_UNSEEN = Jaxpr((), (), ())
+
+
 def written_as(jaxpr: Jaxpr) -> Jaxpr:
     """The jaxpr of a param in whose place evaluation runs this one; mostly itself."""
     return _WRITTEN.find(jaxpr) or jaxpr
 
 
 Axes = tuple[tuple[str, int], ...]
+DeviceAxes = tuple[tuple[int, Axes], ...]
+
+
+def device_at(number: int, mesh: Axes) -> dict[str, int]:
+    """Where a device of a mesh is along each of the axes; numbers are row-major."""
+    found: dict[str, int] = {}
+    for axis, size in reversed(mesh):
+        number, found[axis] = divmod(number, size)
+    return dict(reversed(found.items()))
 
 
 def runs_for_devices(jaxpr: Jaxpr, axes: Axes | None) -> None:
@@ -152,19 +173,49 @@ class Standing:
     """Where the values of a jaxpr that runs for all devices at once have the devices.
 
     Attributes:
-      axis: for each variable that is one of the program as written the axis along which they stand, None where all have the
-        same value. The variables of what a batch rule computes in between are not among them.
+      axes: for each variable that is one of the program as written the axes along which devices stand, each with the axes of
+        their mesh, the outermost mesh first; () where all have the same value. The variables of what a batch rule computes in
+        between are not among them.
     """
 
-    __slots__ = ("axis",)
+    __slots__ = ("axes",)
 
-    def __init__(self, axis: Mapping[Atom, int | None]):
-        self.axis = axis
+    def __init__(self, axes: Mapping[Atom, DeviceAxes]):
+        self.axes = axes
 
 
-def devices_stand(jaxpr: Jaxpr, axis: Mapping[Atom, int | None]) -> None:
+def devices_stand(jaxpr: Jaxpr, axes: Mapping[Atom, DeviceAxes]) -> None:
     """Say where the devices stand in the values of a jaxpr; see `Standing`."""
-    _STANDING.keep(jaxpr, Standing(axis))
+    _STANDING.keep(jaxpr, Standing(axes))
+
+
+def devices_added(
+    jaxpr: Jaxpr,
+    made: Jaxpr,
+    mesh: Axes,
+    variables: Iterable[tuple[Atom, Atom, int | None]],
+) -> None:
+    """Say where a jaxpr has devices that was made of another one, by batching over the devices of a mesh.
+
+    Args:
+      jaxpr: the other one, which may have run for the devices of meshes around.
+      made: the one that was made.
+      mesh: the axes of the mesh.
+      variables: variables of `jaxpr`, each with that of `made` and the axis along which the devices stand there, or None.
+    """
+    around = standing_in(jaxpr)
+    axes: dict[Atom, DeviceAxes] = {}
+    for v, new, d in variables:
+        if around is not None and v not in around.axes:
+            continue
+        before = () if around is None else around.axes[v]
+        if d is not None:
+            before = (*[(axis + (axis >= d), m) for axis, m in before], (d, mesh))
+        axes[new] = before
+    devices_stand(made, axes)
+    runs_for_devices(made, devices_of(jaxpr))
+    if written_as(jaxpr) is _UNSEEN:
+        runs_unseen(made)
 
 
 def standing_in(jaxpr: Jaxpr) -> Standing | None:

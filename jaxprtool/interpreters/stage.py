@@ -81,10 +81,14 @@ _SIMPLE: frozenset[type[Any]] = frozenset([type(None), bool, DType])
 
 
 def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue]) -> bool:
-    """Whether these are the params of an equation, and the types of its operands: then its results have their types."""
+    """Whether these are the params of an equation, and the types of its operands: then its results have their types.
+
+    Those of one without operands (`axis_index`) may depend on where it stands.
+    """
     known = eqn.params
     return (
-        len(params) == len(known)
+        bool(avals)
+        and len(params) == len(known)
         and all(map(operator.is_, params.values(), known.values()))
         and all(map(operator.eq, params, known))
         and avals == [*map(type_of, eqn.inputs)]

@@ -165,6 +165,15 @@ def test_tolerances():
 # -- the first difference ----------------------------------------------------------------------------
 
 
+def test_the_operands_of_what_flips_are_shown():
+    """An integer that is off by one since what it is rounded from is beside a half."""
+    x = np.float32([3.0, 0.95])
+    program = jt.from_jax(jax.make_jaxpr(lambda x: jax.lax.round(x * np.float32(10.0)))(x))
+    found = jt.compare(program, program, x, backends=("numpy", "f64"), first=True)
+    assert found.first is not None and found.first.given == [(9.5, float(x[1]) * 10)]
+    assert "  operands there: 9.5 / 9.49999988\n" in str(found)
+
+
 class Bits(Watch):
     """The bits of the results of each equation that is run."""
 

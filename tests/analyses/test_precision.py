@@ -72,6 +72,57 @@ def test_cancellation_amplifies():
     assert found.trials[0].after < 0.01 * found.trials[0].before
 
 
+_NEAR_ONE = np.float32([1e-5, 2e-6])
+_SAMPLE = (1000 + np.random.default_rng(0).random(1000)).astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("f", "args", "name"),
+    [
+        (lambda x: (x * x).mean() - x.mean() ** 2, [_SAMPLE], "sub"),
+        (lambda x: 1 - jnp.cos(x), [np.float32([1e-4, 2e-4])], "sub"),
+        (lambda x: jnp.exp(x) - 1, [_NEAR_ONE], "sub"),
+        (lambda x: jnp.log(1 + x), [_NEAR_ONE], "log"),
+        (lambda x: jnp.sqrt(x + 1) - jnp.sqrt(x), [np.float32([1e6, 1e7])], "sub"),
+        (lambda b: (-b + jnp.sqrt(b * b - 4)) / 2, [np.float32(1e4)], "add"),
+        (lambda x: jnp.log(1 - jnp.exp(-jnp.exp(-x))), [np.float32([15, 16])], "sub"),
+        (lambda x: (x * x).sum() - 2 * (x * _SAMPLE).sum() + (_SAMPLE**2).sum(), [_SAMPLE], "add"),
+    ],
+)
+def test_what_cancels_what_results_come_from_is_first(f, args, name):
+    found = jt.precision(f, *args)
+    assert found.outputs[0].ulps > 1000
+    assert found.equations[0].place.eqn.primitive.name == name
+    assert (found.equations[0].amplification or 0) > 1000
+
+
+def _compensated(x):
+    """Kahan's sum: what a step leaves out cancels, and is small."""
+
+    def step(c, v):
+        total, left = c
+        y = v - left
+        new = total + y
+        return (new, (new - total) - y), None
+
+    return jax.lax.scan(step, (np.float32(0), np.float32(0)), x)[0][0]
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (_compensated, _SAMPLE),
+        (lambda x: 2 * jnp.sin(x / 2) ** 2, np.float32([1e-4, 2e-4])),
+        (lambda x: 1 / (jnp.sqrt(x + 1) + jnp.sqrt(x)), np.float32([1e6, 1e7])),
+        (jnp.var, _SAMPLE),
+        (jnp.log1p, _NEAR_ONE),
+    ],
+)
+def test_what_cancels_is_not_first_where_results_are_right(f, x):
+    found = jt.precision(f, x)
+    assert found.outputs[0].ulps < 1 and found.equations[0].local
+
+
 def test_what_is_tried_helps():
     """The sum of many rounded terms is better in double precision."""
     x = np.random.default_rng(0).normal(size=100_000).astype(np.float32)

@@ -59,3 +59,24 @@ def test_numbers_whose_squares_overflow_give_no_warning():
 
     found = jt.blame(endless, x, nan=True, step_limit=20)
     assert found.stopped and found.found
+
+
+ILL_TYPED = """{ lambda ; a:f32[3] b:f32[]. let
+    c:f32[3] = jit[name=f jaxpr={ lambda ; a:f32[3]. let d:f32[3] = sin a in (d,) }] a
+    e:f32[3] = cond[
+      branches=(
+        { lambda ; f:f32[3]. let g:f32[3] = exp f in (g,) }
+        { lambda ; f:f32[3]. let g:f32[3] = cos f in (g,) }
+      )
+    ] 1:i32[] c
+    h:f32[] = reduce_sum[axes=(7,)] e
+    i:f32[] = cos b
+  in (h, b) }
+"""
+
+
+def test_an_ill_typed_program_is_made_small_where_all_that_is_made_is_verified(tmp_path):
+    out = tmp_path / "small.jaxpr"
+    found = invoke(f"reduce --verify --check-error axis-range - -o {out}", ILL_TYPED)
+    assert found.status == 0, found.error
+    assert len(jt.load(out).eqns) == 1

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.extend.core import jaxpr_as_fun
-from jax.sharding import AxisType
+from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
 
 import jaxprtool as jt
@@ -109,3 +109,16 @@ def test_axes_that_the_mesh_does_not_have(text, message):
     with pytest.raises(jt.UnsupportedError, match="cannot be handed to JAX") as e:
         jt.to_jax(jt.parse(text))
     assert "jax.set_mesh" in e.value.diagnostics[0].help
+
+
+def test_shardings_inside_are_on_the_mesh_that_has_devices(tmp_path):
+    """A text names the mesh inside of a shard_map without the kind of the devices that JAX's own has."""
+    mesh = AbstractMesh((1,), ("i",), axis_types=(AxisType.Auto,))
+    spec = P("i")
+    f = lambda x: lax.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=2)[0]
+    mapped = jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    x = np.float32([1, 2, 3])
+    file = tmp_path / "gradient.jaxpr"
+    jt.save(jt.from_jax(jax.make_jaxpr(jax.grad(lambda x: mapped(x).sum()))(x)), file)
+    (found,) = jt.run(jt.load(file), x, through="jax")
+    np.testing.assert_allclose(found, np.full(3, 1.75), rtol=1e-6)

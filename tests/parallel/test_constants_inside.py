@@ -51,3 +51,27 @@ def test_they_have_one_value():
 def test_other_types_are_refused():
     found = invoke("run - --args ramp", TEXT.replace("c = [2.0]", "c = [2.0, 3.0]"))
     assert found.status and "[bad-constant]" in found.error
+
+
+@pytest.mark.parametrize("words", ["run --through jax", "compare --backends numpy,jax"])
+def test_jax_takes_them(words):
+    """As operands; the tests have one device of JAX's."""
+    text = TEXT.replace("'a': 4", "'a': 1").replace("f32[4]", "f32[1]")
+    found = invoke(f"{words} - --args [3.0]", text)
+    assert found.status == 0, found.error
+    assert "run" not in words or found.output == "f32[1] [6.]\n"
+
+
+def test_jax_takes_those_of_what_is_computed_again():
+    text = """{ lambda ; a:f32[3]. let
+        b:f32[3] = remat2[
+          differentiated=False
+          jaxpr={ lambda c:f32[3]; d:f32[3]. let e:f32[3] = mul c d in (e,) }
+          where c = [2.0, 1.0, 3.0]
+          policy=None
+          prevent_cse=True
+        ] a
+      in (b,) }
+    """
+    found = invoke("run - --through jax --args ramp", text)
+    assert found.status == 0 and found.output == "f32[3] [0., 1., 6.]\n"

@@ -11,7 +11,8 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.containers import Containers
-from jaxprtool.backends.jax.to_jax import key_array, to_jax
+from jaxprtool.backends.jax.primitives import key_array
+from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.avals import ShapedArray

@@ -27,6 +27,7 @@ __all__ = [
     "manual_mesh",
     "mapped_over",
     "mesh_of_live",
+    "on_mesh",
     "placed_aval",
     "spec_of",
     "tracking",
@@ -42,6 +43,20 @@ def uses_mesh(mesh: Any) -> bool:
 def manual_mesh(mesh: Any, axes: Any) -> AbstractMesh:
     """The mesh that types inside a `shard_map` over some of its axes have."""
     return mesh.abstract_mesh.update_axis_types(dict.fromkeys(axes, AxisType.Manual))
+
+
+def on_mesh(params: dict[str, Any], mesh: Any) -> dict[str, Any]:
+    """Params whose shardings name a mesh as its text does, without the kind of its devices, with the mesh itself."""
+    if not uses_mesh(mesh):
+        return params
+
+    def same(x: Any) -> Any:
+        if type(x) is not NamedSharding or x.mesh == mesh:
+            return x
+        alike = x.mesh.shape == mesh.shape and x.mesh.axis_types == mesh.axis_types
+        return NamedSharding(mesh, x.spec) if alike else x
+
+    return {k: same(x) for k, x in params.items()}
 
 
 def mesh_of_live(jaxpr: Any) -> Any:

@@ -9,12 +9,15 @@ import importlib
 import sys
 from typing import Any, NamedTuple
 
+import jax
+
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.hi_primitives import shown_params
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
 from jaxprtool.backends.jax.vocabulary import our_name, their_name
+from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.core.primitive import declared_primitive, known_primitive
 from jaxprtool.core.unknown import unknown_primitive
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
@@ -26,6 +29,7 @@ __all__ = [
     "by_own_name",
     "has_primitive",
     "jax_primitive",
+    "key_array",
     "key_generator",
     "live_primitive",
     "primitive_from_jax",
@@ -142,6 +146,12 @@ def _registry() -> dict[str, list[Any]]:
             if isinstance(v, private.Primitive) and v not in found.setdefault(v.name, []):
                 found[v.name].append(v)
     return found
+
+
+def key_array(keys: KeyArray) -> Any:
+    """Keys as JAX's array of keys."""
+    data = jax.numpy.asarray(keys.data)
+    return jax.random.wrap_key_data(data, impl=key_generator(keys.dtype).name)
 
 
 def key_generator(dtype: DType) -> Any:

@@ -41,6 +41,7 @@ from jaxprtool.backends.jax.placement import (
     entered,
     manual_mesh,
     mesh_of_live,
+    on_mesh,
     placed_aval,
     spec_of,
     tracking,
@@ -48,7 +49,7 @@ from jaxprtool.backends.jax.placement import (
 )
 from jaxprtool.backends.jax.plug_ins import is_plug_ins, of_impl, stand_in, takes, theirs_in_library
 from jaxprtool.backends.jax.policies import policy_maker
-from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_generator
+from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_array, key_generator
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, expand_dims, is_called
@@ -86,7 +87,7 @@ from jaxprtool.rules.effects import absent_function, calls_absent
 from jaxprtool.rules.scatter import COMBINED_BY
 from jaxprtool.syntax.elided_params import params_order
 
-__all__ = ["eqn_to_jax", "jax_params", "key_array", "to_jax"]
+__all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
@@ -394,7 +395,8 @@ class _Writer:
             texts = {k: _attribute(params[k]) for k in params if k not in ours.params}
             order = [k for k in order if k in ours.params]
             return {**{k: self.param(prim, k, params[k]) for k in order}, **texts}
-        return {k: self.param(prim, k, params[k]) for k in order if (prim.name, k) not in TEXTS}
+        made = {k: self.param(prim, k, params[k]) for k in order if (prim.name, k) not in TEXTS}
+        return on_mesh(made, self.mesh)
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
         """A param value as JAX holds it."""
@@ -464,12 +466,6 @@ def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple
     params["compiler_options_kvs"] = ()
     fill_jit(params, n_in, n_out)
     return jax_primitive("jit"), leaving("jit", params, {}, n_in, n_out)
-
-
-def key_array(keys: KeyArray) -> Any:
-    """Keys as JAX's array of keys."""
-    data = jax.numpy.asarray(keys.data)
-    return jax.random.wrap_key_data(data, impl=key_generator(keys.dtype).name)
 
 
 _SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}

@@ -11,11 +11,12 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.axes import are_devices
 from jaxprtool.core.bind import state
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
-from jaxprtool.core.trace import get_aval
+from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
-from jaxprtool.interpreters.batch import materialize, moveaxis, one_by_one, vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.copies import once
@@ -24,7 +25,7 @@ from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.observe import take_branch
+from jaxprtool.interpreters.observe import devices_stand, runs_unseen, standing_in, take_branch
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.runs import Run
@@ -37,7 +38,7 @@ from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value, 
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
-from jaxprtool.makers.mapped_calls import without_devices
+from jaxprtool.makers.mapped_calls import by_devices
 from jaxprtool.rules.control_flow.discharging import discharge_cond
 from jaxprtool.rules.control_flow.loops import narrowed
 from jaxprtool.rules.define import define
@@ -119,11 +120,13 @@ def _batch(
 ) -> OutAndDim:
     (index, *operands), (index_dim, *in_dims) = vals, dims
     if index_dim is not None:
-        alone = without_devices(axis_size, branches)
-        if alone is not None:
-            return one_by_one(
-                lax.cond_call.primitive, vals, dims, axis_size, {**params, "branches": alone}
-            )
+        fields = {**params, "branches": branches}
+        call = lax.cond_call.primitive
+        apart = by_devices(call, _batch, axis_size, vals, dims, fields, ["branches"])
+        if apart is not None:
+            return apart
+        if are_devices(axis_size):
+            return _batch_agreed(axis_size, index, operands, in_dims, fields)
         return _batch_by_select(axis_size, index, operands, in_dims, branches)
     operands = [
         x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)
@@ -133,6 +136,51 @@ def _batch(
     out_dims = [0 if any(d is not None for d in ds) else None for ds in zip(*each, strict=True)]
     batched = tuple(vmap_jaxpr(b, axis_size, in_dims, out_dims)[0] for b in branches)
     return _apply_cond(index, operands, batched, params), out_dims
+
+
+def _batch_agreed(
+    axis_size: int,
+    index: Value,
+    operands: Sequence[Value],
+    in_dims: Any,
+    params: dict[str, ParamValue],
+) -> tuple[list[Value], list[int | None]]:
+    """The batch rule of devices that exchange values in branches: where all take the same one, that one alone runs."""
+    branches: Branches = params["branches"]
+    moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)]
+    in_dims = [None if d is None else 0 for d in in_dims]
+
+    def apart(index: Value, *operands: Value) -> list[Value]:
+        outs, out_dims = _batch_by_select(axis_size, index, operands, in_dims, branches)
+        return [materialize(x, d, axis_size) for x, d in zip(outs, out_dims, strict=True)]
+
+    unlike = stage(apart, [get_aval(x).strong for x in (index, *moved)])
+    runs_unseen(unlike.jaxpr)
+    alike = [_with_index(vmap_jaxpr(b, axis_size, in_dims, 0)[0], index) for b in branches]
+    outs = _apply_cond(_agreed(index, len(branches)), [index, *moved], (*alike, unlike), params)
+    return outs, [0] * len(outs)
+
+
+def _with_index(closed: ClosedJaxpr, index: Value) -> ClosedJaxpr:
+    """A batched branch that takes the devices' indices as well, and does not read them."""
+    jaxpr = closed.jaxpr
+    unread = Var(get_aval(index).strong)
+    made = jaxpr.replace(in_binders=(unread, *jaxpr.in_binders))
+    standing = standing_in(jaxpr)
+    if standing is not None:
+        devices_stand(made, standing.axes)
+    return ClosedJaxpr(made, closed.consts)
+
+
+def _agreed(index: Value, n: int) -> Value:
+    """The branch that all devices take, of n; n where they take different ones."""
+    if get_aval(index).dtype is BOOL:
+        index = lax.convert_element_type(index, new_dtype=INT32, weak_type=False, sharding=None)
+    is_branch = lax.and_(lax.ge(index, 0), lax.lt(index, n))
+    last = lax.broadcast_in_dim(scalar_lit(n - 1, INT32), shape=get_aval(index).shape)
+    index = lax.select_n(is_branch, last, index)
+    first, highest = lax.reduce_min(index, axes=(0,)), lax.reduce_max(index, axes=(0,))
+    return lax.select_n(lax.eq(first, highest), scalar_lit(n, INT32), first)
 
 
 def _batch_by_select(

@@ -13,7 +13,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.partition import merge_lists, partition_list, split_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.batch import materialize, one_by_one, vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, Loop, cost_jaxpr
@@ -29,7 +29,7 @@ from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import prepared_impl
-from jaxprtool.makers.mapped_calls import without_devices
+from jaxprtool.makers.mapped_calls import by_devices
 from jaxprtool.rules.control_flow.discharging import discharge_while
 from jaxprtool.rules.control_flow.loops import (
     check_carry,
@@ -175,10 +175,11 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     rank = len(cond.out_avals[0].shape)
     batched = fixpoint(step, [d is not None for d in carry_dims])
     pred_dim = vmap_jaxpr(cond, axis_size, [*cond_dims, *carried(batched, rank)], None)[1][0]
-    alone = None if pred_dim is None else without_devices(axis_size, (cond, body))
-    if alone is not None:
-        fields = {**params, "cond_jaxpr": alone[0], "body_jaxpr": alone[1]}
-        return one_by_one(lax.while_call.primitive, vals, dims, axis_size, fields)
+    if pred_dim is not None:
+        held = ["cond_jaxpr", "body_jaxpr"]
+        apart = by_devices(lax.while_call.primitive, _batch, axis_size, vals, dims, params, held)
+        if apart is not None:
+            return apart
     new_dims = carried(batched, rank)
     if pred_dim is not None:
         new_dims = [0] * len(batched)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import current_axes
+from jaxprtool.core.axes import NamedAxis, current_axes
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import materialize, moveaxis
@@ -377,8 +377,11 @@ def _index_batch(
     axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, axis_name: ParamValue
 ) -> OutAndDim:
     names = names_of(axis_name)
-    if is_partly_mapped(axis_size, names):
+    alone = type(axis_size) is NamedAxis and axis_size.alone
+    if is_partly_mapped(axis_size, names) or (alone and len(names) > 1):
         return mapped(functools.partial(_sum_of_indices, names), [], axis_size, vals, dims)
+    if alone:
+        return lax.axis_index(axis_name=axis_name), None
     members = grouped("axis_index", axis_size, names)
     if members is None:
         return lax.axis_index(axis_name=axis_name), None

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.axes import NamedAxis
+from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
@@ -111,7 +111,8 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     with layout.scope():
         body = pure(params["jaxpr"])
     dims = [0 if any(spec) else None for spec in layout.in_specs]
-    batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
+    with bound_axes(layout.sizes):
+        batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
     runs_for_devices(runs_as(params["jaxpr"].jaxpr, batched.jaxpr), (*layout.sizes.items(),))
     step = runner(batched)
 
