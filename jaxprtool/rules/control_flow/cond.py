@@ -460,6 +460,15 @@ def _lower(
     return ctx.case(ctx.convert(index, INT32), branches, operands)
 
 
+def _passing(
+    passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
+) -> JaxprEqn:
+    """The index comes first."""
+    branches = tuple(map(passed, eqn.params["branches"]))
+    index, *rest = eqn.inputs
+    return eqn.replace(inputs=[index, *point, *rest], params={**eqn.params, "branches": branches})
+
+
 define(
     lax.cond_call,
     abstract_eval=_types,
@@ -472,6 +481,7 @@ define(
     runs=lambda params: [Run("branches", b, branch=i) for i, b in enumerate(params["branches"])],
     partial_eval=_partial_eval,
     saving=_saving,
+    passing=_passing,
     linearize=_linearize,
     dce=_dce,
     discharge=discharge_cond,
