@@ -9,7 +9,7 @@ operands (Note [Replayed rules]), so it depends on nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.remat import Saves, Saving
     from jaxprtool.interpreters.runs import Run
     from jaxprtool.interpreters.solutions import Solved
-    from jaxprtool.ir.jaxpr import JaxprEqn
+    from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
 Namespace = Any
@@ -61,6 +61,7 @@ __all__ = [
     "PrimalAndTangent",
     "RangeRule",
     "Residual",
+    "PassingRule",
     "RunsRule",
     "SavingRule",
     "SendsRule",
@@ -206,6 +207,18 @@ class RangeRule(Protocol):
     """(params) -> where the results are, whatever the operands are."""
 
     def __call__(self, params: dict[str, Any], /) -> Range: ...
+
+
+class PassingRule(Protocol):
+    """(what hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them; see `interpreters.passing`."""
+
+    def __call__(
+        self,
+        passed: Callable[[ClosedJaxpr], ClosedJaxpr],
+        eqn: JaxprEqn,
+        point: Sequence[Var],
+        /,
+    ) -> JaxprEqn: ...
 
 
 class RunsRule(Protocol):

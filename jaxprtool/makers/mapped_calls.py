@@ -26,6 +26,7 @@ from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.observe import runs_for_devices
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
+from jaxprtool.interpreters.passing import CannotPass, Passing
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.avals import ShapedArray
@@ -34,7 +35,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
 from jaxprtool.makers.axes import broadcasted, inverse_permutation, reshaped, transposed
-from jaxprtool.makers.passing import CannotPass, Passing
 from jaxprtool.ops.parallel import collective_names
 
 __all__ = ["alone_on_devices", "by_devices", "of_another"]
@@ -139,17 +139,20 @@ def _handed(
     groups: _Groups,
 ) -> tuple[dict[str, Any], list[_Operand]]:
     """The params and the operands of an operation whose jaxprs do not ask for the index along an axis. Raises CannotPass."""
-    names = [*groups.apart]
+    names, index = [*groups.apart], ShapedArray((), INT32)
+    (again,) = stage(lambda x: [lax.stop_gradient(x)], [index]).eqns
 
     def asked(eqn: JaxprEqn) -> int | None:
-        if eqn.primitive is not lax.axis_index.primitive:
-            return None
-        (name,) = collective_names(eqn)
-        return names.index(name) if name in names else None
+        asks_for = [] if eqn.inputs else [n for n in collective_names(eqn) if n in names]
+        return names.index(asks_for[0]) if asks_for else None
 
-    point = [Var(ShapedArray((), INT32)) for _ in names]
+    def instead(eqn: JaxprEqn, number: Var) -> JaxprEqn:
+        return eqn.replace(primitive=again.primitive, inputs=[number], params=again.params)
+
+    point = [Var(index) for _ in names]
     given = [Var(get_aval(x).strong) for x in vals]
-    eqn = Passing(len(names), asked, again=True).eqn(JaxprEqn(primitive, given, params, []), point)
+    passing = Passing(len(names), asked, instead)
+    eqn = passing.eqn(JaxprEqn(primitive, given, params, []), point)
     of: dict[Any, _Operand] = {v: (x, d, False) for v, x, d in zip(given, vals, dims, strict=True)}
     wanted = {*eqn.inputs}.intersection(point)
     of |= {

@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import JIT, CallImpl
@@ -24,6 +25,10 @@ class JitImpl(CallImpl):
         return super().__call__(xp, *args, **params)
 
 
+_PER_ARGUMENT = dict.fromkeys(
+    ("donated_invars", "in_shardings", "out_shardings", "in_layouts", "out_layouts")
+)
+
 define(
     lax.jit_call,
     **{
@@ -33,6 +38,7 @@ define(
         ),
         "impl": JitImpl("jaxpr"),
         "linearize": JIT.linearize,
+        "passing": call_passing("jaxpr", **_PER_ARGUMENT),
         "discharge": JIT.discharge,
         "lower": lambda ctx, *args, jaxpr, name, **_: ctx.call(jaxpr, args, name),
     },

@@ -30,6 +30,7 @@ from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
+from jaxprtool.interpreters.passing import passing_rules
 from jaxprtool.interpreters.ranges import range_rules
 from jaxprtool.interpreters.remat import saving_rules
 from jaxprtool.interpreters.runs import runs_rules
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
         OnKeys,
         OrderRule,
         PartialEvalRule,
+        PassingRule,
         RangeRule,
         Residual,
         RunsRule,
@@ -110,6 +112,7 @@ FEW: dict[str, RuleTable] = {
     "layout": layout_rules,
     "keys": key_rules,
     "runs": runs_rules,
+    "passing": passing_rules,
     "sends": sends_rules,
     "monoid": monoid_rules,
     "algebra": algebra_rules,
@@ -165,6 +168,7 @@ def define(
     layout: LayoutRule | None = None,
     keys: KeysRule | None = None,
     runs: RunsRule | None = None,
+    passing: PassingRule | None = None,
     sends: SendsRule | None = None,
     varying: Varying | None = None,
     residual: Residual = "saved",
@@ -183,8 +187,7 @@ def define(
 ) -> None:
     """Give a primitive its row: a rule for each column.
 
-    A rule is a function of the contract that its annotation names (`interpreters.contracts`), a `Maker` of one, or `unsupported("why")`,
-    which states that there is none. A primitive of ours needs those up to `cost`; a user's own may lack some.
+    A rule is a function (`interpreters.contracts`), a `Maker` of one, or `unsupported("why")`. Ours have those up to `cost`.
 
     Args:
       op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
@@ -194,7 +197,7 @@ def define(
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
-      runs, sends, varying: which of its jaxprs are evaluated, how often; bytes that each member sends; what says how results vary.
+      runs, passing: which of its jaxprs are evaluated, how often; how they are handed numbers. sends, varying: bytes of each member; how results vary.
       residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.

@@ -26,6 +26,7 @@ from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
 )
+from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
@@ -238,6 +239,7 @@ define(
         "lower": _lower,
         "dce": _dce,
         "discharge": _rules.discharge,
+        "passing": call_passing("jaxpr"),
     },
 )
 

@@ -13,6 +13,7 @@ from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
+from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
@@ -28,7 +29,13 @@ __all__: list[str] = []
 
 for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
     _rules = CallRules(_op, "call_jaxpr")
-    define(_op, **_rules.columns(), linearize=_rules.linearize, discharge=_rules.discharge)
+    define(
+        _op,
+        **_rules.columns(),
+        linearize=_rules.linearize,
+        discharge=_rules.discharge,
+        passing=call_passing("call_jaxpr"),
+    )
 
 
 def _remat_opt_types(

@@ -126,7 +126,7 @@ def _batch(
         if apart is not None:
             return apart
         if are_devices(axis_size):
-            return _batch_agreed(axis_size, index, operands, in_dims, fields)
+            return _batch_agreed(axis_size, index, operands, in_dims, branches, params)
         return _batch_by_select(axis_size, index, operands, in_dims, branches)
     operands = [
         x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)
@@ -143,10 +143,10 @@ def _batch_agreed(
     index: Value,
     operands: Sequence[Value],
     in_dims: Any,
+    branches: Branches,
     params: dict[str, ParamValue],
 ) -> tuple[list[Value], list[int | None]]:
     """The batch rule of devices that exchange values in branches: where all take the same one, that one alone runs."""
-    branches: Branches = params["branches"]
     moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)]
     in_dims = [None if d is None else 0 for d in in_dims]
 
@@ -460,6 +460,15 @@ def _lower(
     return ctx.case(ctx.convert(index, INT32), branches, operands)
 
 
+def _passing(
+    passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
+) -> JaxprEqn:
+    """The index comes first."""
+    branches = tuple(map(passed, eqn.params["branches"]))
+    index, *rest = eqn.inputs
+    return eqn.replace(inputs=[index, *point, *rest], params={**eqn.params, "branches": branches})
+
+
 define(
     lax.cond_call,
     abstract_eval=_types,
@@ -472,6 +481,7 @@ define(
     runs=lambda params: [Run("branches", b, branch=i) for i, b in enumerate(params["branches"])],
     partial_eval=_partial_eval,
     saving=_saving,
+    passing=_passing,
     linearize=_linearize,
     dce=_dce,
     discharge=discharge_cond,

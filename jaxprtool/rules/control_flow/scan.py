@@ -29,7 +29,7 @@ from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.avals import RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value, Var
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.makers.call_types import check_call
@@ -338,6 +338,19 @@ def _runs(params: dict[str, Any]) -> list[Run]:
     return [Run("jaxpr", params["jaxpr"], length if known else 0, turns=0 if known else 1)]
 
 
+def _passing(
+    passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
+) -> JaxprEqn:
+    """They are constants of the loop."""
+    params = {
+        **eqn.params,
+        "jaxpr": passed(eqn.params["jaxpr"]),
+        "num_consts": eqn.params["num_consts"] + len(point),
+        "linear": None,
+    }
+    return eqn.replace(inputs=[*point, *eqn.inputs], params=params)
+
+
 define(
     lax.scan_call,
     abstract_eval=_types,
@@ -350,6 +363,7 @@ define(
     runs=_runs,
     partial_eval=partial_eval_scan,
     saving=saving_scan,
+    passing=_passing,
     linearize=linearize_scan,
     dce=_dce,
     discharge=discharge_scan,

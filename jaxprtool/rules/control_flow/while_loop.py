@@ -26,7 +26,7 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_j
 from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value, Var
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.makers.mapped_calls import by_devices
@@ -297,6 +297,21 @@ def _keep(ctx: LoweringContext, pred: HloValue, new: HloValue, old: HloValue) ->
     return ctx.select(pred, new, old)
 
 
+def _passing(
+    passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
+) -> JaxprEqn:
+    """They are constants of both jaxprs."""
+    n, k = len(point), eqn.params["cond_nconsts"]
+    params = {
+        **eqn.params,
+        "cond_jaxpr": passed(eqn.params["cond_jaxpr"]),
+        "body_jaxpr": passed(eqn.params["body_jaxpr"]),
+        "cond_nconsts": k + n,
+        "body_nconsts": eqn.params["body_nconsts"] + n,
+    }
+    return eqn.replace(inputs=[*point, *eqn.inputs[:k], *point, *eqn.inputs[k:]], params=params)
+
+
 define(
     lax.while_call,
     abstract_eval=_types,
@@ -317,6 +332,7 @@ define(
     ],
     partial_eval=_partial_eval,
     dce=_dce,
+    passing=_passing,
     discharge=discharge_while,
     steers="cond_jaxpr",
 )

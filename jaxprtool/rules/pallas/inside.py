@@ -13,6 +13,7 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
 from jaxprtool.interpreters.grid import current_grid
+from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.interpreters.runs import call_of
 from jaxprtool.interpreters.sharing import apply_jaxpr
 from jaxprtool.interpreters.state_values import Cell
@@ -161,4 +162,5 @@ define(
     cost=lambda ins, outs, *, jaxpr, **_: cost_jaxpr(jaxpr),
     discharge=_scoped_discharge,
     runs=call_of("jaxpr"),
+    passing=call_passing("jaxpr"),
 )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.passing import CannotPass, Passing
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.makers.passing import CannotPass, Passing
 
 __all__ = ["with_grid"]
 
