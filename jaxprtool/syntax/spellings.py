@@ -182,7 +182,6 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- effects, references and kernels
     "dce_sink": (Spelling((0, 10), added={"prevent_mlir_dce": False}),),
     "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
-    "empty2": _born(0, 7, 2),
     "empty_ref": (
         *_born(0, 9, 1),
         Spelling((0, 11, 1), added={"pin": False}),

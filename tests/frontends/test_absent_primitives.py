@@ -42,3 +42,13 @@ def test_one_whose_rule_is_not_for_arrays_of_jax_is_refused(monkeypatch):
 
 def refuse(name):
     raise jt.UnsupportedError(jt.Diagnostic(f"no {name}", "unknown-primitive"))
+
+
+def test_a_class_of_jax_is_not_put_where_jax_cannot_lower_it():
+    """JAX 0.10.2 has a class SearchSorted, and cannot lower a `closed_call` with an object of it."""
+    inner = "{ lambda ; c:f32[5]. let d:i32[5] = SearchSorted[side=left dimension=0 batch_dims=0 method=scan] c c in (d,) }"
+    program = jt.parse(
+        f"{{ lambda ; a:f32[5]. let b:i32[5] = closed_call[call_jaxpr={inner}] a in (b,) }}"
+    )
+    (got,) = jax.jit(jt.to_jax_function(program))(X)
+    np.testing.assert_array_equal(got, jt.jaxpr_as_fun(program)(X)[0])
