@@ -47,7 +47,7 @@ def stopping_at_nans(program: ClosedJaxpr) -> Generator[Observer]:
         raise _error(e.origin, Sites(program)) from None
     reach = Reach(flow)
     for origin in flow.origins:
-        if origin.place is not None and not origin.bit & reach.idle:
+        if origin.is_literal and origin.flows and not origin.bit & reach.idle:
             raise _error(origin, Sites(program))
 
 

@@ -103,6 +103,31 @@ def test_a_dropped_literal_hides_no_other_fault() -> None:
     assert [a.label for a in found.dropped] == ["literal 0 (-inf:f32[])"]
 
 
+def test_what_reaches_a_result_comes_before_a_masked_literal() -> None:
+    def f(x: Any) -> Any:
+        return jnp.log(jax.nn.softmax(jnp.where(KEPT, x, -INF)) - 2)
+
+    found = jt.blame(f, X)
+    assert found.first.eqn.primitive.name == "log" and found.kind == "nan"
+    assert "literal" in found.appearances[-1].label
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: jnp.nan_to_num(x),
+        lambda x: jnp.where(jnp.isnan(x), 0, x),
+        lambda x: jnp.sum(x, where=jnp.isfinite(x)),
+        lambda x: jnp.isnan(x),
+        lambda x: x[1:],
+    ],
+)
+def test_a_run_goes_on_where_a_nan_that_it_is_given_is_dropped(f: Any) -> None:
+    x = X.copy()
+    x[0] = np.nan
+    jt.run(f, x, check_nans=True)
+
+
 @pytest.mark.parametrize("f", [lambda x: full(np.nan) * x, lambda x: jnp.sin(full(np.nan) * x)])
 def test_a_run_stops_for_a_literal_nan_that_a_result_has(f: Any) -> None:
     with pytest.raises(NanError, match=r"broadcast_in_dim gives NaN .* from literal 0"):

@@ -7,7 +7,7 @@ from functools import reduce
 from operator import or_
 
 from jaxprtool.analyses.blaming.flow import Flow
-from jaxprtool.analyses.blaming.provenance import Event, Made
+from jaxprtool.analyses.blaming.provenance import Event, Made, Origin
 
 __all__ = ["Reach", "all_made"]
 
@@ -34,6 +34,11 @@ class Reach:
                 kept = flow.events.computed | (self.bits if origin.kind == "nan" else held)
                 if origin.is_literal and not origin.bit & kept:
                     self.idle |= origin.bit
+
+    def masks(self, origin: Origin) -> bool:
+        """Whether an origin is a literal that reaches no result, while others do: these come first."""
+        others = any(mark.bad for mark in self._marks)
+        return origin.is_literal and others and not origin.bit & self.bits
 
     def has(self, made: Made) -> bool:
         """Whether what an equation has made does."""
