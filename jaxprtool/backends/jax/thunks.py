@@ -54,7 +54,7 @@ def _remat_opt(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
         params = {**params, "num_consts": 0, "num_res": 0}
     rule = params["fwd_jaxpr"]
     outs = rule.jaxpr.outs[params["num_res"] :]
-    without = rule.replace(jaxpr=rule.jaxpr.replace(outs=outs))
+    without = rule.replace(jaxpr=rule.jaxpr.replace(outs=outs), interface=None)
 
     def thunk() -> Any:
         theirs = closed(without)
