@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses import double_where
+from jaxprtool.analyses.blaming import double_where
 
 N = 6
 

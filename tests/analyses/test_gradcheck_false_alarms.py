@@ -13,7 +13,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
-from jaxprtool.analyses import gradcheck_equations
+from jaxprtool.analyses.gradchecking import equations as gradcheck_equations
 from jaxprtool.analyses.gradchecking.gradcheck import check_point
 
 X = np.array([0.9, 0.3, 1.4, 0.7], np.float32)

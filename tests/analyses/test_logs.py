@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses import flow, logs
+from jaxprtool.analyses import logs
+from jaxprtool.analyses.blaming import flow
 from jaxprtool.driver.blame import blame
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
