@@ -46,7 +46,9 @@ __all__ = [
     "Var",
     "Written",
     "lossless_text",
+    "new_closed",
     "new_eqn",
+    "new_jaxpr",
     "new_var",
     "type_of",
 ]
@@ -139,7 +141,7 @@ class Lit(Frozen):
     cached: list[Value]  # the value in the form of the evaluator, once the evaluator has read it
 
     def __init__(self, val: Value, aval: AbstractType, span: Span | None = None):
-        # One by one, since literals and jaxprs are made often: `amend` takes twice as long.
+        # One by one, since literals are made often: `amend` takes twice as long.
         set_field(self, "val", val)
         set_field(self, "aval", aval)
         set_field(self, "span", span)
@@ -305,6 +307,9 @@ def _lines(comments: Mapping[str, Sequence[str]]) -> FrozenDict[str, FrozenList[
     return FrozenDict({place: FrozenList(lines) for place, lines in comments.items()})
 
 
+_JAXPR = ("comments", "const_binders", "eqns", "in_binders", "outs", "span", "written")
+
+
 class Jaxpr(Keeper):
     """A function in A-normal form, closed: its body refers to nothing outside.
 
@@ -317,7 +322,7 @@ class Jaxpr(Keeper):
       written: how the text that it was read from is put together; None where there was none, or nothing to say.
     """
 
-    __slots__ = ("comments", "const_binders", "eqns", "in_binders", "outs", "span", "written")
+    __slots__ = _JAXPR
     const_binders: tuple[Var, ...]
     in_binders: tuple[Var, ...]
     eqns: tuple[JaxprEqn, ...]
@@ -326,8 +331,8 @@ class Jaxpr(Keeper):
     comments: Mapping[str, Sequence[str]] | None
     written: Written | None
 
-    def __init__(
-        self,
+    def __new__(
+        cls,
         in_binders: Iterable[Var],
         eqns: Iterable[JaxprEqn],
         outs: Iterable[Atom],
@@ -335,15 +340,8 @@ class Jaxpr(Keeper):
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
         written: Written | None = None,
-    ):
-        set_field(self, "in_binders", (*in_binders,))
-        set_field(self, "eqns", (*eqns,))
-        set_field(self, "outs", (*outs,))
-        set_field(self, "const_binders", (*const_binders,))
-        set_field(self, "span", span)
-        set_field(self, "comments", None if comments is None else _lines(comments))
-        set_field(self, "written", written)
-        set_field(self, "derived", {})
+    ) -> Jaxpr:
+        return new_jaxpr(in_binders, eqns, outs, const_binders, span, comments, written)
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The jaxpr with some fields replaced. The new jaxpr has no `written` and no memos."""
@@ -368,6 +366,33 @@ class Jaxpr(Keeper):
         return _to_text(ClosedJaxpr(self, [None] * len(self.const_binders)))
 
 
+class _JaxprMaker(Keeper):
+    __slots__ = _JAXPR
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __delattr__ = object.__delattr__  # type: ignore[assignment]
+
+    def __init__(
+        self,
+        in_binders: Iterable[Var],
+        eqns: Iterable[JaxprEqn],
+        outs: Iterable[Atom],
+        const_binders: Iterable[Var] = (),
+        span: Span | None = None,
+        comments: Mapping[str, Sequence[str]] | None = None,
+        written: Written | None = None,
+    ):
+        self.in_binders, self.eqns, self.outs = tuple(in_binders), tuple(eqns), tuple(outs)
+        self.const_binders, self.span, self.written = tuple(const_binders), span, written
+        self.comments = None if comments is None else _lines(comments)
+        set_field(self, "derived", {})
+        become(self, Jaxpr)
+
+
+new_jaxpr: Callable[..., Jaxpr] = _JaxprMaker  # type: ignore[assignment]  # Note [Makers]
+
+_CLOSED = ("consts", "interface", "jaxpr")
+
+
 class ClosedJaxpr(Keeper):
     """A jaxpr and the values of its constants (None for a value that is not known).
 
@@ -381,20 +406,15 @@ class ClosedJaxpr(Keeper):
       ValueError: the interface has another number of leaves than the jaxpr has arguments and results.
     """
 
-    __slots__ = ("consts", "interface", "jaxpr")
+    __slots__ = _CLOSED
     jaxpr: Jaxpr
     consts: tuple[Value, ...]
     interface: Interface | None
 
-    def __init__(
-        self, jaxpr: Jaxpr, consts: Iterable[Value] = (), interface: Interface | None = None
-    ):
-        if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
-            raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
-        set_field(self, "jaxpr", jaxpr)
-        set_field(self, "consts", (*consts,))
-        set_field(self, "interface", interface)
-        set_field(self, "derived", {})
+    def __new__(
+        cls, jaxpr: Jaxpr, consts: Iterable[Value] = (), interface: Interface | None = None
+    ) -> ClosedJaxpr:
+        return new_closed(jaxpr, consts, interface)
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """The program with some fields replaced. The new program has no memos."""
@@ -428,6 +448,24 @@ class ClosedJaxpr(Keeper):
 
     def __repr__(self) -> str:
         return _to_text(self)
+
+
+class _ClosedMaker(Keeper):
+    __slots__ = _CLOSED
+    __setattr__ = object.__setattr__  # type: ignore[assignment]
+    __delattr__ = object.__delattr__  # type: ignore[assignment]
+
+    def __init__(
+        self, jaxpr: Jaxpr, consts: Iterable[Value] = (), interface: Interface | None = None
+    ):
+        if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
+            raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
+        self.jaxpr, self.consts, self.interface = jaxpr, tuple(consts), interface
+        set_field(self, "derived", {})
+        become(self, ClosedJaxpr)
+
+
+new_closed: Callable[..., ClosedJaxpr] = _ClosedMaker  # type: ignore[assignment]  # Note [Makers]
 
 
 _FIELDS = {

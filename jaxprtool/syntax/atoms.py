@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import lru_cache
+from collections.abc import Callable, Iterator
+from functools import lru_cache, partial
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -49,6 +49,10 @@ class Run(NamedTuple):
         at = by_name.get(name) if self.number < 0 else self.number
         whole = self.start, self.end  # of a variable that somebody has given another name
         return Span(self.source, *(whole if at is None else places[at]))
+
+
+# A run of a tuple of its four fields. It takes half the time of a call of the class.
+_new_run: Callable[[tuple[Source, int, int, int]], Run] = partial(tuple.__new__, Run)  # pyright: ignore[reportUnknownMemberType]
 
 
 @lru_cache(maxsize=4)
@@ -137,7 +141,7 @@ class Atoms:
         """
         found: list[Var] = []
         types, bound = self.types, scope.vars
-        run = Run(self.source, start, start + len(text))
+        run = _new_run((self.source, start, start + len(text), -1))
         for word in text.split():
             name, _, kind = word.partition(":")
             aval = types.get(kind)

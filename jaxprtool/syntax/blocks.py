@@ -5,6 +5,7 @@ After the same primitive the same text has the same tokens.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 from jaxprtool.core.primitive import find_primitive, known_primitive
@@ -72,6 +73,16 @@ def _takes_plain(primitive: str) -> bool:
     return known_primitive(primitive) is not None and not free_params(primitive)
 
 
+def _pairs(tokens: Iterable[Token]) -> Iterator[tuple[Token, Token]]:
+    """Keys and values, of tokens between brackets that hold no jaxprs."""
+    rest = iter(tokens)
+    for token in rest:
+        if token[0] == "PAIRS":
+            yield from token[1]
+        else:
+            yield token, next(rest)
+
+
 class Blocks:
     """The params in brackets of one text that are read at once.
 
@@ -125,6 +136,6 @@ class Blocks:
         text = self.text[start:end]
         if "lambda" in text and _LAMBDA.search(text):
             return
-        block = Block(text, start, list(zip(inside[::2], inside[1::2], strict=True)))
+        block = Block(text, start, [*_pairs(inside)])
         if self._is_repeatable(primitive, block):
             self._last[primitive] = [block, *self._last.get(primitive, ())][:_MOST]

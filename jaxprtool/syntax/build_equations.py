@@ -99,7 +99,11 @@ class EquationCallbacks:
 
     def on_more_equations_together(self, eqns: list[JaxprEqn], token: Token) -> list[JaxprEqn]:
         for match, block, at, end in token[1]:
-            self.on_more_equations(eqns, self._equation(match, (), at, end, (), block))
+            eqn = self._equation(match, (), at, end, (), block)
+            if isinstance(eqn, list):
+                eqns += eqn
+            else:
+                eqns.append(eqn)
         return eqns
 
     def on_plain(self, token: Token, operands: Token) -> Equations:

@@ -6,8 +6,8 @@ from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.frozen import FrozenDict, amend
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Written
-from jaxprtool.ir.spans import Span
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Written, new_closed, new_jaxpr
+from jaxprtool.ir.spans import new_span
 from jaxprtool.syntax.atoms import Atoms, Scope
 from jaxprtool.syntax.comments import CommentScanner
 from jaxprtool.syntax.consts import Const, ElementError, read_const
@@ -51,6 +51,17 @@ class JaxprCallbacks:
             scope.inputs = self.atoms.binders(scope, binders[1], binders[2], head=True)
         return scope
 
+    def on_whole_head(self, head: Token) -> Scope:
+        """As `on_head`, of the match of a whole head."""
+        match = head[1]
+        scope = Scope(head[2])
+        self.atoms.scopes.append(scope)
+        if match[2]:
+            scope.consts = self.atoms.binders(scope, match[2], match.start(2))
+        if match[4]:
+            scope.inputs = self.atoms.binders(scope, match[4], match.start(4), head=True)
+        return scope
+
     def on_autodidax_head(self, start: Token, binders: Token | None, dot: Token) -> Scope:
         scope = self.on_head(start, None, start, binders, dot)
         scope.autodidax = True
@@ -66,14 +77,17 @@ class JaxprCallbacks:
     ) -> ClosedJaxpr:
         self.atoms.scopes.pop()
         token, entries = tail
-        span = Span(self.source, scope.start, token[3])
+        span = new_span((self.source, scope.start, token[3], None))
         comments = self.comments.of_jaxpr(scope.start, token[2])
-        jaxpr = Jaxpr(scope.inputs, eqns, (), scope.consts, span, comments)
-        amend(jaxpr, outs=self._outs(token, scope, jaxpr))
+        written = None
         if token[2] in self.effects:
-            amend(jaxpr, written=Written(FrozenDict(), effects=self.effects.pop(token[2])))
+            written = Written(FrozenDict(), effects=self.effects.pop(token[2]))
+        dropped, outs = self._outs(token, scope)
+        jaxpr = new_jaxpr(scope.inputs, eqns, outs, scope.consts, span, comments, written)
+        if dropped:
+            amend(jaxpr, outs=self.drops.add(jaxpr, outs, dropped, scope))
         consts = self._where(entries, scope) if entries else [None] * len(scope.consts)
-        return ClosedJaxpr(jaxpr, consts)
+        return new_closed(jaxpr, consts)
 
     def on_tail(self, outs: Token, *rest: Any) -> tuple[Token, list[Entry]]:
         if len(rest) > 1:
@@ -93,7 +107,8 @@ class JaxprCallbacks:
             text = " ".join(text.split())
         self.effects[outs[2]] = f" {text}"
 
-    def _outs(self, token: Token, scope: Scope, jaxpr: Jaxpr) -> tuple[Atom | None, ...]:
+    def _outs(self, token: Token, scope: Scope) -> tuple[list[int], list[Any]]:
+        """The results, and the numbers of those that are `_`: None stands for them."""
         text: str = token[1]
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)
@@ -102,8 +117,8 @@ class JaxprCallbacks:
             words.pop()
         variables = [*map(scope.vars.get, map(str.strip, words))]
         if None not in variables:  # as results are, most often
-            return tuple(variables)
-        outs: list[Atom | None] = []
+            return [], variables
+        outs: list[Any] = []
         dropped: list[int] = []
         pos, start = 0, token[3] - len(text) - 1
         while pos < len(text) and (m := _OUT.match(text, pos)):
@@ -117,7 +132,7 @@ class JaxprCallbacks:
         if pos < len(text) and text[pos:].strip():
             help = "results are separated by commas: `in (a, b) }`"
             self.errors.add("malformed results", "syntax", start + pos, token[3], help)
-        return self.drops.add(jaxpr, outs, dropped, scope) if dropped else tuple(outs)
+        return dropped, outs
 
     # ---- where sections
 

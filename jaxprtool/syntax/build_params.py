@@ -72,6 +72,13 @@ class ParamCallbacks:
         params.append(param)
         return params
 
+    def on_first_pairs(self, pairs: Token) -> list[GivenParam]:
+        return [*pairs[1]]
+
+    def on_more_pairs(self, params: list[GivenParam], pairs: Token) -> list[GivenParam]:
+        params += pairs[1]
+        return params
+
     def on_param(self, key: Token, value: Token) -> GivenParam:
         return key, value
 

@@ -277,12 +277,12 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     older = OLDER.get(primitive.name)
     if older is None:
         return not primitive.known and frozenset(given) in _BY_PARAMS
+    found = frozenset(given)
     if older.told_by:
-        return any(k in given for k in older.told_by)
+        return not found.isdisjoint(older.told_by)
     if not older.foreign:
         return True
-    declared = primitive.params
-    return any(k not in declared for k in given) or any(k not in given for k in older.given)
+    return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
 
 def declared_params(name: str) -> dict[str, Param] | None:

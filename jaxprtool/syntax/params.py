@@ -55,7 +55,7 @@ _TOKEN = pattern(
 )
 _INTEGER = r"-?(?:0|[1-9]\d{0,17})"
 _INTEGERS = pattern(  # a tuple of some, or `()`: shapes, axes and indices are most values
-    rf"\((?:{_INTEGER}(?:,|(?:, {_INTEGER})++))?+\)", re.ASCII
+    rf"\((?:{_INTEGER}(?:(?:, {_INTEGER})++|,))?+\)", re.ASCII
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}

@@ -33,7 +33,9 @@ _REFERENCE = pattern(
     rf"(?:{_REF}(?:, {STORED})?+|(?!in \(){STORED})(?: (?:mask|other)=[^\s;]++)*+)"
     r"(?=[ \t]++#|[ \t]*+(?:[\n;]|in \(|\Z))"
 )
-_OUTS = pattern(r"[ \n]*+[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)")
+_OUTS = pattern(
+    r"[ \n]*+[\s;]*+(?<![^\s;])in \(((?:[^()]++|\((?:[^()]++|\([^()]*+\))*+\))*+)\)(\s*+\})?+"
+)
 _EFFECTS = pattern(r"\s*+: \{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _RBRACE = pattern(r"\s*+\}")
 _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
@@ -82,9 +84,10 @@ class EquationScanner:
                     run = []
                 reading.pos = pos
                 if outs := _OUTS.match(text, pos):
-                    return self._results(outs, outs.start(1) - 4)
+                    return self._results(outs[1], outs.start(1) - 4, outs.end(1) + 1, outs)
                 if reading.classic and (outs := _OLD_OUTS.match(text, pos)):
-                    return self._results(outs, GAP.match(text, pos).end())
+                    found = next(filter(None, outs.groups()), "")
+                    return self._results(found, GAP.match(text, pos).end(), outs.end())
                 bare = BARE_RESULTS.match(text, pos)
                 if not bare and (m := _REFERENCE.match(text, pos)):
                     tokens.append(("REFERENCE", m, m.start(1), m.end()))
@@ -131,7 +134,7 @@ class EquationScanner:
 
     def jaxpr_below(self) -> State:
         """A jaxpr below an equation, as the tutorial and the releases to 0.1.57 have them, or the next equation."""
-        if self.reading.tokens[-1][0] == "RBRACE" and (
+        if self.reading.tokens[-1][0] in ("RESULTS", "RBRACE") and (
             m := _BOUND.match(self.reading.text, self.reading.pos)
         ):
             self.reading.add("BOUND", m, m[1])
@@ -161,18 +164,26 @@ class EquationScanner:
             reading.open.pop()
         return reading.give_up()
 
-    def _results(self, outs: re.Match[str], start: int) -> State:
-        """The results, and what ends the jaxpr; `in` stands at `start`."""
+    def _results(
+        self, outs: str, start: int, end: int, whole: re.Match[str] | None = None
+    ) -> State:
+        """The results, which stand from `in` to `end`, and what ends the jaxpr.
+
+        The second group of `whole` is the brace, where it stands right after them.
+        """
         reading = self.reading
-        text = next(filter(None, outs.groups()), "")
-        reading.tokens.append(("OUTS", text, start, outs.end()))
-        reading.pos = outs.end()
-        if m := _EFFECTS.match(reading.text, reading.pos):
-            reading.add("EFFECTS", m)
-        m = _RBRACE.match(reading.text, reading.pos)
-        if m is None:
-            return reading.give_up()
-        reading.add("RBRACE", m)
+        if whole is not None and whole[2]:
+            reading.tokens.append(("RESULTS", outs, start, end))
+            reading.pos = whole.end()
+        else:
+            reading.tokens.append(("OUTS", outs, start, end))
+            reading.pos = end
+            if m := _EFFECTS.match(reading.text, reading.pos):
+                reading.add("EFFECTS", m)
+            m = _RBRACE.match(reading.text, reading.pos)
+            if m is None:
+                return reading.give_up()
+            reading.add("RBRACE", m)
         reading.open.pop()
         if m := _WHERE.match(reading.text, reading.pos):
             reading.add("WHERE", m)

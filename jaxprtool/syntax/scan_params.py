@@ -80,9 +80,12 @@ class ParamScanner:
             if m and odd is not None and odd.match(text, m.start(2)):
                 m = None
             if m and m[1] not in free:
-                pos = m.end(2)
-                tokens.append(("KEY", m[1], m.start(1), m.start(2)))
-                tokens.append(("VALUE", m[2], m.start(2), pos))
+                at, pos = m.span(2)
+                pair = ("KEY", m[1], m.start(1), at), ("VALUE", m[2], at, pos)
+                if tokens[-1][0] == "PAIRS":
+                    tokens[-1][1].append(pair)
+                else:
+                    tokens.append(("PAIRS", [pair], m.start(1), at))
                 continue
             if m := _CLOSE.match(text, pos):
                 return self._closed(m.end())

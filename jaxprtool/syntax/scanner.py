@@ -33,7 +33,7 @@ _SEMICOLON = pattern(r"\s*+;")
 _DOT = pattern(r"\s*+\.(?:\s*+let\b)?+(?=[\s;]|\Z)")
 _IN = pattern(r"\s*+in(?=\s|\Z)")
 _SIGNATURE_END = pattern(r"\s*+, .*\)\s*+\Z", re.DOTALL)
-_PROGRAM_ENDS = frozenset({"RBRACE", "WHERE", "DATA", "WEAK"})
+_PROGRAM_ENDS = frozenset({"RESULTS", "RBRACE", "WHERE", "DATA", "WEAK"})
 
 
 def scan(source: Source) -> Reading:
@@ -138,16 +138,9 @@ class ProgramScanner:
     def _usual_head(self, m: re.Match[str]) -> State:
         """A whole head, as JAX has written them since 0.2.22."""
         reading = self.reading
-        tokens, start, end = reading.tokens, reading.pos, m.end()
-        reading.open.append(Frame("jaxpr", start))
-        tokens.append(("LAMBDA", None, start, m.end(1)))
-        if m[2]:
-            tokens.append(("BINDERS", m[2], m.start(2), m.end(2)))
-        tokens.append(("SEMICOLON", None, m.end(3) - 1, m.end(3)))
-        if m[4]:
-            tokens.append(("BINDERS", m[4], m.start(4), m.end(4)))
-        tokens.append(("DOT", None, end - len(". let"), end))
-        reading.pos = end
+        reading.open.append(Frame("jaxpr", reading.pos))
+        reading.tokens.append(("HEAD", m, reading.pos, m.end(1)))
+        reading.pos = m.end()
         return "equations"
 
     def _free_variables(self, second: re.Match[str]) -> int:

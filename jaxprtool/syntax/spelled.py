@@ -12,6 +12,7 @@ from jaxprtool.syntax.lines import start_of
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.reading import Reading
 from jaxprtool.syntax.spellings import SPELLINGS, Release, renamed
+from jaxprtool.syntax.tokens import Token
 
 __all__ = [
     "TYPED_LITERAL",
@@ -72,6 +73,8 @@ def spelled(reading: Reading) -> dict[int, SpelledEquation]:
             inside[-1].params[key] = ""
         elif kind == "VALUE" and inside:
             inside[-1].params[key] = value
+        elif kind == "PAIRS" and inside:
+            inside[-1].params.update((k[1], v[1]) for k, v in value)
         elif kind == "PARAMS":
             current.params.update((k[1], v[1]) for k, v in value.params)
         elif kind == "OPERANDS":
@@ -155,7 +158,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
             certain.add(_LITERALS_TYPED)
     if reading.classic:
         certain.add(_TYPES)
-    elif any(t[0] == "BINDERS" and ":" in t[1] for t in reading.tokens):
+    elif any(map(_has_types, reading.tokens)):
         since.add(_TYPES)
     if reading.below:
         certain.add(_BELOW)
@@ -165,6 +168,12 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     if end is not None and last is not None:
         end, last = (end, None) if end <= last else (None, last)
     return Releases(first, end, last)
+
+
+def _has_types(token: Token) -> bool:
+    """Whether a token holds binders with types."""
+    kind, value = token[:2]
+    return ":" in value[0] if kind == "HEAD" else kind == "BINDERS" and ":" in value
 
 
 def _until(eqn: SpelledEquation) -> Iterator[Release]:

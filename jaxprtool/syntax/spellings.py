@@ -220,15 +220,15 @@ def told_by(name: str, found: Mapping[str, Any]) -> frozenset[tuple[str, Release
       name: of its primitive, as the text has it.
       found: its params, as the text has them.
     """
-    return _told_by(name, frozenset(found), frozenset(k for k, v in found.items() if v is None))
+    return _told_by(name, (*found,), (*[k for k, v in found.items() if v is None],))
 
 
 @lru_cache(maxsize=512)
 def _told_by(
-    name: str, found: frozenset[str], none: frozenset[str]
+    name: str, found: tuple[str, ...], none: tuple[str, ...]
 ) -> frozenset[tuple[str, Release]]:
     """What is told by the names of the params, and of those that are None."""
-    return frozenset(_bounds(name, found, none))
+    return frozenset(_bounds(name, frozenset(found), frozenset(none)))
 
 
 def _bounds(

@@ -34,7 +34,7 @@ _GAP = re.compile(r"(?:[\s;]|#[^\n]*)*")
 _LONE = re.compile(rf"[\s;]*(?:{LOOSE_BINDER}\s+)+=\s+([^\s\[;]+)")
 _BLANK_LINE = re.compile(r"\n[ \t]*(?=\n)")
 # Tokens that it looks into when what they stand in is complete.
-_LATE = ("EQUATION", "BINDERS", "NAME")
+_LATE = ("EQUATION", "HEAD", "BINDERS", "NAME")
 
 SYNTAX = frozenset({"syntax", "truncated", "empty"})
 # Errors of either kind: what is malformed, which the grammar rejects, and what has no meaning, which it reads.
@@ -208,7 +208,11 @@ def same_token(text: str, offset: int, errors: list[Any]) -> bool:
     looked = (t for i, t in enumerate(before) if t[0] in _LATE or len(before) - i < 5)
     if any(t[2] <= offset <= t[3] for t in looked):
         return True  # and into a token when what it is part of is complete
-    if before and before[-1][0] == "VALUE" and text[passed : passed + 1] in ("", ")", "]", "}"):
+    if (
+        before
+        and before[-1][0] in ("PAIRS", "VALUE")
+        and text[passed : passed + 1] in ("", ")", "]", "}")
+    ):
         return True  # a list of params that is not closed
     if in_text_params(before):
         return True  # a jaxpr, or free text that nothing ends, where the grammar has text alone
