@@ -100,24 +100,25 @@ def params_in_form(
     if was is not None:
         return sorted(was.items())
     declared, found = eqn.primitive.params, dict[str, Any]()
-    untold = has_open_results(eqn)
+    lacks, untold = form.lacks, has_open_results(eqn)
+    printed = form.shown | form.more.keys()
     for key, value in eqn.params.items():
         declaration = declared.get(key)
-        if isinstance(value, Placement) or declaration is None:
-            if declaration is None:
-                found[key] = value
+        if declaration is None:
+            found[key] = value
             continue
-        if key in form.lacks:
-            if declaration.kind.is_bookkeeping or value == form.lacks[key]:
+        if key in lacks:
+            if declaration.kind.is_bookkeeping or value == lacks[key]:
                 continue
         elif key in form.unless_none:
             if value is None:
                 continue
-        elif key in form.shown or key in form.more:
-            pass
-        elif _is_left_out(declaration, value, lossless, untold):
+        elif key not in printed and _is_left_out(declaration, value, lossless, untold):
             continue
-        value = _shown(declaration.kind, value, lossless, defined)
+        if isinstance(value, Placement):  # the binder's type says it
+            continue
+        if not declaration.kind.prints_itself:
+            value = _shown(declaration.kind, value, lossless, defined)
         found[form.names.get(key, key)] = value
     for key, value in form.more.items():
         if found.get(key) is None:
@@ -129,9 +130,7 @@ def params_in_form(
             found[key] = declared[key].default
     for rewrite in form.rewrite:
         found = rewrite(found, eqn)
-    first = eqn.primitive.first
-    rest = sorted([k for k in found if k not in first])
-    return [(k, found[k]) for k in (*first, *rest) if k in found]
+    return [(k, found[k]) for k in _sorted(eqn.primitive.first, (*found,))]
 
 
 def has_open_results(eqn: JaxprEqn) -> bool:

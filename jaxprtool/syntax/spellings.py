@@ -321,7 +321,9 @@ class Form:
 
     def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
         """The params of the primitive `other`, where an equation was read as one of that."""
-        held = (v for v in eqn.params.values() if self.other and isinstance(v, ClosedJaxpr))
+        if not self.other:
+            return None
+        held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
         return next((p for c in held if (p := replaced_params.find(c)) is not None), None)
 
     def name_of(self, eqn: JaxprEqn) -> str:
