@@ -313,7 +313,7 @@ class LoweringContext(Builder):
                 primitive, binders, params = eqn.primitive, eqn.out_binders, eqn.params
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
                 several = primitive.multiple_results
-                if several or not params:  # without params a rule is as fast as a template
+                if several:
                     rule = rules.get(primitive) or lowering_rules[primitive]
                     out = rule(self, *ins, **params)
                     if several:
