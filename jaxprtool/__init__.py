@@ -55,7 +55,7 @@ def _load_families() -> None:
 
 
 def _load_plugins(primitive: str) -> None:
-    from jaxprtool.driver.entry_points import load_plugins  # noqa: PLC0415 (gateway)
+    from jaxprtool.driver.user_code.entry_points import load_plugins  # noqa: PLC0415 (gateway)
 
     load_plugins(primitive)
 

@@ -18,9 +18,9 @@ from pathlib import Path
 import jax
 import pytest
 
-from jaxprtool.driver import compressed
-from jaxprtool.driver.foreign import text_help
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage import compressed
+from jaxprtool.driver.storage.foreign import text_help
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.printable import PrintableStream, one_line, printable
 from tests.invoke import invoke

@@ -9,7 +9,7 @@ import click
 from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import bench as driver
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
 

@@ -11,7 +11,7 @@ from jaxprtool.cli.options import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import diff as driver
 from jaxprtool.driver.diff_folders import are_folders, diff_folders
-from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 

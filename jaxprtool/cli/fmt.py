@@ -10,8 +10,8 @@ from jaxprtool.cli.layout_options import layout_options, read_log, refuse_togeth
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
-from jaxprtool.driver.files import split_selector
-from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.storage.files import split_selector
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.printable import one_line
 

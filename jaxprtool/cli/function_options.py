@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.driver.loading import is_function
-from jaxprtool.driver.static import parse_static
+from jaxprtool.driver.user_code.loading import is_function
+from jaxprtool.driver.words.static import parse_static
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["FUNCTION_OPTIONS", "FunctionOption", "check_function_options", "function_options"]

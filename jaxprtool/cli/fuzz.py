@@ -8,9 +8,9 @@ from jaxprtool.cli import options
 from jaxprtool.cli.fuzz_options import fuzz_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fuzz as driver
-from jaxprtool.driver.generate import Recipe, generated, names_of, write_many
+from jaxprtool.driver.fuzzing.generate import Recipe, generated, names_of, write_many
 from jaxprtool.driver.progress import rung
-from jaxprtool.driver.small import small_text
+from jaxprtool.driver.reducing.small import small_text
 
 
 @options.verb("fuzz")

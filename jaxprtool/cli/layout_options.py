@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.files import STDIN, split_selector
-from jaxprtool.driver.loading import is_function
-from jaxprtool.driver.logs import jaxprs_of_log
+from jaxprtool.driver.storage.files import STDIN, split_selector
+from jaxprtool.driver.storage.logs import jaxprs_of_log
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.printable import one_line
 

@@ -9,7 +9,7 @@ import click
 from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import linearize as driver
-from jaxprtool.driver.arguments import Position
+from jaxprtool.driver.words.arguments import Position
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 

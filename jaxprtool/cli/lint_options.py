@@ -13,9 +13,9 @@ import jaxprtool
 from jaxprtool.cli.param_types import Size
 from jaxprtool.cli.render import colored, render
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.lint import MAX_CONST
-from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.storage.files import STDIN
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.linter.answer import Lint, diagnostic_of, way_lines
 

@@ -16,7 +16,7 @@ import jaxprtool
 from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.core.stack import run_deep
-from jaxprtool.driver.writing import remove_temporaries, removing_temporaries
+from jaxprtool.driver.storage.writing import remove_temporaries, removing_temporaries
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolWarning, UsageError
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant

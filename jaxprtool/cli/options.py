@@ -18,9 +18,9 @@ from jaxprtool.cli.function_options import (
 from jaxprtool.cli.param_types import Positions, Size
 from jaxprtool.cli.session import Session
 from jaxprtool.core.verification import set_verify, verifying
-from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.machine import default_max_bytes
-from jaxprtool.driver.plugins import load_plugin
+from jaxprtool.driver.storage.files import STDIN
+from jaxprtool.driver.user_code.plugins import load_plugin
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from jaxprtool.driver.positions import parse_positions
-from jaxprtool.driver.tree_words import WordTree, parse_value
+from jaxprtool.driver.words.positions import parse_positions
+from jaxprtool.driver.words.trees import WordTree, parse_value
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.syntax.patterns import pattern
 

@@ -8,7 +8,7 @@ from jaxprtool.cli.options import file_argument, output_option, verb
 from jaxprtool.cli.param_types import Positions
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import partial_eval as driver
-from jaxprtool.driver.arguments import Position
+from jaxprtool.driver.words.arguments import Position
 
 
 @verb("partial-eval")

@@ -12,7 +12,7 @@ from jaxprtool.cli import options
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import by_option, top_option
 from jaxprtool.driver import profile as driver
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
 

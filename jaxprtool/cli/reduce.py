@@ -9,8 +9,8 @@ from jaxprtool.cli.reduce_options import reduce_options, reduced, verb_words
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung
-from jaxprtool.driver.small import small_text
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.reducing.small import small_text
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
 

@@ -12,7 +12,7 @@ import click
 from jaxprtool.cli.main import cli
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
-from jaxprtool.driver.small import ARGS_MARK
+from jaxprtool.driver.reducing.small import ARGS_MARK
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["reduce_options", "reduced", "verb_words"]

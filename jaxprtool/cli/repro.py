@@ -11,9 +11,9 @@ from jaxprtool.cli.command_words import taken_apart
 from jaxprtool.cli.repro_options import repro_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import repro as driver
-from jaxprtool.driver.bundle import read_bundle
-from jaxprtool.driver.files import read_bytes
-from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.bundles.bundle import read_bundle
+from jaxprtool.driver.storage.files import read_bytes
+from jaxprtool.driver.user_code.loading import is_function
 
 
 @options.verb("repro")

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool.cli.param_types import Size
-from jaxprtool.driver.bundle import MOST_BYTES
-from jaxprtool.driver.replaying import TIME_LIMIT
+from jaxprtool.driver.bundles.bundle import MOST_BYTES
+from jaxprtool.driver.bundles.replaying import TIME_LIMIT
 
 __all__ = ["repro_options"]
 

@@ -9,7 +9,7 @@ from jaxprtool.cli.options import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import top_option
 from jaxprtool.driver import retraces as driver
-from jaxprtool.driver.files import decode, read_bytes
+from jaxprtool.driver.storage.files import decode, read_bytes
 
 
 @verb("retraces")

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
-from jaxprtool.driver.files import decode, split_selector, the_one
-from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.storage.artifact import is_artifact
+from jaxprtool.driver.storage.files import decode, split_selector, the_one
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["runnable"]

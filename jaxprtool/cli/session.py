@@ -14,18 +14,18 @@ import click
 
 from jaxprtool import driver
 from jaxprtool.cli.render import colored, render
-from jaxprtool.driver.constants import with_consts
-from jaxprtool.driver.files import (
+from jaxprtool.driver.places import with_places
+from jaxprtool.driver.storage.constants import with_consts
+from jaxprtool.driver.storage.files import (
     decode,
     load,
     read_bytes,
     split_selector,
     the_one,
 )
-from jaxprtool.driver.loading import is_function
-from jaxprtool.driver.output import INLINE, program_text, write_programs
-from jaxprtool.driver.places import with_places
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage.output import INLINE, program_text, write_programs
+from jaxprtool.driver.storage.writing import write_output
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

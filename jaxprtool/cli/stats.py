@@ -10,7 +10,7 @@ from jaxprtool.cli.options import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import by_option, top_option, trips_option
 from jaxprtool.driver import stats as driver
-from jaxprtool.driver.words import numbers
+from jaxprtool.driver.words.numbers import numbers
 
 _KEYS = ["primitive", "source", "scope", "shape", "dtype", "depth"]
 

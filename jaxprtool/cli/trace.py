@@ -6,7 +6,7 @@ import click
 
 from jaxprtool.cli.options import output_option, verb
 from jaxprtool.cli.session import Session
-from jaxprtool.driver.dumps import programs_of_dump
+from jaxprtool.driver.storage.dumps import programs_of_dump
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 

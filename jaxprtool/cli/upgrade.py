@@ -7,8 +7,8 @@ import click
 from jaxprtool.cli.options import file_argument, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import upgrade as driver
-from jaxprtool.driver.files import split_selector
-from jaxprtool.driver.loading import is_function
+from jaxprtool.driver.storage.files import split_selector
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.driver.verify import check_input
 from jaxprtool.ir.diagnostics import JaxprParseError, ScopeError
 

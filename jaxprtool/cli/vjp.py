@@ -7,7 +7,7 @@ import click
 from jaxprtool.cli.options import file_argument, output_option, verb, wrt_option
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import vjp as driver
-from jaxprtool.driver.arguments import Position
+from jaxprtool.driver.words.arguments import Position
 
 
 @verb("vjp")

@@ -1,4 +1,4 @@
-"""What the verbs do, as functions of texts or programs: one module for each.
+"""What the verbs do, as functions of texts or programs: one module for each, and packages of what several share.
 
 A module that few runs of a verb need is imported by its first use: `driver.trace.tracer`.
 """
@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from jaxprtool.driver import trace as trace
     from jaxprtool.driver import typing as typing
-    from jaxprtool.driver import values as values
     from jaxprtool.driver import verify as verify
+    from jaxprtool.driver.words import values as values
 
-_LAZY = {"trace", "typing", "values", "verify"}
+_LAZY = {"trace": "trace", "typing": "typing", "values": "words.values", "verify": "verify"}
 
 
 def __getattr__(name: str) -> Any:
     """A module of the package."""
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.{name}")
+    return import_module(f"{__name__}.{_LAZY[name]}")

@@ -17,12 +17,12 @@ from jaxprtool.analyses.asking.verdict import Found, Verdict, Verdicts
 from jaxprtool.core.stack import deep
 from jaxprtool.driver import residuals
 from jaxprtool.driver.compile import compile_located
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.progress import working
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.driver.verify import check_input
-from jaxprtool.driver.words import numbers
+from jaxprtool.driver.words.numbers import numbers
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail

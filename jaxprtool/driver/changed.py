@@ -11,8 +11,8 @@ from jaxprtool.analyses.hashing import program_hash
 from jaxprtool.analyses.inexact import inexact_pairs, without_inexact
 from jaxprtool.analyses.normal_form import same_normal_form
 from jaxprtool.core.stack import deep
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.residuals import residuals
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr

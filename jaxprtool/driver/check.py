@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import (
     Diagnostic,

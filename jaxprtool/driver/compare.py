@@ -10,9 +10,7 @@ from typing import Any
 
 from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance
 from jaxprtool.analyses.sites import Sites
-from jaxprtool.driver.compile import compile_without_excess
-from jaxprtool.driver.ends import check_end
-from jaxprtool.driver.in_step import (
+from jaxprtool.driver.comparing.in_step import (
     Limits,
     Results,
     Side,
@@ -21,11 +19,13 @@ from jaxprtool.driver.in_step import (
     search,
     side,
 )
-from jaxprtool.driver.numbers import check_not_negative
-from jaxprtool.driver.roundings import rooms_of_rounding
-from jaxprtool.driver.saved import compare_saved, compare_with_run, is_saved, load_saved
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.comparing.roundings import rooms_of_rounding
+from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, is_saved, load_saved
+from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.numbers import check_not_negative
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -116,7 +116,7 @@ def compare_words(
     Args:
       read: gives the program that a name means.
       a, b: the names; "" for b: a itself.
-      words: of the arguments, as `driver.values` has them; they are for those of a.
+      words: of the arguments, as `driver.words.values` has them; they are for those of a.
       how: keywords of `compare`.
     """
     if is_saved(a) or is_saved(b):

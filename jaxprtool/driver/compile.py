@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
+from jaxprtool.driver.storage.artifact import Artifact, decode_artifact, encode_artifact
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.verify import check_arrays
-from jaxprtool.driver.writing import write_output
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value

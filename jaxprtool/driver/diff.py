@@ -17,8 +17,8 @@ from jaxprtool.analyses.diffing.text import hunks, summary, unified
 from jaxprtool.analyses.diffing.values import Near
 from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.constants import has_references, load_constants
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.storage.constants import has_references, load_constants
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.settled import settled_programs

@@ -10,13 +10,13 @@ from typing import Any
 from jaxprtool.analyses.answer import json_number
 from jaxprtool.analyses.equiv import Argument, Equivalence, Sample, Samples, shrunk
 from jaxprtool.analyses.normal_form import same_normal_form
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.domains import parse_domains
-from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.domains import parse_domains
+from jaxprtool.driver.words.numbers import check_not_negative
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import Turns, limited_turns
@@ -59,7 +59,7 @@ def equiv(
       a, b: the programs.
       args: arguments for the first sample, as `run` takes them.
       samples: how many samples are tried.
-      domain: which values arguments may have (`driver.domains`).
+      domain: which values arguments may have (`driver.words.domains`).
       rtol, atol: how far results may be from each other; by default, what rounding explains.
       seed: of the random samples.
       max_bytes, step_limit: as `run`.
@@ -373,7 +373,7 @@ def _keys(names: Sequence[str]) -> list[str]:
 
 
 def equiv_words(a: ClosedJaxpr, b: ClosedJaxpr, words: Sequence[str], **how: Any) -> Equivalence:
-    """`equiv` of two programs, on values for the first sample that are given as words (see `driver.values`)."""
+    """`equiv` of two programs, on values for the first sample that are given as words (see `driver.words.values`)."""
     args = None
     if words:
         check_arrays(check_input(a), "equiv", sized=True)

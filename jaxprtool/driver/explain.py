@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Sequence
 
 from jaxprtool.driver.check import check
-from jaxprtool.driver.files import read_programs
 from jaxprtool.driver.lint import lint
+from jaxprtool.driver.storage.files import read_programs
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.linter.answer import diagnostic_of
 from jaxprtool.linter.explanation import Explained, Listed

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.constants import anchor, beside, has_references
-from jaxprtool.driver.files import STDIN, chosen, read_programs
 from jaxprtool.driver.settings import dialect_of_project
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage.constants import anchor, beside, has_references
+from jaxprtool.driver.storage.files import STDIN, chosen, read_programs
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.interpreters.origins import map_origins
 from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

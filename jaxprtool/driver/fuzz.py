@@ -10,8 +10,15 @@ from typing import Any
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver import reduce as reducing
-from jaxprtool.driver.columns import Deviation, Refused, Tried, column_named, deviation, tried
-from jaxprtool.driver.generate import (
+from jaxprtool.driver.fuzzing.columns import (
+    Deviation,
+    Refused,
+    Tried,
+    column_named,
+    deviation,
+    tried,
+)
+from jaxprtool.driver.fuzzing.generate import (
     Generated,
     Recipe,
     generated,
@@ -20,8 +27,8 @@ from jaxprtool.driver.generate import (
     write_generated,
     write_pair,
 )
-from jaxprtool.driver.interest import Failure, Interest, names_in, normalised
-from jaxprtool.driver.numbers import check_not_negative
+from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
+from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.generation.seeds import primitives_in
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 from jaxprtool.driver.check import check
 from jaxprtool.driver.diff import diff
-from jaxprtool.driver.files import decode, load, read_bytes
 from jaxprtool.driver.fmt import fmt
-from jaxprtool.driver.output import program_text
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage.files import decode, load, read_bytes
+from jaxprtool.driver.storage.output import program_text
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.version import HEADER

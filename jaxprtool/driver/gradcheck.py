@@ -17,13 +17,13 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
 from jaxprtool.analyses.gradchecking.point import MODES, How
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.analyses.promises import bounds_of
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.numbers import check_not_negative
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import checked_arguments, printing_aside, run
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import with_types
-from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.numbers import check_not_negative
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
@@ -193,7 +193,7 @@ def _explained(
 def gradcheck_words(
     program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None = None, **how: Any
 ) -> GradCheck:
-    """`gradcheck` of a program on values that are given as words (see `driver.values`); random indices are within bounds."""
+    """`gradcheck` of a program on values that are given as words (see `driver.words.values`); random indices are within bounds."""
     check_arrays(check_input(program), "gradcheck", sized=True)
     binders, interface = open_binders(program), of_open(program)
     below = bounds_of(program)

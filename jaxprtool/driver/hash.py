@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxprtool.analyses.hashing import program_hash
-from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["hash_program"]

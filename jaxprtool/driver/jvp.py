@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import Position, differentiated
 from jaxprtool.interpreters import jvp as interpreter
 from jaxprtool.interpreters.forward_mode import check_forward
 from jaxprtool.interpreters.origins import within

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from jaxprtool.analyses import residuals as analysis
 from jaxprtool.analyses.residuals import Residual
-from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.results import shown
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import Position, differentiated
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.interpreters.origins import within
@@ -122,7 +122,7 @@ def linearize_words(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> LinearizedAt:
-    """`linearize_at` a point that is spelt as words (see `driver.values`)."""
+    """`linearize_at` a point that is spelt as words (see `driver.words.values`)."""
     check_arrays(check_input(program), "linearize", sized=True)
     interface = of_open(program)
     args = arguments(open_binders(program), words, interface=interface, max_bytes=max_bytes)

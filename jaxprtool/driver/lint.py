@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jaxprtool.core.stack import deep
-from jaxprtool.driver.arguments import parts_called, similar_names
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.files import STDIN
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.driver.verify import check_input
+from jaxprtool.driver.words.arguments import parts_called, similar_names
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

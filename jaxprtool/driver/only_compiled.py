@@ -9,9 +9,9 @@ from typing import Any
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.blame import located
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.prefixes import Bodies
+from jaxprtool.driver.comparing.prefixes import Bodies
 from jaxprtool.driver.run import run
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.state_values import Cell, Token

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 
-from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.verify import check_input
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_parts, flags_of
 from jaxprtool.driver.verify import check_input
+from jaxprtool.driver.words.arguments import Position, argument_parts, flags_of
 from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.partial_eval import partial_eval_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive

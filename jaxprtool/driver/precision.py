@@ -13,14 +13,14 @@ from jaxprtool.analyses.precision_answer import OutputError, Precision
 from jaxprtool.analyses.precision_pairs import pairing
 from jaxprtool.analyses.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.precision_trials import together_of, trials_of
 from jaxprtool.driver.progress import evaluating
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import with_types
-from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.interfaces import of_open
@@ -217,7 +217,7 @@ def _outputs(
 def precision_words(
     program: ClosedJaxpr, words: Sequence[str], *, max_bytes: int | None = None, **how: Any
 ) -> Precision:
-    """`precision` of a program on values that are given as words (see `driver.values`)."""
+    """`precision` of a program on values that are given as words (see `driver.words.values`)."""
     check_arrays(check_input(program), "precision", sized=True)
     binders, interface = open_binders(program), of_open(program)
     args = arguments(binders, words, interface=interface, max_bytes=max_bytes)

@@ -15,7 +15,7 @@ from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 

@@ -19,7 +19,7 @@ from jaxprtool.analyses.recording import (
     Selection,
     selection_of,
 )
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -9,15 +9,19 @@ from difflib import unified_diff
 from typing import Any
 
 from jaxprtool.analyses.answer import Answer
-from jaxprtool.driver.bundle import ARGS, MANIFEST, PROGRAM, README, SCRIPT, Bundle, bundle_bytes
-from jaxprtool.driver.bundle_commands import ARGS_VERBS, checked_command, command_words
-from jaxprtool.driver.constants import has_references, load_constants
-from jaxprtool.driver.files import decode, read_bytes, read_programs, split_selector
-from jaxprtool.driver.loading import is_function
-from jaxprtool.driver.output import program_text
-from jaxprtool.driver.packing import argument_names, packed_args
-from jaxprtool.driver.readme_of_bundle import readme_of
-from jaxprtool.driver.replaying import (
+from jaxprtool.driver.bundles.bundle import (
+    ARGS,
+    MANIFEST,
+    PROGRAM,
+    README,
+    SCRIPT,
+    Bundle,
+    bundle_bytes,
+)
+from jaxprtool.driver.bundles.commands import ARGS_VERBS, checked_command, command_words
+from jaxprtool.driver.bundles.packing import argument_names, packed_args
+from jaxprtool.driver.bundles.readme import readme_of
+from jaxprtool.driver.bundles.replaying import (
     TIME_LIMIT,
     Outcome,
     executed,
@@ -25,11 +29,15 @@ from jaxprtool.driver.replaying import (
     platform_of_here,
     versions_of_here,
 )
+from jaxprtool.driver.bundles.scrubbing import scrubbed
 from jaxprtool.driver.run import checked_arguments
-from jaxprtool.driver.scrubbing import scrubbed
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import has_references, load_constants
+from jaxprtool.driver.storage.files import decode, read_bytes, read_programs, split_selector
+from jaxprtool.driver.storage.output import program_text
+from jaxprtool.driver.storage.writing import write_output
+from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.driver.verify import blaming_the_program
-from jaxprtool.driver.writing import write_output
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
@@ -57,7 +65,7 @@ def bundled(
 
     Args:
       text, name: of the program, with all its constants in it, and what it is called in messages.
-      words: values of its arguments, as `driver.values` takes them.
+      words: values of its arguments, as `driver.words.values` takes them.
       values: the values themselves, in the place of words.
       of_function: whether the program is a function that was traced, so that the functions it calls back are at hand here.
       expect: what the command should write; None where nobody says so: then it is what JAX gives, for `run`.

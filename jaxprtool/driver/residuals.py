@@ -9,9 +9,9 @@ from jaxprtool.analyses.kept import Keeping, Kept, keeping
 from jaxprtool.analyses.kept_answer import Residuals
 from jaxprtool.analyses.recomputation import values_to_keep
 from jaxprtool.core.stack import deep
-from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import Position, differentiated
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

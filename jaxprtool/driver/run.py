@@ -11,13 +11,13 @@ from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.stack import heap_set_aside
 from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.distributed import Processes, run_together
 from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.progress import evaluating, working
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import typed_by_words, with_types
-from jaxprtool.driver.values import arguments, open_binders
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.interpreters.limits import limited_bytes, limited_steps
@@ -224,7 +224,7 @@ def run_words(
     step_limit: int | None = None,
     observer: Observer | None = None,
 ) -> list[Value]:
-    """Run a program, or a compiled one, on values that are given as words (see `driver.values`)."""
+    """Run a program, or a compiled one, on values that are given as words (see `driver.words.values`)."""
     if isinstance(source, Compiled):
         if platform or through:
             message = (

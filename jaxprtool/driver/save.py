@@ -11,11 +11,11 @@ import os
 import sys
 from typing import Any
 
-from jaxprtool.driver import files
-from jaxprtool.driver.artifact import is_artifact
 from jaxprtool.driver.compile import Compiled, from_bytes
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.output import program_text, write_programs
+from jaxprtool.driver.storage import files
+from jaxprtool.driver.storage.artifact import is_artifact
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.storage.output import program_text, write_programs
 from jaxprtool.interpreters.check import check_constants
 from jaxprtool.interpreters.origins import show_origins
 from jaxprtool.ir.diagnostics import UsageError, fail

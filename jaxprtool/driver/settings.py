@@ -6,7 +6,7 @@ import os
 from importlib import import_module
 from typing import Any, cast
 
-from jaxprtool.driver.files import STDIN
+from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.dialects import find_dialect
 

@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.snapshot_answer import Failure, Recorded, Snapshots
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, figures, kind_of_change
-from jaxprtool.driver.constants import references
 from jaxprtool.driver.diff import Difference, diff
 from jaxprtool.driver.discharge import discharge
-from jaxprtool.driver.files import decode, load, read_bytes
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.linearize import linearize
 from jaxprtool.driver.opt import opt
-from jaxprtool.driver.output import as_written, write_programs
 from jaxprtool.driver.settings import dialect_of_project
 from jaxprtool.driver.snapshot_settings import Entry, Settings, snapshot_settings
+from jaxprtool.driver.storage.constants import references
+from jaxprtool.driver.storage.files import decode, load, read_bytes
+from jaxprtool.driver.storage.output import as_written, write_programs
 from jaxprtool.driver.trace import trace
 from jaxprtool.driver.verify import check_results
 from jaxprtool.driver.vjp import vjp

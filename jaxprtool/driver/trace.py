@@ -14,16 +14,16 @@ from typing import Any
 from jaxprtool.analyses.share import share_equal
 from jaxprtool.core.caller import recording_callers
 from jaxprtool.core.tree import tree_leaves
-from jaxprtool.driver.loading import (
+from jaxprtool.driver.user_code.loading import (
     brings_jax,
     class_named,
     example_arguments,
     load_function,
     user_error,
 )
-from jaxprtool.driver.modules import as_script
-from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.driver.user_code.modules import as_script
 from jaxprtool.driver.verify import check_text
+from jaxprtool.driver.words.shapes import parse_shape
 from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, argument_parts, inexact_flags
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import Position, argument_parts, inexact_flags
 from jaxprtool.interpreters import transpose as interpreter
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.ir.jaxpr import ClosedJaxpr

@@ -26,7 +26,7 @@ from jaxprtool.analyses.triage_answer import STAGES, Stage, Triage, Triaged
 from jaxprtool.driver.changed import DIFFERENT, PRINTER, kind_of_change
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.diff import diff
-from jaxprtool.driver.files import decode, load, read_bytes
+from jaxprtool.driver.storage.files import decode, load, read_bytes
 from jaxprtool.driver.verify import prepared
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.trace import get_aval
-from jaxprtool.driver.shapes import parse_shape
-from jaxprtool.driver.values import open_binders, parse_literal, split_words
+from jaxprtool.driver.words.shapes import parse_shape
+from jaxprtool.driver.words.values import open_binders, parse_literal, split_words
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail

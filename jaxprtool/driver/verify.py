@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.analyses.signature import same_program
-from jaxprtool.driver.constants import load_constants
+from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.discharge import DISCHARGE_FIRST
 from jaxprtool.ir.avals import FIX_SIZES, RefType, ShapedArray

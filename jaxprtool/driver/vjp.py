@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.driver.arguments import Position, differentiated
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import Position, differentiated
 from jaxprtool.interpreters.interfaces import by_parts
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.interpreters.origins import within

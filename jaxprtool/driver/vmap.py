@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
-from jaxprtool.driver.arguments import describe, part_named
-from jaxprtool.driver.tree_words import is_node, spread
 from jaxprtool.driver.verify import check_arrays, check_input
+from jaxprtool.driver.words.arguments import describe, part_named
+from jaxprtool.driver.words.trees import is_node, spread
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.origins import within
 from jaxprtool.ir.diagnostics import UsageError, counted, fail

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 from jaxprtool.ir.frozen import (
     Frozen,
@@ -340,8 +340,11 @@ class Jaxpr(Keeper):
         span: Span | None = None,
         comments: Mapping[str, Sequence[str]] | None = None,
         written: Written | None = None,
-    ) -> Jaxpr:
-        return new_jaxpr(in_binders, eqns, outs, const_binders, span, comments, written)
+    ) -> Self:
+        made = new_jaxpr(in_binders, eqns, outs, const_binders, span, comments, written)
+        if cls is not Jaxpr:
+            amend(made, __class__=cls)
+        return made  # pyright: ignore[reportReturnType]
 
     def replace(self, **changes: Any) -> Jaxpr:
         """The jaxpr with some fields replaced. The new jaxpr has no `written` and no memos."""
@@ -413,8 +416,11 @@ class ClosedJaxpr(Keeper):
 
     def __new__(
         cls, jaxpr: Jaxpr, consts: Iterable[Value] = (), interface: Interface | None = None
-    ) -> ClosedJaxpr:
-        return new_closed(jaxpr, consts, interface)
+    ) -> Self:
+        made = new_closed(jaxpr, consts, interface)
+        if cls is not ClosedJaxpr:
+            amend(made, __class__=cls)
+        return made  # pyright: ignore[reportReturnType]
 
     def replace(self, **changes: Any) -> ClosedJaxpr:
         """The program with some fields replaced. The new program has no memos."""

@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any, Self
 
 from jaxprtool.driver import diff as comparing
-from jaxprtool.driver.api import as_program, is_function
+from jaxprtool.driver.api.programs import as_program, is_function
 from jaxprtool.driver.asking import ask, warnings_of
 from jaxprtool.driver.changed import DIFFERENT, kind_of_change
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.cost import cost
-from jaxprtool.driver.files import decode, load, read_bytes, split_selector, the_one
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.storage.files import decode, load, read_bytes, split_selector, the_one
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 

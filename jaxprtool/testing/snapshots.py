@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from jaxprtool.analyses.snapshot_answer import Recorded
-from jaxprtool.driver.api import as_program
+from jaxprtool.driver.api.programs import as_program
 from jaxprtool.driver.changed import PRINTER
 from jaxprtool.driver.snapshot import compared, keep_changed
 from jaxprtool.interpreters.origins import without_origins

@@ -11,8 +11,8 @@ import numpy as np
 
 import jaxprtool as jt
 from jaxprtool.core.tree import tree_leaves
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.ir.avals import ShapedArray

@@ -22,7 +22,7 @@ from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
 from jaxprtool.driver.check_nans import NanError
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.interpreters.flow import goes_into_good_results

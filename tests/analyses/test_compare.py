@@ -20,11 +20,11 @@ from jaxprtool.backends import differences
 from jaxprtool.backends.agreement import gap
 from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare
-from jaxprtool.driver.constants import load_constants
-from jaxprtool.driver.in_step import Side
+from jaxprtool.driver.comparing.in_step import Side
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.passes.double import in_double

@@ -17,7 +17,7 @@ from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.seeds import seeds
 from jaxprtool.generation.wrapping import wrapped

@@ -13,9 +13,9 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs

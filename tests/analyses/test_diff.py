@@ -11,7 +11,7 @@ import jaxprtool as jt
 from jaxprtool.analyses.diffing.align import align
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.diff import diff
-from jaxprtool.driver.files import load
+from jaxprtool.driver.storage.files import load
 from jaxprtool.syntax.parse import parse, parse_file
 from tests.timing import assert_growth
 

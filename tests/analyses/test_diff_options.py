@@ -11,7 +11,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.diff import Difference, diff
-from jaxprtool.driver.files import load
+from jaxprtool.driver.storage.files import load
 from jaxprtool.syntax.parse import parse_file
 
 LOSS = """{ lambda ; a:f32[3] b:f32[]. let

@@ -19,10 +19,10 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
     directions_of,
 )
 from jaxprtool.analyses.gradchecking.point import How
-from jaxprtool.driver.constants import load_constants
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.interpreters.dce import has_effects

@@ -14,7 +14,7 @@ from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.walk import all_eqns
 from tests.invoke import invoke

@@ -21,7 +21,7 @@ from jaxprtool.backends.xla.hlo_shares import shares_of
 from jaxprtool.backends.xla.profile import Piece, executed, innermost, shared_out
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from tests.analyses.planting import REAL, real_program
 from tests.analyses.protobuf import fields, numbers
 from tests.invoke import invoke

@@ -24,11 +24,11 @@ from jaxprtool import ops as lax
 from jaxprtool.analyses.reduction.appearance import appearances
 from jaxprtool.analyses.reduction.candidate import first_candidate
 from jaxprtool.core.bind import bind
-from jaxprtool.driver import interest as interests
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.reduce import How, reduce
+from jaxprtool.driver.reducing import interest as interests
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.seeds import seeds
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns

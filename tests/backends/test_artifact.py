@@ -10,10 +10,15 @@ import numpy as np
 import pytest
 
 from jaxprtool.backends.xla import compile as xla
-from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact, is_artifact
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.compile import from_bytes
 from jaxprtool.driver.save import load
+from jaxprtool.driver.storage.artifact import (
+    Artifact,
+    decode_artifact,
+    encode_artifact,
+    is_artifact,
+)
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
 from jaxprtool.syntax.parse import parse

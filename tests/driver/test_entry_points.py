@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxprtool.driver.entry_points import BUILT_IN, GROUP
+from jaxprtool.driver.user_code.entry_points import BUILT_IN, GROUP
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -143,7 +143,7 @@ def test_installed_plugins_are_looked_for_only_when_a_primitive_is_unknown(site)
 import sys, jaxprtool as jt
 for text in sys.argv[1:]:
     jt.typecheck_jaxpr(jt.parse(text))
-print("jaxprtool.driver.entry_points" in sys.modules)
+print("jaxprtool.driver.user_code.entry_points" in sys.modules)
 """
     known = PROGRAM.replace("NAME", "sin")
     old = "{ lambda ; a:f32[2]. let b:f32[2] = xla_call[call_jaxpr={ lambda ; c:f32[2]. let d:f32[2] = sin c in (d,) } name=f] a in (b,) }"

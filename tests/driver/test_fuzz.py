@@ -15,7 +15,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.backends.stability import plain, stable_differences
-from jaxprtool.driver.columns import COLUMNS, deviation, tried
+from jaxprtool.driver.fuzzing.columns import COLUMNS, deviation, tried
 from jaxprtool.generation.programs import draw_typed
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.determined import is_determined

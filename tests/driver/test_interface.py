@@ -18,10 +18,10 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver import discharge, grad, jvp, linearize, partial_eval, transpose, vjp, vmap
-from jaxprtool.driver.arguments import AmbiguousNameWarning
 from jaxprtool.driver.run import run_words
 from jaxprtool.driver.trace import trace
-from jaxprtool.driver.tree_words import parse_value
+from jaxprtool.driver.words.arguments import AmbiguousNameWarning
+from jaxprtool.driver.words.trees import parse_value
 from jaxprtool.ir.interface import LEAF, MAX_DEPTH, Interface, Tree, check_count
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr

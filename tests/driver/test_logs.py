@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from jaxprtool.analyses.signature import same_programs
-from jaxprtool.driver.dumps import programs_of_dump
-from jaxprtool.driver.logs import excerpts, jaxprs_of_log
+from jaxprtool.driver.storage.dumps import programs_of_dump
+from jaxprtool.driver.storage.logs import excerpts, jaxprs_of_log
 from jaxprtool.ir.diagnostics import JaxprParseError
 from jaxprtool.syntax.parse import parse_file
 from tests.invoke import invoke

@@ -15,12 +15,12 @@ from jaxprtool.analyses.comparison import EXACT, Tolerance
 from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.recording import Recorder, Selection, selection_of
 from jaxprtool.backends.digests import digest, hash_of
-from jaxprtool.driver.in_step import Limits
+from jaxprtool.driver.comparing.in_step import Limits
+from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, load_saved
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.record import Recording, digest_lines, recorded, variable_names
 from jaxprtool.driver.run import run
-from jaxprtool.driver.saved import compare_saved, compare_with_run, load_saved
-from jaxprtool.driver.values import arguments, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.state_values import Token
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.passes.double import in_double

@@ -19,9 +19,9 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.cli.main import VERBS, cli
-from jaxprtool.driver.bundle import bundle_bytes, read_bundle
-from jaxprtool.driver.bundle_commands import ARGS_VERBS
-from jaxprtool.driver.replaying import Outcome, happens
+from jaxprtool.driver.bundles.bundle import bundle_bytes, read_bundle
+from jaxprtool.driver.bundles.commands import ARGS_VERBS
+from jaxprtool.driver.bundles.replaying import Outcome, happens
 from tests.invoke import command, invoke
 
 ROOT = Path(__file__).parents[2]
@@ -343,7 +343,7 @@ def test_a_value_is_never_read_as_another_option(good: bytes, tmp_path: Path) ->
 
 def test_every_option_of_every_verb_is_allowed_or_refused_on_purpose() -> None:
     """A new option that reads, runs or writes has to be looked at before an archive may hold it."""
-    from jaxprtool.driver import bundle_commands as commands
+    from jaxprtool.driver.bundles import commands
 
     refused_ones = {
         *("--plugin", "--consts", "--allow-path", "--shape", "--like", "--static", "--x64"),

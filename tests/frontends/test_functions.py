@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.loading import is_function
 from jaxprtool.driver.trace import trace
+from jaxprtool.driver.user_code.loading import is_function
 from tests.invoke import VERBS, invoke
 
 TRAIN = """

@@ -13,7 +13,7 @@ import jaxprtool as jt
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.backends.jax.to_jax import to_jax
-from jaxprtool.driver.output import program_text
+from jaxprtool.driver.storage.output import program_text
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.parse import parse

@@ -3,7 +3,7 @@
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.shapes import parse_shape
+from jaxprtool.driver.words.shapes import parse_shape
 
 
 def aval(text):

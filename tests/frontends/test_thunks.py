@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.output import program_text
+from jaxprtool.driver.storage.output import program_text
 
 X = jnp.linspace(0.5, 1.5, 3)
 

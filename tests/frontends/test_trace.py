@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.static import parse_static
 from jaxprtool.driver.trace import trace
+from jaxprtool.driver.words.static import parse_static
 
 FUNCTIONS = """
 import jax

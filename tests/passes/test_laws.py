@@ -9,8 +9,8 @@ from jax.ad_checkpoint import checkpoint_name
 
 import jaxprtool as jt
 from jaxprtool.backends.arrays import generate
-from jaxprtool.driver.values import open_binders
 from jaxprtool.driver.vjp import vjp
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.passes.pipeline import DEFAULT, pipeline, run_pipeline
 from jaxprtool.passes.registry import BUILT_IN
 from tests.passes.laws import STAGES, broken

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from jaxprtool.driver.entry_points import BUILT_IN
+from jaxprtool.driver.user_code.entry_points import BUILT_IN
 
 __all__ = ["META", "declared", "primitives"]
 

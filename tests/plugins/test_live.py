@@ -17,7 +17,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.jax import to_jax
-from jaxprtool.driver.entry_points import BUILT_IN
+from jaxprtool.driver.user_code.entry_points import BUILT_IN
 from jaxprtool.ir.walk import all_eqns
 from tests.plugins.libraries import META, primitives
 

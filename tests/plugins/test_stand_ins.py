@@ -11,7 +11,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.core.primitive import loading_plugin
-from jaxprtool.driver.plugins import load_plugin
+from jaxprtool.driver.user_code.plugins import load_plugin
 
 EXAMPLE = Path(__file__).parent.parent.parent / "examples" / "multiply_add.py"
 TEXT = "{ lambda ; a:f32[3] b:f32[3] c:f32[3]. let d:f32[3] = multiply_add a b c in (d,) }"

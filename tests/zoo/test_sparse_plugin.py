@@ -10,7 +10,7 @@ import pytest
 from jax.experimental import sparse
 
 import jaxprtool as jt
-from jaxprtool.driver.plugins import load_plugin
+from jaxprtool.driver.user_code.plugins import load_plugin
 from tests.control_flow.oracle import compare
 
 PLUGIN = Path(__file__).parent.parent.parent / "examples" / "sparse_primitives.py"

@@ -20,9 +20,9 @@ from jaxprtool.driver.lower import lower
 from jaxprtool.driver.partial_eval import partial_eval
 from jaxprtool.driver.run import run
 from jaxprtool.driver.transpose import transpose
-from jaxprtool.driver.values import open_binders
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.ir.avals import ShapedArray

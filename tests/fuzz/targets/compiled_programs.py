@@ -13,8 +13,8 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool.backends.arrays import generate
-from jaxprtool.driver.columns import Refused, deviation
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.fuzzing.columns import Refused, deviation
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.ir.dtypes import find_dtype

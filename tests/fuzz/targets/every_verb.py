@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import jaxprtool as jt
 from jaxprtool.core.primitive import primitive_of
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.generation.changes import copied, draw_program
 from jaxprtool.generation.wrapping import WRAPS, wrapped
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray

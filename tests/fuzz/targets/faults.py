@@ -22,7 +22,7 @@ from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.record import INDEX, Recording, recorded, variable_names
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.words.values import open_binders
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.checked_programs import Case, accepted, draw, is_small, show
 

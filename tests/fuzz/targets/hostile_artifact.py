@@ -17,7 +17,7 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool.backends.xla.precautions import check_devices
-from jaxprtool.driver.artifact import Artifact, decode_artifact, encode_artifact
+from jaxprtool.driver.storage.artifact import Artifact, decode_artifact, encode_artifact
 from tests.fuzz.target import Failure, Target
 
 _FIXED, _DIGEST = struct.Struct("<14sIIII"), 32

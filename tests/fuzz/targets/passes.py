@@ -11,7 +11,7 @@ from typing import Any
 import jaxprtool as jt
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.run import run
-from jaxprtool.driver.values import open_binders
+from jaxprtool.driver.words.values import open_binders
 from jaxprtool.passes.pipeline import pipeline
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.checked_programs import Case, accepted, draw, is_small, read_back, show

@@ -1,0 +1,62 @@
+"""`jaxprtool.fuzz` and `jaxprtool.random_program`: the verb as functions of Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from jaxprtool.driver import fuzz as fuzzing
+from jaxprtool.driver.fuzz import FOLDER, PATIENCE, Fuzzer, Fuzzing
+from jaxprtool.driver.fuzzing.generate import Recipe, generated
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+
+__all__ = ["fuzz", "random_program"]
+
+
+def random_program(
+    seed: int, *, size: int | None = None, primitives: Sequence[str] = ()
+) -> tuple[ClosedJaxpr, list[Value]]:
+    """A random well-typed program and values of its arguments; a seed always gives the same ones.
+
+    Args:
+      seed: of both.
+      size: how many equations; by default a few.
+      primitives: the names of those that it consists of; all by default.
+
+    Raises:
+      UsageError: an unknown primitive, or no examples that consist of these alone.
+    """
+    found = generated(seed, Recipe(size, tuple(primitives)))
+    return found.program, [*found.args]
+
+
+def fuzz(
+    columns: Sequence[str],
+    *,
+    seed: int = 0,
+    count: int | None = None,
+    seconds: float | None = None,
+    size: int | None = None,
+    primitives: Sequence[str] = (),
+    output: str | os.PathLike[str] = FOLDER,
+    patience: float = PATIENCE,
+) -> Fuzzing:
+    """Run random programs through columns that have to agree, as `jaxprtool fuzz --check` does.
+
+        jt.fuzz(["numpy", "xla", "vmap"], seconds=10).findings
+
+    Args:
+      columns: of `numpy`, `xla`, `jax`, `jvp`, `vjp`, `vmap`.
+      seed: of the first program.
+      count: how many programs.
+      seconds: how long new ones are drawn; a minute where there is no count.
+      size, primitives: as of `random_program`.
+      output: the folder where what differs is kept.
+      patience: seconds that the reduction of one finding may take; 0 for none.
+
+    Raises:
+      UsageError: an unknown column or primitive, or a folder that cannot be made.
+    """
+    recipe = Recipe(size, tuple(primitives))
+    fuzzer = Fuzzer(columns, recipe, os.fspath(output), patience)
+    return fuzzing.fuzz(fuzzer, seed, count, seconds)

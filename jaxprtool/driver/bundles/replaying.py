@@ -1,0 +1,159 @@
+"""Running the command of a bundle in a process of its own, and comparing what comes of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import jaxprtool
+from jaxprtool.driver.bundles.bundle import ARGS, PROGRAM
+from jaxprtool.driver.bundles.commands import command_words
+from jaxprtool.driver.words.numbers import check_not_negative
+
+__all__ = ["Outcome", "executed", "happens", "platform_of_here", "versions_of_here"]
+
+TIME_LIMIT = 600.0
+_PACKAGES = ("numpy", "scipy", "ml_dtypes", "jax", "jaxlib")
+_MOST_OUTPUT = 1 << 22  # characters of it that are kept
+# Only plug-ins of this package: what is installed on this machine is no part of a bundle.
+_MAIN = (
+    "from jaxprtool.driver.user_code.entry_points import only_built_in; only_built_in(); "
+    "from jaxprtool.cli.main import main; main()"
+)
+
+
+class Outcome(NamedTuple):
+    """How a command ended.
+
+    Attributes:
+      status: its exit status, negative for a signal; None where its time was up.
+      output, messages: what it wrote to standard output and to standard error, without what changes from run to run.
+    """
+
+    status: int | None
+    output: str
+    messages: str
+
+
+def versions_of_here() -> dict[str, str]:
+    """The versions of what computes; of a package that is missing, none."""
+    found = {"jaxprtool": jaxprtool.__version__, "python": platform.python_version()}
+    for name in _PACKAGES:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def platform_of_here() -> dict[str, str]:
+    """The machine: its system, its processor, how Python is made."""
+    return {
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "implementation": platform.python_implementation(),
+        "libc": " ".join(platform.libc_ver()).strip(),
+    }
+
+
+def executed(
+    verb: str,
+    options: Sequence[Sequence[str]],
+    program: str,
+    args: bytes,
+    limit: float = TIME_LIMIT,
+) -> Outcome:
+    """Run a command on a program in a temporary folder, which is removed.
+
+    Args:
+      verb, options: a command that `checked_command` takes.
+      program: the text of the program.
+      args: the bytes of the file of its arguments; empty where there are none.
+      limit: seconds that it may take.
+
+    Raises:
+      UsageError: the limit is no number from 0 on.
+    """
+    check_not_negative(limit=limit)
+    with tempfile.TemporaryDirectory(prefix="jaxprtool-repro-") as folder:
+        Path(folder, PROGRAM).write_text(program, encoding="utf-8")
+        if args:
+            Path(folder, ARGS).write_bytes(args)
+        words = command_words(verb, options, PROGRAM, ARGS if args else None)
+        python = [sys.executable, "-P", "-c", _MAIN]
+        try:
+            done = subprocess.run(
+                [*python, *words],
+                cwd=folder,
+                env=_environment(folder),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=limit,
+            )
+        except subprocess.TimeoutExpired as e:
+            return Outcome(None, _plain(e.stdout, folder), _plain(e.stderr, folder))
+    return Outcome(done.returncode, _plain(done.stdout, folder), _plain(done.stderr, folder))
+
+
+def _environment(folder: str) -> dict[str, str]:
+    """This process's, with this package, and without what would be told or written elsewhere."""
+    here = str(Path(jaxprtool.__file__).parent.parent)
+    inherited = {k: v for k, v in os.environ.items() if not k.startswith("JAXPRTOOL_")}
+    paths = [here, *filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        **inherited,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths)),
+        "TMPDIR": folder,
+        "NO_COLOR": "1",
+        "COLUMNS": "100",
+    }
+
+
+_ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+_SECONDS = re.compile(r'("seconds": )[\d.e+-]+|\b\d+(?:\.\d+)? s\b')
+_TEMPORARY = re.compile(r"jaxprtool-[\w-]*[0-9a-z_]{8}(?=[./])")
+
+
+def _plain(data: bytes | None, folder: str) -> str:
+    """What a process wrote, without addresses, times and the temporary folder."""
+    text = (data or b"").decode(errors="replace")[:_MOST_OUTPUT]
+    text = text.replace(os.path.realpath(folder) + os.sep, "").replace(folder + os.sep, "")
+    text = _TEMPORARY.sub("jaxprtool-TEMPORARY", _ADDRESS.sub("0xADDRESS", text))
+    return _SECONDS.sub(lambda m: f"{m[1] or ''}0", text)
+
+
+_FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
+_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # XLA's own
+_VERSIONS = re.compile(r"jaxprtool \d[\w.]*, Python \d[\w.]*")
+
+
+def happens(before: Outcome, now: Outcome) -> bool:
+    """Whether a command ends as it did: the same status, output and messages, but for the last digits of floats.
+
+    What a fault of ours says of its place and of versions may change.
+    """
+    if before.status != now.status:
+        return False
+    if before.status is None:
+        return True
+    return _rounded(before.output) == _rounded(now.output) and _told(before) == _told(now)
+
+
+def _told(outcome: Outcome) -> str:
+    text = _LOG.sub("", _VERSIONS.sub("jaxprtool", outcome.messages))
+    text = re.sub(r" at \w+\.py:\d+", "", text)
+    return _rounded(text)
+
+
+def _rounded(text: str) -> str:
+    """A text with its floats rounded to four digits."""
+    lines = _FLOAT.sub(lambda m: f"{float(m[0]):.3e}", text).splitlines()
+    return "\n".join(" ".join(line.split()) for line in lines)

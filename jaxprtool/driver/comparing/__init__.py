@@ -1,0 +1,1 @@
+"""How `compare` looks for the first difference of two runs."""

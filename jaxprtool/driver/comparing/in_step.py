@@ -1,0 +1,160 @@
+"""Two runs whose equations are compared: in step where both are on NumPy, else by prefixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
+from typing import Any, NamedTuple, TypeVar
+
+from jaxprtool.analyses.comparison import First, Tolerance
+from jaxprtool.analyses.first_difference import Search
+from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.driver.comparing.inside_calls import opened_calls
+from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
+from jaxprtool.driver.run import evaluated, printing_aside, ready, run
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.limits import limited_steps
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.passes.double import doubled, in_double
+from jaxprtool.passes.once import cut
+
+__all__ = ["Limits", "Results", "Side", "differences", "of_both", "search", "side"]
+
+
+class Limits(NamedTuple):
+    """What a run may take; see `driver.run`."""
+
+    max_bytes: int | None = None
+    step_limit: int | None = None
+
+
+class Side(NamedTuple):
+    """A program, its arguments, and where it runs."""
+
+    program: ClosedJaxpr
+    args: Sequence[Value]
+    backend: str
+    limits: Limits
+
+    @property
+    def steps(self) -> bool:
+        """Whether it runs equation by equation."""
+        return self.backend not in ("xla", "jax")
+
+    def cut(self) -> tuple[list[Value], Program]:
+        """The results of one run, and the program for `first_of_prefixes`, whose parts do not do what was done in that run."""
+        parts = cut(self.program)
+        given = iter(self.args)
+        consts = [next(given) if c is None else c for c in self.program.consts]
+        found = self._replace(program=parts.whole).results()
+
+        def run_part(part: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
+            return self._replace(program=part, args=args).results()
+
+        args = [*consts, *given, *found[parts.outs :]]
+        program = Program(parts.rest, [*map(numpy_namespace().value, args)], run_part)
+        return found[: parts.outs], program
+
+    def results(self) -> list[Value]:
+        """The results of the program."""
+        max_bytes = self.limits.max_bytes
+        if self.backend == "xla":
+            return run(self.program, self.args, jit=True, max_bytes=max_bytes)
+        if self.backend == "jax":
+            return run(self.program, self.args, through="jax", max_bytes=max_bytes)
+        return run(self.program, self.args, **self.limits._asdict())
+
+    def stepped(self) -> Stepped:
+        """The run as a sequence of events."""
+        return Stepped(lambda observer: evaluated(self.program, self.args, *self.limits, observer))
+
+
+def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limits) -> Side:
+    """A side, ready to run: with its constants loaded, on `f64` in double precision."""
+    program = ready(program, args, limits.max_bytes)
+    if backend == "f64":
+        program, args = in_double(program), [*map(doubled, args)]
+    return Side(program, args, backend, limits)
+
+
+class Results(NamedTuple):
+    """The results of both sides, and what a search found."""
+
+    results: tuple[list[Value], list[Value]]
+    first: First | None = None
+    flips: First | None = None
+
+
+T = TypeVar("T")
+
+
+def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
+    """What a function gives of two sides; first of one that runs step by step.
+
+    What is compiled cannot be stopped, so that a limit of steps has to be met on the other side before.
+    """
+    a, b = sides
+    if a.steps or not b.steps:
+        first = f(a)
+        return first, f(b)
+    second = f(b)
+    return f(a), second
+
+
+def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    """Run both sides and find the first equation whose results differ although its operands agree.
+
+    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
+    calls in the place of equations of the other, they run without calls: in a second run, or at once where they have effects.
+    """
+    find = _in_step if a.steps and b.steps else _by_prefixes
+    opened = opened_calls(a.program, b.program)
+    if opened is None:
+        return find(a, b, tolerance)
+    p, q = opened.opened
+    bare = a._replace(program=p), b._replace(program=q)
+    if opened.once:
+        found = find(*bare, tolerance)
+        first, flips = opened.as_written(found.first), opened.as_written(found.flips)
+        return found._replace(first=first, flips=flips)
+    found = find(a, b, tolerance)
+    inside = None if found.first is None else opened.as_written(find(*bare, tolerance).first)
+    return found._replace(first=inside or found.first)
+
+
+def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    compare, how = differences(), tolerance._asdict()
+    (x, whole_a), (y, whole_b) = of_both((a, b), Side.cut)
+    results = x, y
+    pairs = zip_longest(*results, fillvalue=compare.NOTHING)
+    if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
+        return Results(results)
+    with limited_steps(a.limits.step_limit):
+        first = first_of_prefixes(whole_a, whole_b, lambda x, y: compare.difference(x, y, **how))
+    return Results(results, first)
+
+
+def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    compare, how = differences(), tolerance._asdict()
+    runs = a.stepped(), b.stepped()
+    near = compare.clearly(tolerance)
+
+    def agree(x: Value, y: Value) -> bool:
+        return compare.same(x, y) or (near is not None and near(x, y))
+
+    found = Search(*runs, agree, lambda x, y: compare.difference(x, y, **how))
+    try:
+        with printing_aside(), compare.quiet():
+            found.run()
+    finally:
+        for side in runs:
+            side.close()
+    results = runs[0].results, runs[1].results
+    return Results(results, found.first, found.flips)
+
+
+def differences() -> Any:
+    """The functions that compare arrays."""
+    from jaxprtool.backends import differences as found  # noqa: PLC0415 (gateway: NumPy)
+
+    return found

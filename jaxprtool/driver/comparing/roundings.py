@@ -1,0 +1,64 @@
+"""How much of a difference between two backends the rounding of a program explains, where its results do not show it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+from jaxprtool.driver.comparing.in_step import Side
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.jaxpr import Value
+from jaxprtool.passes.jitter import jittered
+from jaxprtool.passes.once import runs_once
+
+__all__ = ["rooms_of_rounding"]
+
+_ROUNDINGS = 6  # runs with other roundings
+
+
+def rooms_of_rounding(
+    sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], *, one: bool
+) -> list[Any]:
+    """How far rounding moves each result, elementwise: sixteen times what other roundings of the equations do, on NumPy.
+
+    Where a program subtracts what is nearly equal (the logarithm of a determinant that is 1), that is far more than its results show.
+    A program that may run once only leaves no room, nor does a side in double precision, which is there to show the rounding of the
+    other one; nor a result that has another shape on the other side.
+
+    Args:
+      sides: what was run.
+      results: what the runs gave.
+      one: whether both run the same program.
+    """
+    rooms: list[Any] = [0.0] * min(map(len, results))
+    if any(run.backend == "f64" for run in sides):
+        return rooms
+    pairs = zip(sides[: 1 if one else 2], results, strict=False)
+    for found in [_rooms(*pair) for pair in pairs]:
+        both = zip(rooms, found, *results, strict=False)
+        rooms = [
+            numpy_namespace().maximum(r, f) if _same_shape(x, y) else 0.0 for r, f, x, y in both
+        ]
+    return rooms
+
+
+def _rooms(run: Side, results: Sequence[Value]) -> list[Any]:
+    """The same of one side."""
+    from jaxprtool.backends.agreement import larger  # noqa: PLC0415 (gateway: NumPy)
+
+    rooms: list[Any] = [0.0] * len(results)
+    if runs_once(run.program):
+        return rooms
+    on_numpy = run._replace(backend="numpy")
+    with suppress(JaxprToolError):
+        base = results if run.backend == "numpy" else on_numpy.results()
+        for seed in range(_ROUNDINGS):
+            moved = on_numpy._replace(program=jittered(run.program, seed)).results()
+            rooms = [larger(*each) for each in zip(rooms, moved, base, strict=True)]
+    return rooms
+
+
+def _same_shape(x: Value, y: Value) -> bool:
+    return numpy_namespace().shape(x) == numpy_namespace().shape(y)

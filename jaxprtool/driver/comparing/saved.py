@@ -1,0 +1,310 @@
+"""What other runs have left: folders of values, and files of digests; compared with each other, or with a program that runs."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple, NoReturn
+
+from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance, Written
+from jaxprtool.analyses.recording import Record, Recorder
+from jaxprtool.driver.comparing.in_step import Limits, differences
+from jaxprtool.driver.record import INDEX, digest_lines, digests, literals_of
+from jaxprtool.driver.run import evaluated, printing_aside, ready
+from jaxprtool.driver.words.shapes import parse_shape
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+
+__all__ = ["Saved", "compare_saved", "compare_with_run", "is_saved", "load_saved"]
+
+
+Ins = list[str | None] | None
+
+
+class Saved(NamedTuple):
+    """What a run has left.
+
+    Attributes:
+      name: of the folder or file.
+      results: what there is of each result, by the key of its equation and its position, in the order of the run.
+      places: the place of each equation, by its key.
+      folder: whether they are values, in files, and not digests.
+      ins: the hashes of the operands of each equation, by its key, with None for a literal: another one is another equation.
+        None where they are not known.
+    """
+
+    name: str
+    results: dict[tuple[str, int], dict[str, Any]]
+    places: dict[str, Written]
+    folder: bool
+    ins: dict[str, Ins]
+
+    def value(self, entry: dict[str, Any]) -> Any:
+        """The value of a result of a folder."""
+        from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+        file = str(entry.get("file", ""))
+        if os.path.basename(file) != file:
+            _damaged(self.name)
+        path = os.path.join(self.name, file)
+        aval = parse_shape(str(entry.get("type")), f"the type in {self.name}")
+        return arrays.fit(arrays.load_npy(path), arrays.Slot(-1, Var(aval), path), path)
+
+
+_FIRST = b'{"key": '  # of a line of digests
+
+
+def is_saved(path: str) -> bool:
+    """Whether a name is that of a folder of values, or of a file of digests."""
+    return path.endswith(".jsonl") or os.path.isdir(path) or _begins_as_digests(path)
+
+
+def _begins_as_digests(path: str) -> bool:
+    """Whether what a file begins with is a digest, whatever its name."""
+    if not os.path.isfile(path):  # what is read of a pipe is gone
+        return False
+    try:
+        with open(path, "rb") as f:
+            return f.read(len(_FIRST)) == _FIRST
+    except OSError:
+        return False
+
+
+def load_saved(path: str) -> Saved:
+    """Read a folder that `run --save-values` wrote, or a file of what `run --digest` wrote.
+
+    Raises:
+      UsageError: it is neither, or damaged.
+    """
+    folder = os.path.isdir(path)
+    file = os.path.join(path, INDEX) if folder else path
+    try:
+        with open(file, encoding="utf-8") as f:
+            text = f.read()
+        lines = json.loads(text)["values"] if folder else [*map(json.loads, text.splitlines())]
+        return _read(path, lines, folder)
+    except OSError as e:
+        fail(UsageError, f"cannot read {file}: {e.strerror}", "unreadable-file")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        _damaged(file)
+
+
+def _damaged(file: str) -> NoReturn:
+    help = (
+        "`jaxprtool run --save-values DIR` writes folders of values, and `--digest` lines of JSON"
+    )
+    fail(UsageError, f"cannot read {file}: not what a run has saved", "unreadable-file", help=help)
+
+
+def _read(path: str, lines: Sequence[dict[str, Any]], folder: bool) -> Saved:
+    results: dict[tuple[str, int], dict[str, Any]] = {}
+    places: dict[str, Written] = {}
+    ins: dict[str, Ins] = {}
+    for line in lines:
+        key = str(line["key"])
+        places[key] = Written(dict(line["place"]))
+        ins[key] = (
+            _without_literals(line["ins"], line.get("literals", ())) if "ins" in line else None
+        )
+        if folder:
+            results[key, int(line["result"])] = line
+            continue
+        for k, out in enumerate(line["outs"]):
+            results[key, k] = dict(out)
+    return Saved(path, results, places, folder, ins)
+
+
+def _without_literals(ins: Sequence[Any], literals: Sequence[int]) -> list[str | None]:
+    return [None if i in literals else str(x) for i, x in enumerate(ins)]
+
+
+def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
+    """Compare what two runs have left, result by result of each equation that both have."""
+    if a.folder != b.folder:
+        message = f"{a.name} and {b.name}: one is a folder of values, and one a file of digests"
+        fail(UsageError, message, "bad-usage", help="save the same of both runs")
+    found = _Table(a.name, b.name, tolerance)
+    for key, entry in a.results.items():
+        other = b.results.get(key)
+        if other is None:
+            continue
+        places = a.places[key[0]], b.places[key[0]]
+        ins = a.ins[key[0]], b.ins[key[0]]
+        if a.folder:
+            found.values(key, a.value(entry), b.value(other), *places, *ins)
+        else:
+            found.digests(key, entry, other, *places, *ins)
+    notes = [_alone(a, b), _alone(b, a), _between(found.first, a, b)]
+    return found.comparison(_of_digests(a), *notes)
+
+
+def _of_digests(saved: Saved) -> str:
+    return "" if saved.folder else "digests say whether results differ, and not by how much"
+
+
+def _alone(a: Saved, b: Saved) -> str:
+    n = len(a.results.keys() - b.results.keys())
+    return f"{n} of {len(a.results)} results of {a.name} are not in {b.name}" if n else ""
+
+
+def _between(first: First | None, *runs: Saved) -> str:
+    """What to do where the first difference is a loop of which a run has not kept all steps."""
+    if first is None or first.a is None:
+        return ""
+    place = first.a.json()
+    depth, loop = len(place.get("path", ())), (place.get("line"), place.get("primitive"))
+    for run in runs:
+        steps: dict[Any, set[int]] = {}
+        for written in run.places.values():
+            path: Sequence[dict[str, Any]] = written.json().get("path", ())
+            step: dict[str, Any] = path[depth] if len(path) > depth else {}
+            if (step.get("line"), step.get("primitive")) == loop and step.get("step") is not None:
+                steps.setdefault(step.get("param"), set()).add(step["step"])
+        if any(max(found) >= len(found) for found in steps.values()):
+            return f"{run.name} has not all steps of {first.a}: `--every 1` keeps those between too"
+    return ""
+
+
+def compare_with_run(
+    a: ClosedJaxpr,
+    args: Sequence[Value],
+    saved: Saved,
+    tolerance: Tolerance,
+    name: str,
+    limits: Limits,
+    *,
+    swap: bool = False,
+) -> Comparison:
+    """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
+    found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
+    left, digested, hashes = {key for key, _ in saved.results}, digest_lines(), digests().Hashes()
+
+    def take(record: Record) -> None:
+        line = None if saved.folder else digested(record)
+        hashed = map(hashes.of, record.ins) if line is None else line["ins"]
+        now_in = _without_literals([*hashed], literals_of(record))
+        left.discard(record.key)
+        for k, x in enumerate(record.outs):
+            key = record.key, k
+            entry = saved.results.get(key)
+            if entry is None:
+                continue
+            places: tuple[Any, Any] = record.place, saved.places[record.key]
+            now = x.value if isinstance(x, Cell) else x
+            pair = (now, saved.value(entry)) if line is None else (line["outs"][k], entry)
+            ins: tuple[Ins, Ins] = now_in, saved.ins[record.key]
+            if swap:
+                places, pair, ins = (places[1], places[0]), (pair[1], pair[0]), (ins[1], ins[0])
+            if line is None:
+                found.values(key, *pair, *places, *ins)
+            else:
+                found.digests(key, *pair, *places, *ins)
+
+    with printing_aside():
+        program = ready(a, args, limits.max_bytes)
+        evaluated(program, args, *limits, Recorder(take, every=1))
+    alone = f"{len(left)} equations of {saved.name} did not run" if left else ""
+    return found.comparison(_of_digests(saved), alone, _between(found.first, saved))
+
+
+class _Table:
+    """Differences so far: those that differ are kept, and the first.
+
+    Attributes:
+      first: the first whose operands agree; perhaps: the first of which that is not known.
+      alike: of values that were compared and are not the same, by their hashes, whether they agree within the tolerance.
+      common: the hashes of values that both had in the same place.
+    """
+
+    def __init__(self, a: str, b: str, tolerance: Tolerance):
+        self.names, self.tolerance = (a, b), tolerance
+        self.outputs: list[Output] = []
+        self.first: First | None = None
+        self.perhaps: First | None = None
+        self.alike: dict[tuple[str | None, str | None], bool] = {}
+        self.flips: First | None = None
+        self.count = 0
+        self.common: set[str | None] = {None}
+
+    def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any, p: Ins, q: Ins) -> None:
+        """Compare two values; p, q: the hashes of the operands on both sides."""
+        found = differences().difference(x, y, **self.tolerance._asdict())
+        if not differences().same(x, y):
+            pair = digests().hash_of(x), digests().hash_of(y)
+            self.alike[pair] = not found.n_different
+        elif not self.outputs:
+            self.common.add(digests().hash_of(x))
+        self._add(key, found, a, b, agree=self._agree(p, q))
+
+    def _agree(self, p: Ins, q: Ins) -> bool | None:
+        """Whether operands agree; None where nobody knows."""
+        if p is None or q is None or len(p) != len(q):
+            return None
+        self.common |= {s for s, t in zip(p, q, strict=True) if s == t}
+        if self._are_others(p, q):
+            return True
+        pairs = zip(p, q, strict=True)
+        unlike = False if self.tolerance == EXACT else None
+        found = [s == t or None in (s, t) or self.alike.get((s, t), unlike) for s, t in pairs]
+        return False if False in found else None if None in found else True
+
+    def _are_others(self, p: Sequence[str | None], q: Sequence[str | None]) -> bool:
+        """Whether operands are other values, or in another order, of those that both have: then the equation was changed."""
+        if self.outputs or p == q:
+            return False
+        return self.common.issuperset({*p} - {*q}) and self.common.issuperset({*q} - {*p})
+
+    def digests(
+        self,
+        key: tuple[str, int],
+        x: dict[str, Any],
+        y: dict[str, Any],
+        a: Any,
+        b: Any,
+        p: Ins,
+        q: Ins,
+    ) -> None:
+        """Compare two digests; p, q: as of `values`. The operands agree where their hashes do."""
+        made = differences().Found
+        n = int(x["hash"] != y["hash"] or x["type"] != y["type"])
+        agree = p == q or self._agree(p, q) is True
+        if not n:
+            self.common.add(x["hash"])
+        self._add(key, made(x["type"], y["type"], 1, n), a, b, agree=agree)
+
+    def _add(self, key: tuple[str, int], found: Any, a: Any, b: Any, *, agree: bool | None) -> None:
+        self.count += 1
+        if not found.n_different:
+            return
+        label = str(a) if key[1] == 0 else f"{a}, result {key[1]}"
+        self.outputs.append(Output(len(self.outputs), label, found))
+        here = First(a, b, found, key[1])
+        if self.first is None and agree:
+            self.first = here
+        if self.perhaps is None and agree is None:
+            self.perhaps = here
+        if self.flips is None and found.exact:
+            self.flips = here
+
+    def comparison(self, *notes: str) -> Comparison:
+        """The answer. Raises UsageError where nothing could be compared."""
+        if not self.count:
+            message = f"{self.names[0]} and {self.names[1]} have no equation in common"
+            fail(UsageError, message, "nothing-common")
+        first, unsure = self.first, ""
+        if first is None and self.perhaps is not None:
+            first = self.perhaps
+            unsure = "whether the operands of the first difference agree is not known"
+        return Comparison(
+            not self.outputs,
+            self.names,
+            self.outputs,
+            self.tolerance,
+            first,
+            True,
+            self.flips,
+            [*filter(None, (*notes, unsure))],
+            self.count,
+        )

@@ -1,0 +1,1 @@
+"""Random programs, and the columns that they are run through."""

@@ -1,0 +1,1 @@
+"""What has to stay true of a program while `reduce` makes it smaller."""

@@ -1,0 +1,236 @@
+"""Tests of candidates that run other processes: a command of the user's, or a verb that crashes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
+from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
+from jaxprtool.driver.user_code.plugins import loaded_plugins
+from jaxprtool.ir.diagnostics import UsageError, fail
+
+__all__ = ["Command", "Crash", "External"]
+
+_GRACE = 10.0  # a test may take ten times what it took on the whole program, and this many seconds
+_FILE = "{}"
+_FAULT = 3  # the exit status of a verb for a fault of ours
+
+
+class Done(NamedTuple):
+    """How a process ended: its exit status (negative for a signal; None past the time limit), and what it wrote."""
+
+    status: int | None
+    output: str
+
+
+class External(Interest):
+    """A test that writes a candidate to a file, its arguments beside it, and runs a command on it.
+
+    Args:
+      words: the command; `{}` stands for the file and `{args}` for that of the arguments.
+      fail_regex: what the output has to hold, besides.
+    """
+
+    external = True
+
+    def __init__(self, words: Sequence[str], fail_regex: str | None):
+        self.words = words
+        self.regex = None if fail_regex is None else _compiled(fail_regex)
+        self.limit: float | None = None
+        self._folders = threading.local()
+        self._root: str | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+        self._running: set[subprocess.Popen[bytes]] = set()
+
+    def stop(self) -> None:
+        for process in [*self._running]:
+            _end(process)
+
+    def close(self) -> None:
+        """End what runs, and remove the files of all candidates; no test begins after this."""
+        with self._lock:
+            self._closed = True
+            self.stop()
+            if self._root is not None:
+                shutil.rmtree(self._root, ignore_errors=True)
+
+    def _written(self, c: Candidate) -> tuple[str, str, str]:
+        """Write a candidate: the folder of this thread, the file in it, and that of the arguments."""
+        with self._lock:
+            if self._closed:
+                fail(UsageError, "the tests have ended", "interrupted")
+            if self._root is None:
+                self._root = tempfile.mkdtemp(prefix="jaxprtool-reduce-")
+            folder = getattr(self._folders, "path", None)
+            if folder is None:
+                folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
+            file = os.path.join(folder, "small.jaxpr")
+            return folder, file, write_small(c, file)
+
+    def run(self, c: Candidate) -> Done:
+        """Run the command on a candidate, in a folder of this thread's own."""
+        folder, file, args = self._written(c)
+        words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in self.words]
+        begin = time.monotonic()
+        limits = [x for x in (self.limit, self.deadline and self.deadline - begin) if x is not None]
+        done = self._ended(words, max(min(limits), 0) if limits else None, folder)
+        if self.limit is None:
+            self.limit = 10 * (time.monotonic() - begin) + _GRACE
+        return done
+
+    def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
+        """Run a command until it ends; past the limit it is killed with all that it has started, which may hold its output open."""
+        try:
+            process = subprocess.Popen(
+                words,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "TMPDIR": folder},
+                process_group=0,
+            )
+        except OSError as e:
+            reason = (e.strerror or str(e)).lower()
+            fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
+        self._running.add(process)
+        try:
+            output, _ = process.communicate(timeout=limit)
+            return Done(process.returncode, output.decode(errors="replace"))
+        except subprocess.TimeoutExpired as e:
+            return Done(None, (e.stdout or b"").decode(errors="replace"))
+        finally:
+            _end(process)
+            process.wait()
+            self._running.discard(process)
+
+    def matches(self, done: Done) -> bool:
+        """Whether the output holds what it has to."""
+        return self.regex is None or self.regex.search(done.output) is not None
+
+
+def _compiled(regex: str) -> re.Pattern[str]:
+    try:
+        return re.compile(regex, re.MULTILINE)
+    except re.error as e:
+        fail(UsageError, f"--fail-regex {regex!r} is no regular expression: {e}", "option")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a test, and what it has started."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class Command(External):
+    """A command of the user's: EXIT STATUS 0 MEANS THAT THE CANDIDATE IS STILL INTERESTING, as in llvm-reduce."""
+
+    def __init__(self, command: str, fail_regex: str | None):
+        try:
+            words = shlex.split(command)
+        except ValueError as e:
+            fail(UsageError, f"--test {command!r}: {str(e).lower()}", "option")
+        if not words:
+            fail(
+                UsageError, "--test needs a command", "option", help="--test './still_fails.sh {}'"
+            )
+        if not any(_FILE in w for w in words):
+            words.append(_FILE)
+        super().__init__(words, fail_regex)
+        self.command = command
+
+    def failure(self, c: Candidate) -> Failure | None:
+        return Failure("test", f"`{self.command}` ends with status 0") if self(c) else None
+
+    def __call__(self, c: Candidate) -> bool:
+        done = self.run(c)
+        return done.status == 0 and self.matches(done)
+
+    def why_not(self, c: Candidate) -> str:
+        done = self.run(c)
+        if done.status == 0:
+            return (
+                f"`{self.command}` ends with status 0, but its output does not match --fail-regex"
+            )
+        return (
+            f"`{self.command}` ends with status {done.status} on the whole program, and status 0 means "
+            "interesting"
+        )
+
+
+class Crash(External):
+    """A verb fails on a candidate as it fails on the program: by the same signal, or with the same code and message.
+
+    Plug-ins that are loaded here are loaded there too.
+
+    Args:
+      words: the verb with its options; `{}` stands for the file, `{args}` for that of the arguments.
+      fail_regex: what its output has to hold, instead of the same message.
+    """
+
+    def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
+        python = [sys.executable, "-m", "jaxprtool"]
+        plugins = [word for name in loaded_plugins() for word in ("--plugin", name)]
+        super().__init__([*python, *words, *plugins, "--error-format", "json"], fail_regex)
+        self.verb, self.needs_values = words[0], needs_values
+        self.recorded: tuple[Any, ...] | None = None
+
+    def failure(self, c: Candidate) -> Failure | None:
+        found = self._failed(c)
+        if found is None:
+            return None
+        self.recorded, message = found
+        status, code, _ = self.recorded
+        if code == "usage":  # of every candidate, whatever it is
+            help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
+            fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
+        how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
+        return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
+
+    def __call__(self, c: Candidate) -> bool:
+        found = self._failed(c)
+        return found is not None and found[0] == self.recorded
+
+    def _failed(self, c: Candidate) -> tuple[tuple[int, str, str], str] | None:
+        """Status, code and normalised message, and the message; None where the verb does what it is for, or takes too long."""
+        done = self.run(c)
+        if not done.status or not self.matches(done):
+            return None
+        if done.status < 0:
+            return (done.status, "signal", ""), ""
+        code, message = _first_error(done.output)
+        if done.status != _FAULT and not code:
+            return None
+        kept = "" if self.regex is not None else normalised(message, names_in(c.jaxpr))
+        return (done.status, code, kept), message
+
+    def why_not(self, c: Candidate) -> str:
+        del c
+        return f"{self.verb} does not fail on the program"
+
+
+def _first_error(output: str) -> tuple[str, str]:
+    """Code and message of the first error among lines of JSON; empty where there is none."""
+    for line in output.splitlines():
+        if line.startswith("{"):
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(found, dict) and found.get("severity") == "error":  # type: ignore[reportUnknownMemberType]
+                return str(found.get("code", "")), str(found.get("message", ""))  # type: ignore[reportUnknownMemberType]
+    return "", ""

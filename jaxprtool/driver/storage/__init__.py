@@ -1,0 +1,1 @@
+"""Programs, constants and results as files."""
