@@ -103,6 +103,8 @@ OLDER: dict[str, Older] = {
     "remat_call": _older_name(
         "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
     ),
+    # Partial evaluation gave each call the name of its function.
+    **dict.fromkeys(("call", "closed_call", "core_call"), _older_params("0.5.0", "name")),
     "custom_jvp_call": _older_params("0.6.0", *_THUNKS),
     "custom_jvp_call_jaxpr": _older_name(
         "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS

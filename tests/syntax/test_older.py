@@ -293,6 +293,10 @@ SPELLINGS = {
         "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
         "out_tree=PyTreeDef(*)] a",
         "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
+    "closed_call with a name": (
+        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } "
+        "name=<unnamed wrapped function>] a",
+        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
     "for": (
         "c:f32[3] = for[jaxpr={ lambda ; x:i32[] y:Ref{float32[3]}. let z:f32[] <- y[x]; y[x] <- z in () } nsteps=3 "
         "reverse=True unroll=1 which_linear=(False,)] a",
