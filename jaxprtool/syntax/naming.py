@@ -240,7 +240,8 @@ def same_variables(
     """
     if _source_names(nested) is None:
         return {}
-    drops = _dropped(nested, root, inner_drops)
+    # JAX names unused results too: those of a jaxpr without dead code, where what read them was.
+    drops = {v: "_" for v in _dropped(nested, root, inner_drops) if v.name == "_"}
     again = _NamedAgain(nested, root, shared, False, {}, drops, False, later)
     return {} if again.strange else again.same
 
