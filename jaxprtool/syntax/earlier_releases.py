@@ -228,6 +228,7 @@ OLDER: dict[str, Older] = {
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
+    "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
     # ---- effects and references
     "get": _tree_of_index(1),
