@@ -207,7 +207,7 @@ def _of_params(
                 why = ", which says nothing about what is computed"
             message = f"{was.name}: param {_param(key, value)} is left out{why}"
             yield Change(span, "param-removed", was.name, key, "", message)
-            if _PYTHON.match(value) and key not in eqn.params:
+            if key != "name" and _PYTHON.match(value) and key not in eqn.params:
                 message = f"{was.name}: the function that param {key} was is not in the text"
                 yield Change(span, "function", was.name, value, "", message)
             continue

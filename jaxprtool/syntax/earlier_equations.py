@@ -28,6 +28,7 @@ __all__ = [
     "no_operands",
     "references",
     "swapped_cases",
+    "tridiagonal_with_info",
     "with_jaxpr",
     "zeros",
     "zeros_of_operand",
@@ -154,6 +155,20 @@ def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[Ja
     (_,), (aval,) = inputs, [v.aval for v in outs]
     params, operands = _zeros(aval)
     return [_equation("broadcast_in_dim", operands, params, outs)]
+
+
+def tridiagonal_with_info(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`tridiagonal` of the first releases (0.4.13 has it): its fifth result says whether LAPACK failed, 0 where it did not."""
+    if len(outs) != 5:
+        return None
+    *found, info = outs
+    given, operands = _zeros(info.aval)
+    return [
+        _equation("tridiagonal", inputs, params, found),
+        _equation("broadcast_in_dim", operands, given, [info]),
+    ]
 
 
 def zeros_of_operand(params: Params, inputs: Sequence[Any]) -> Arranged:

@@ -103,6 +103,8 @@ OLDER: dict[str, Older] = {
     "remat_call": _older_name(
         "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
     ),
+    # Partial evaluation gave each call the name of its function.
+    **dict.fromkeys(("call", "closed_call", "core_call"), _older_params("0.5.0", "name")),
     "custom_jvp_call": _older_params("0.6.0", *_THUNKS),
     "custom_jvp_call_jaxpr": _older_name(
         "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
@@ -226,6 +228,7 @@ OLDER: dict[str, Older] = {
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
+    "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
     # ---- effects and references
     "get": _tree_of_index(1),

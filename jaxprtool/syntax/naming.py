@@ -211,6 +211,7 @@ def name_variables(
     inner_drops: bool = False,
     name_drops: bool = False,
     later: bool = False,
+    as_dropped: bool = False,
 ) -> dict[Var, str]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
@@ -218,12 +219,13 @@ def name_variables(
     such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere. With
     `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
     those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
+    With `as_dropped`, the results that are `_` are those that the program drops, read or not.
     """
     names = None if renamed else _source_names(nested)
     if names is not None:
         return names
     inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
-    drops = {} if inside else _dropped(nested, root, inner_drops)
+    drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
     return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later).names
 
 
@@ -240,7 +242,8 @@ def same_variables(
     """
     if _source_names(nested) is None:
         return {}
-    drops = _dropped(nested, root, inner_drops)
+    # JAX names unused results too: those of a jaxpr without dead code, where what read them was.
+    drops = {v: "_" for v in _dropped(nested, root, inner_drops) if v.name == "_"}
     again = _NamedAgain(nested, root, shared, False, {}, drops, False, later)
     return {} if again.strange else again.same
 

@@ -72,6 +72,7 @@ class Printer:
       outer: the names of jaxprs that are defined around the program.
       dialect: None for that of the program.
       relaid: whether the program is laid out as if it were made anew.
+      as_dropped: whether the results that are `_` are those that the program drops, read or not.
 
     Attributes:
       out: the pieces of the text so far.
@@ -88,6 +89,7 @@ class Printer:
         outer: dict[Jaxpr, str] | None = None,
         dialect: Dialect | None = None,
         relaid: bool = False,
+        as_dropped: bool = False,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
@@ -99,6 +101,9 @@ class Printer:
         nested, later = self.nested, self.later
         self.closed, self.shared = nested.closed, {**outer, **({} if later else self.definitions)}
         self.defined = {*outer.values(), *self.definitions.values()}
+        self.knows_drops = not dialect.names_inner_drops and (
+            as_dropped or knows_inner_drops(program)
+        )
         self.names = name_variables(
             nested,
             program.jaxpr,
@@ -106,9 +111,10 @@ class Printer:
             self.renamed,
             lossless,
             self.outer,
-            not dialect.names_inner_drops and not knows_inner_drops(program),
+            not dialect.names_inner_drops and not self.knows_drops,
             relaid and dialect.names_inner_drops,
             later,
+            as_dropped,
         )
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types = _Types({UNTYPED: ""})
@@ -295,8 +301,8 @@ class Printer:
 
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
-        renamed = self.renamed or not has_definitions(closed)
-        return Printer(closed, False, 80, renamed, dialect=self.dialect).text()
+        renamed, knows = self.renamed or not has_definitions(closed), self.knows_drops
+        return Printer(closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows).text()
 
     def _name(self, eqn: JaxprEqn) -> str:
         form = self.forms.get(eqn.primitive.name)

@@ -114,3 +114,10 @@ def test_without_a_dialect_the_text_is_one_of_the_installed_jax() -> None:
     assert numbers(target()) in RELEASES
     done = invoke("upgrade", CALL)
     assert done.output == fmt(CALL, dialect=target()).text
+
+
+def test_the_name_that_a_call_loses_is_no_function_that_is_lost() -> None:
+    """Though it looks like one: partial evaluation gave each call of JAX 0.4 the name of what it called."""
+    called = "{ lambda ; c:f32[3]. let d:f32[3] = mul c 2.0 in (d,) }"
+    text = f"{{ lambda ; a:f32[3]. let b:f32[3] = closed_call[call_jaxpr={called} name=<unnamed wrapped function>] a in (b,) }}"
+    assert [c.kind for c in reported(text).changes if c.lost] == []

@@ -9,6 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.jax.releases import since
+from jaxprtool.backends.jax.written_twice import written_twice
 
 X = np.full(4, 0.5, np.float32)
 
@@ -28,11 +29,27 @@ def iterated(x):
     return x * jax.lax.while_loop(lambda c: c[0] < 3, doubled, jax.lax.stop_gradient(x))
 
 
+def turned(x):
+    """A scan around a loop that both parts hold, one of whose results nothing reads in one of them."""
+
+    def body(carry, y):
+        def turn(s):
+            return s[0] + 1, jnp.sin(s[1]) * jnp.cos(s[1]), s[2] * 2
+
+        held = jax.lax.stop_gradient(y)
+        _, a, b = jax.lax.while_loop(lambda s: s[0] < 3, turn, (0, held, held))
+        return carry + y * a, (carry * a, b)
+
+    carry, (products, _) = jax.lax.scan(body, jnp.float32(0), x)
+    return carry * jnp.sum(products * x)
+
+
 ERFCX = getattr(jax.scipy.special, "erfcx", jax.scipy.special.log_ndtr)  # since 0.10
 PROGRAMS = {
     "unread": (pulled_back(jax.checkpoint(jax.jit(sums))), (X,)),
     "beta": (pulled_back(jax.scipy.special.beta), (X, X)),
     "remat": (pulled_back(jax.checkpoint(ERFCX)), (X,)),
+    "turned": (pulled_back(jax.checkpoint(turned)), (X,)),
     "loop": (pulled_back(jax.checkpoint(iterated)), (X,)),
     "second": (lambda x: jax.jvp(pulled_back(jnp.sinc), (x,), (x,)), (X,)),
 }
@@ -75,3 +92,18 @@ def test_names_that_jax_would_not_give_are_no_shared_variables():
     np.testing.assert_allclose(
         jax.core.eval_jaxpr(made.jaxpr, [], X)[0], np.cos(np.sin(X)), rtol=1e-6
     )
+
+
+def test_an_unread_result_with_a_name_is_as_jax_names_it():
+    """Dead code elimination leaves such results, which JAX 0.9 printed by their names."""
+    text = """{ lambda ; a:f32[4]. let
+    b:f32[] c:f32[4] = scan[_split_transpose=False jaxpr={ lambda ; d:f32[] e:f32[]. let
+          f:f32[] = mul d e
+          g:f32[] = sin e
+        in (f, f) } length=4 linear=(False, False) num_carry=1 num_consts=0 reverse=False unroll=1] 1.0:f32[] a
+    h:f32[] i:f32[4] = scan[_split_transpose=False jaxpr={ lambda ; d:f32[] e:f32[]. let
+          f:f32[] = mul d e
+        in (f, f) } length=4 linear=(False, False) num_carry=1 num_consts=0 reverse=False unroll=1] b c
+  in (h, i) }"""
+    shared = written_twice(jt.parse(text)).variables
+    assert [v.name for v in shared] == ["d", "e", "f"]

@@ -173,3 +173,23 @@ def test_a_jaxpr_in_a_param_that_takes_none_is_printed():
     printed = format_jaxpr(jt.parse(text))
     assert "reverse={ lambda ; c:f32[]. let  in (c,) }" in printed
     assert format_jaxpr(jt.parse(printed)) == printed
+
+
+def test_unread_results_inside_have_the_names_that_they_were_read_with():
+    """JAX 0.8 and 0.9 print `_` for what was dropped when it was traced, and a name for what lost its reader since."""
+    text = """{ lambda ; a:f32[4]. let
+    b:f32[4] = broadcast_in_dim[
+      broadcast_dimensions=()
+      shape=(4,)
+      sharding=None
+    ] 2.0:f32[]
+    c:f32[4] = custom_linear_solve[
+      const_lengths=_LinearSolveTuple(matvec=1, vecmat=None, solve=1, transpose_solve=None)
+      jaxprs=_LinearSolveTuple(matvec={ lambda ; a:f32[4] b:f32[4]. let
+    c:f32[4] = mul a b
+    d:f32[4] = sin b
+    _:f32[4] e:f32[4] = sort[dimension=0 is_stable=True num_keys=1] b d
+  in (c,) }, vecmat=None, solve={ lambda ; a:f32[4] b:f32[4]. let c:f32[4] = div b a in (c,) }, transpose_solve=None)
+    ] b b a
+  in (c,) }"""
+    assert str(jt.parse(text)) == text

@@ -293,6 +293,14 @@ SPELLINGS = {
         "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
         "out_tree=PyTreeDef(*)] a",
         "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
+    "tridiagonal with info": (
+        "o:f32[1,1] d:f32[1] e:f32[0] t:f32[0] n:i32[] = tridiagonal[lower=True] m; c:bool[] = eq n 0",
+        "o:f32[1,1] d:f32[1] e:f32[0] t:f32[0] = tridiagonal[lower=True] m; n:i32[] = broadcast_in_dim[shape=() "
+        "broadcast_dimensions=()] 0:i32[]; c:bool[] = eq n 0:i32[]"),
+    "closed_call with a name": (
+        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } "
+        "name=<unnamed wrapped function>] a",
+        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
     "for": (
         "c:f32[3] = for[jaxpr={ lambda ; x:i32[] y:Ref{float32[3]}. let z:f32[] <- y[x]; y[x] <- z in () } nsteps=3 "
         "reverse=True unroll=1 which_linear=(False,)] a",
@@ -304,7 +312,7 @@ SPELLINGS = {
     "named axes in types": ("c:f32[3;i:4] = sin a", "c:f32[3] = sin a"),
 }  # fmt: skip
 HEAD = (
-    "{ lambda ; p:bool[3] a:f32[3] b:f32[3] i:f32[1,1,3] w:f32[1,1,1] k:key<fry>[] u:u32[4] j:i32[1]. let\n"
+    "{ lambda ; p:bool[3] a:f32[3] b:f32[3] i:f32[1,1,3] w:f32[1,1,1] k:key<fry>[] u:u32[4] j:i32[1] m:f32[1,1]. let\n"
     "    <equation>\n  in () }"
 )
 

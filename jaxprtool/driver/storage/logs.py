@@ -20,8 +20,8 @@ _ANSI = pattern(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)")
 # What a program begins with: a jaxpr, or the first of the definitions before it.
 _HEAD = pattern(r"(?:let (?!= )[^\n=]{1,200}? = )?\{\s*lambda\b")
 _BRACES = pattern(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|[{}]")
-# After the brace that ends a definition.
-_GOES_ON = pattern(r"\s*in(?:\s*$|\s+(?=\{\s*lambda\b|let ))")
+# After the brace that ends a definition. One on a single line may have the place of its equation beside it.
+_GOES_ON = pattern(r"\s*in(?:\s*(?:#.*)?$|\s+(?=\{\s*lambda\b|let ))")
 # What this tool prints below a program: values of constants, trees of arguments.
 _SECTION = pattern(r"\s*(?:where|args)\b(?=[ (])")
 _STAMP = pattern(r" *\d+|.")  # numbers of lines, times and processes change from line to line
