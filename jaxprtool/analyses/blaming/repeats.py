@@ -105,7 +105,8 @@ class Repeats:
     def patterns(self) -> Sequence[Any]:
         """Of each log its kind, and what says which elements are bad, and how they are moved, in it and in those inside."""
         if self._patterns is None:
-            self._patterns = found = [None] * len(self.kinds)
+            found: list[Any] = [None] * len(self.kinds)
+            self._patterns = found
             for kind, where in self._where.items():
                 rows = self._patterns_of([self.leaves[k] for k in where])
                 for k, row in zip(where, rows, strict=True):
