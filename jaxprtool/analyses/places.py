@@ -17,9 +17,8 @@ from jaxprtool.interpreters.observe import (
     written_as,
 )
 from jaxprtool.interpreters.runs import runs_of
-from jaxprtool.ir.diagnostics import place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
-from jaxprtool.ir.origin import stack_of
+from jaxprtool.ir.origin import Frame, stack_of
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Held", "Level", "Place", "Step", "Watch", "device_text", "jaxprs_of"]
@@ -89,9 +88,15 @@ class Place(NamedTuple):
         return None if self.eqn.span is None else self.eqn.span.source.name
 
     @property
+    def frame(self) -> Frame | None:
+        """The line of Python that made the equation; of one inside a function of a library that has none, that of the call."""
+        eqns = (self.eqn, *(step.eqn for step in reversed(self.path)))
+        return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
+
+    @property
     def source(self) -> str | None:
-        """The line of Python that made the equation, `file:line:column`."""
-        return place_of(self.eqn) or None
+        """The line of Python, `file:line:column` (see `frame`)."""
+        return None if self.frame is None else self.frame.located()
 
     @property
     def names(self) -> str | None:
@@ -109,7 +114,7 @@ class Place(NamedTuple):
 
     def located(self) -> str:
         """`file:line:column`, or the line of Python for a program without a text; "" where nobody knows."""
-        return str(self.eqn.span or place_of(self.eqn))
+        return str(self.eqn.span or self.source or "")
 
     def in_full(self) -> str:
         """`file:line:column  (line of Python in names)`, with as much of it as is known."""
@@ -127,7 +132,7 @@ class Place(NamedTuple):
         line, column = position(self.eqn)
         first, left_out, last = _told(tuple([step for step in self.path if not step.device]))
         device = {axis: i for step in self.path for axis, i in step.device.items()}
-        frame = None if self.eqn.origin is None else self.eqn.origin.frame
+        frame = self.frame
         return {
             "file": self.file,
             "line": line,

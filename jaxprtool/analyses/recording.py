@@ -59,8 +59,7 @@ class Selection(NamedTuple):
             return False
         if not self.names:
             return True
-        origin = place.eqn.origin
-        function = origin.frame.function if origin is not None and origin.frame is not None else ""
+        function = "" if place.frame is None else place.frame.function
         text = f"{place.names or ''} {place.source or ''} {function}"
         return any(name in text for name in self.names)
 

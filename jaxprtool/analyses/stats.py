@@ -183,6 +183,11 @@ def _line(frame: Frame | None) -> str | None:
     return None if frame is None else f"{frame.file}:{frame.line}"
 
 
+def _call(eqn: JaxprEqn) -> str | None:
+    """The line of what an equation runs that has none: the equation's own."""
+    return _line(_frame(eqn))
+
+
 def _scope(names: Any) -> str | None:
     return stack_of(names) if names else None
 
@@ -219,7 +224,7 @@ def _deeper(_: JaxprEqn) -> int:
 
 _KEYS: dict[str, Grouping] = {
     "primitive": Grouping(_primitive, _same, str),
-    "source": Grouping(_frame, _same, _line),
+    "source": Grouping(_frame, _call, _line),
     "scope": Grouping(_names, _below, _scope),
     "shape": Grouping(_first_type, _same, _shape),
     "dtype": Grouping(_first_type, _same, _dtype),

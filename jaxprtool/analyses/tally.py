@@ -220,8 +220,9 @@ Table = dict[Any, Entry]
 ALL = object()  # as a key of a table: all equations
 
 
-# What becomes of the key of an equation that a given equation runs: a number that is added, a function of it, or None: it stays.
-Within = Callable[[JaxprEqn], "Callable[[Any], Any] | int | None"]
+# What becomes of the key of an equation that a given equation runs: a number that is added, a function of it,
+# a text that takes the place of None, or None: it stays.
+Within = Callable[[JaxprEqn], "Callable[[Any], Any] | int | str | None"]
 
 
 class _Sums(NamedTuple):
@@ -267,6 +268,8 @@ def tally(
             rename = within(eqn)
             lone = len(runs) == 1 and uses[runs[0].jaxpr.jaxpr] == 1
             for found in _of_runs(runs, tables, trips):
+                if isinstance(rename, str):
+                    found, rename = _named(found, rename, lone), None
                 if rename is None or isinstance(rename, int):
                     more = found._replace(shift=found.shift + (rename or 0))
                     sums = _merged(more, sums) if lone else _merged(sums, more)
@@ -280,6 +283,15 @@ def _merged(sums: _Sums, more: _Sums) -> _Sums:
     """The sums of both, in the table of the first ones."""
     _add(sums.table, ((_moved(key, -sums.shift), entry) for key, entry in more.items()))
     return sums
+
+
+def _named(sums: _Sums, key: str, lone: bool) -> _Sums:
+    """The sums with a key for what has none, in the same table where nobody else reads it."""
+    if None not in sums.table:
+        return sums
+    table = sums.table if lone else dict(sums.table)
+    _add(table, [(key, table.pop(None))])
+    return sums._replace(table=table)
 
 
 def _renamed(table: Table, rename: Callable[[Any], Any]) -> Iterator[tuple[Any, Entry]]:

@@ -407,7 +407,13 @@ def _pow_type(x: Aval, y: Aval) -> Aval:
 
 
 def _pow_impl(xp: Namespace, x: Value, y: Value) -> Value:
-    return xp.power(x, y if y.dtype == x.dtype else y.astype(x.dtype))
+    y = y if y.dtype == x.dtype else y.astype(x.dtype)
+    found, half = xp.power(x, y), y == 0.5
+    if not half.any():
+        return found
+    # for an exponent that is broadcast NumPy takes square roots, which are other ones of -inf and -0
+    roots = xp.where(x == -xp.inf, xp.inf, xp.abs(found))
+    return xp.where(half, roots, found).astype(x.dtype)[()]
 
 
 def _pow_base_term(t: Value, _out: Value, x: Value, y: Value) -> Value:

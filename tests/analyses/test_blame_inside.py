@@ -375,3 +375,22 @@ def test_a_collective_that_is_an_identity_on_all_devices_is_in_the_chain(name, e
     for a, b in zip(found.chain, found.chain[1:], strict=False):
         if a.path == b.path:
             assert not {*a.eqn.out_binders}.isdisjoint(b.eqn.inputs)
+
+
+def test_an_equation_of_a_backward_rule_is_derived_from_no_other_at_the_place_of_the_call():
+    @jax.custom_vjp
+    def f(x):
+        return jnp.sin(x)
+
+    def backward(x, ct):
+        return (ct * jnp.sqrt(-jnp.abs(x)),)
+
+    f.defvjp(lambda x: (jnp.sin(x), x), backward)
+    x = np.ones(3, np.float32)
+    found = jt.blame(jax.grad(lambda x: f(x * 2).sum()), x)
+    assert found.first is not None and found.first.eqn.primitive.name == "sqrt"
+    assert found.original is None
+    guarded = jt.blame(
+        jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sqrt(jnp.sin(x)))(x)), x[0] * 0
+    )
+    assert guarded.original is not None and guarded.original.eqn.primitive.name == "sqrt"

@@ -185,3 +185,28 @@ def test_a_nan_of_infinities_in_a_late_step_is_found():
     rows[30:] = np.inf, 1, 2
     found = jt.blame(lambda xs: jax.lax.scan(lambda c, x: (c, x - x * 1.0), 0.0, xs)[1], rows)
     assert "step 30 > sub" in str(found)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, len(MAKERS)])
+@pytest.mark.parametrize("period", [1, N], ids=["in place", "turned"])
+def test_steps_that_follow_ones_like_those_before_are_not_followed_again(
+    count, period, monkeypatch
+):
+    steps, followed = 3_000, []
+
+    def f(x, xs):
+        def step(c, x):
+            c = (c if period == 1 else jnp.concatenate([c[1:], c[:1]])) * 0.5 + x
+            return c, (c, c.sum(), c[0])
+
+        return jax.lax.scan(step, Numbers().begin(x, range(count)), xs)
+
+    follow = Flow._follow_one
+    monkeypatch.setattr(Flow, "_follow_one", lambda *args: (followed.append(1), follow(*args))[1])
+    args = np.float32(0), np.ones((steps, N), "f")
+    flow = Flow(Sought())
+    run(jt.trace(f, *args), args, observer=flow)
+    assert len(flow.origins) == count
+    assert len(followed) < 250
+    made = {o.made.eqn.primitive.name for o in flow.origins}
+    assert len(made) == count

@@ -251,3 +251,17 @@ def test_choices_inside_of_a_solve_are_not_named(name: str, inner: Callable[[Any
     gradient = jax.grad(lambda x: (f(inner(x)) ** 2).sum())
     found = _blamed(gradient, [x])
     assert found.found and found.unguarded is None, str(found)
+
+
+def test_the_triangle_of_a_decomposition_is_no_where_to_guard() -> None:
+    """What a decomposition gives is NaN on both sides of its triangle."""
+
+    def f(r: Any, s: Any) -> Any:
+        return jnp.linalg.cholesky(s @ s.T + jnp.diag(1 / r)).sum()
+
+    found = jt.blame(jax.grad(f), np.array([1, 0, 2], np.float32), np.eye(3, dtype=np.float32))
+    assert (
+        found.first is not None
+        and found.first.eqn.primitive.name == "div"
+        and found.unguarded is None
+    ), str(found)

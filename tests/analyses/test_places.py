@@ -230,3 +230,20 @@ def test_compare_goes_into_a_jaxpr_that_is_there_several_times_on_one_side():
     made = jt.rewrite(other, lambda e: jt.lax.abs if e.primitive.name == "neg" else None)
     first = jt.compare(shared, made, x, first=True).first
     assert [p.eqn.primitive.name for p in (first.a, first.b)] == ["neg", "abs"]
+
+
+def test_a_place_has_a_line_of_python_where_an_enclosing_equation_has_one():
+    def f(x, i):
+        def step(c, t):
+            y = jnp.where(t > 0, jnp.log(t), c)
+            return jnp.take_along_axis(y, i, 0), y.sum()
+
+        return jax.lax.scan(step, x[0], x)
+
+    program = jt.trace(f, jnp.ones((3, 4)), jnp.zeros(4, int))
+    _, _, recorder = observed(program, [np.ones((3, 4), "f"), np.zeros(4, "i")])
+    inner = [p for p in recorder.seen if p.eqn.primitive.name in ("gather", "select_n")]
+    lines = {p.frame.line - f.__code__.co_firstlineno for p in inner}
+    assert {p.eqn.primitive.name for p in inner} == {"gather", "select_n"} and lines == {2, 3}
+    assert all(p.json()["source"] and p.located() for p in recorder.seen)
+    assert "(no source)" not in str(jt.stats(program, by="source"))

@@ -50,7 +50,31 @@ def _scan_rows(runs: int) -> list[Row]:
     row = Row("scan on NumPy", ours * 1e6 / STEPS, theirs * 1e6 / EAGER_STEPS, 0.2, "us/step")
     blamed, plain = best(runs, lambda: jt.blame(program, *args), lambda: jt.run(program, *args))
     blame = Row("blame of it, of run", blamed * 1e6 / STEPS, plain * 1e6 / STEPS, 3.0, "us/step")
-    return [row, blame, *_call_rows(closed, args, 100 * runs)]
+    rows = [row, blame, *_origin_rows(closed, args, runs)]
+    return [*rows, *_call_rows(closed, args, 100 * runs)]
+
+
+def _origin_rows(closed: Any, args: list[Any], runs: int) -> list[Row]:
+    """`blame` of the scan where elements of what it carries are bad from one equation each."""
+    import jax
+    import jax.numpy as jnp
+    from jax._src import core
+
+    makers = [jnp.log, jnp.sqrt, jnp.arccosh]
+    rows: list[Row] = []
+    for n in (1, 2, 3):
+
+        def begins(c: Any, xs: Any, n: int = n) -> Any:
+            for i, make in enumerate(makers[:n]):
+                c = c.at[i].set(make(c[i] - 2))
+            return core.jaxpr_as_fun(closed)(c, xs)
+
+        program = jt.from_jax(jax.make_jaxpr(begins)(*args))
+        times = best(runs, lambda p=program: jt.blame(p, *args), lambda p=program: jt.run(p, *args))
+        blamed, plain = (t * 1e6 / STEPS for t in times)
+        name = f"blame of {n} origin{'s' * (n > 1)} in it, of run"
+        rows.append(Row(name, blamed, plain, 3.0, "us/step"))
+    return rows
 
 
 def _call_rows(closed: Any, args: list[Any], runs: int) -> list[Row]:

@@ -176,6 +176,22 @@ def test_numpy_equals_jax_at_the_ends(name):
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.parametrize("name", ["f32", "f64", "bf16"])
+def test_a_broadcast_operand_gives_what_a_full_one_does(name):
+    """NumPy computes some powers in another way where the exponent is one number."""
+    dtype = find_dtype(name)
+    assert dtype is not None
+    wrong = []
+    for example, program, args in _programs(dtype):
+        for v in _values(dtype) if len(args) == 2 else ():
+            x, full = args[0], np.full_like(args[1], v)
+            one = jt.eval_jaxpr(program, [x, np.broadcast_to(v, full.shape)])[0]
+            each = jt.eval_jaxpr(program, [x, full])[0]
+            for i in np.flatnonzero(_differ(one, each, program.out_avals[0].dtype))[:1]:
+                wrong.append(f"{example.id} at {x[i]}, {v}: {one[i]}, of a full array {each[i]}")
+    assert not wrong, "\n".join(wrong)
+
+
 NARROW = (
     "i2",
     "u2",

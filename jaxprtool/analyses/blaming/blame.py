@@ -12,6 +12,7 @@ from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.blaming.bad_values import Range
 from jaxprtool.analyses.blaming.double_where import (
     Unguarded,
+    goes_by_indices,
     is_named,
     original_of,
     unguarded_of,
@@ -20,6 +21,7 @@ from jaxprtool.analyses.blaming.double_where import (
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.blaming.provenance import Context, Event, Made, Mark, Origin, Source
 from jaxprtool.analyses.blaming.reach import Reach, all_made
+from jaxprtool.analyses.levels import level_of
 from jaxprtool.analyses.on_devices import Local, local_of
 from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.analyses.sites import Sites
@@ -386,7 +388,8 @@ def _unguarded(
         zeros, place = a.origin.made.zeros, a.place
         if a.source is None and zeros and place is not None and reach.has(a.origin.made):
             found = unguarded_of(place, zeros, program)
-            if found is not None:
+            bits = a.origin.bit | a.origin.earlier
+            if found and not _is_triangle(found, program, flow, bits, sites):
                 return found
     dropping = _events(flow, "masks", sites, reach.drops)
     if dropping and way:
@@ -409,9 +412,24 @@ def _unguarded_of_zeros(
     for made, zeros in met[:_MOST_ZEROS]:
         place = made.place
         found = place and unguarded_of(sites.of(place), zeros, program)
-        if found and (found.certain or made.origins & made_here):
+        known = found and (found.certain or made.origins & made_here)
+        if found and known and not _is_triangle(found, program, flow, made.origins, sites):
             return found
     return None
+
+
+def _is_triangle(
+    found: Unguarded, program: ClosedJaxpr, flow: Flow, bits: int, sites: Sites
+) -> bool:
+    """Whether a choice goes by the indices alone and gives what is bad by one of these origins: a decomposition's own triangle.
+
+    To guard its input would not help.
+    """
+    place = found.place
+    if not found.kept or not goes_by_indices(place.eqn, level_of(program, place.path)):
+        return False
+    made = [x for x in all_made(flow) if x.eqn is not None and x.origins & bits]
+    return any(sites.written(x.eqn) is place.eqn for x in made if x.eqn is not None)
 
 
 def _label(origin: Origin, program: ClosedJaxpr) -> str:

@@ -30,7 +30,14 @@ from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.origin import Frame
 
-__all__ = ["Unguarded", "is_named", "original_of", "unguarded_of", "unguarded_on_way"]
+__all__ = [
+    "Unguarded",
+    "goes_by_indices",
+    "is_named",
+    "original_of",
+    "unguarded_of",
+    "unguarded_on_way",
+]
 
 
 @dataclass
@@ -68,7 +75,8 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
 
     Of one that was not transposed it is the first whose derivative has an operation of this kind: in `sin(x) / x`, `sin` and
-    `div` have the same place, and the `div` is no derivative of the `sin`.
+    `div` have the same place, and the `div` is no derivative of the `sin`. So it is of a transposed one that is not linear: the
+    `sqrt` of a backward rule belongs to no operation at the place of the call.
 
     Where no place in Python is known it is one of whose derivative the equation is a part, on the same values.
 
@@ -82,12 +90,12 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
         return None
     if frame is None:
         return _original_on_same_values(place, program, certain=named)
-    transposed = _is_transposed(eqn)
+    linear = _is_transposed(eqn) and any(is_linear_in(eqn, i) for i in range(len(eqn.inputs)))
     for found, level in all_levels(program):
         if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
             if found is eqn:
                 return None
-            if transposed or eqn.primitive in _in_derivative(found):
+            if linear or eqn.primitive in _in_derivative(found):
                 return Place(found, level.path())
     return None
 
@@ -295,6 +303,13 @@ def _is_before(eqn: JaxprEqn, other: JaxprEqn, program: ClosedJaxpr) -> bool:
     """Whether one equation comes before another, as the choice comes before its transpose."""
     first = next((e for e, _ in all_levels(program) if e is eqn or e is other), None)
     return first is eqn and eqn is not other
+
+
+def goes_by_indices(choice: JaxprEqn, level: Level) -> bool:
+    """Whether the condition of a choice is computed from no value that the program is given or holds."""
+    before = walk_before([(level, choice.inputs[0])], through=True)
+    ends = ((at, x) for at, x, eqn in before if eqn is None)
+    return all(at.outside(x) is not None for at, x in ends)
 
 
 def _names(eqn: JaxprEqn) -> Sequence[str]:

@@ -17,7 +17,6 @@ from typing import Any
 from jaxprtool.analyses.blaming.bad_results import BadResults
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.cells import Cells
-from jaxprtool.analyses.blaming.origin_sets import Stacked
 from jaxprtool.analyses.blaming.origins import Origins, Seen
 from jaxprtool.analyses.blaming.plans import Plan, Plans, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import (
@@ -124,13 +123,16 @@ class Flow(Logging):
                 self.events.met.update(met)
                 self._go_past(frame, many, i, end)
                 i = end
+            elif many is not None and (pasts := group.chain(many, i)):
+                self._recall_all(frame, many, i, pasts)
+                i += len(pasts)
             else:
                 self._follow_one(frame, group, logs[i], many, i)
                 i += 1
         if many is not None:
             group.tail = [*group.tail, *many.kinds][-len(group.known) - 1 :]
         if n < len(logs):
-            group.calm = 0
+            group.calm, group.last = 0, None
             self._follow_log(logs[n])
 
     def _follow_one(
@@ -143,6 +145,7 @@ class Flow(Logging):
         events.changed, events.met = False, Counter()
         apart.active = apart.by_values = False
         key = past = None
+        parts = apart.parts
         if many is not None and not begun and group.recalls():
             self._open(log)
             key = self._key_of(many, i)
@@ -163,7 +166,11 @@ class Flow(Logging):
                 if key is not None and not apart.by_values:
                     frames = [leaf.found for leaf in many.leaves[i]]
                     numbers = [*map(apart.numbers, log.outs or ())]
-                    group.remember(key, Past(frames, outs, numbers, events.met))
+                    past = group.remember(
+                        key, Past(frames, outs, numbers, events.met, apart.active)
+                    )
+        if many is not None:
+            group.link(many, i, past, alone=apart.parts > parts)
         # what is new inside of a jaxpr is new in it, too
         met.update(events.met)
         events.changed, events.met = changed or events.changed, met
@@ -174,21 +181,37 @@ class Flow(Logging):
         log, apart = many.logs[i], self._separations
         numbers = [apart.numbers(x) for x in log.args] if apart else []
         arrays = tuple([None if x is None else blake2b(x).digest() for x in numbers])
-        return many.kinds[i], tuple(log.found.entry), arrays, many.pattern(i)
+        return tuple(log.found.entry), arrays, many.patterns()[i]
 
     def _recall(self, many: Repeats, i: int, past: Past) -> None:
         """Say of a log what was so in one like it."""
-        log, apart = many.logs[i], self._separations
         for made, times in past.met.items():
             made.times += times
         self.events.met.update(past.met)
         for leaf, found in zip(many.leaves[i], past.frames, strict=True):
             leaf.found, leaf.inside = found, []
+        self._separations.active |= past.apart
+        self._end_as(many.logs[i], past)
+
+    def _end_as(self, log: Log, past: Past) -> None:
+        """Say of the results of a log what is known of those of one like it."""
         for value, numbers in zip(log.outs or (), past.numbers, strict=True):
             if numbers is not None:
-                apart.keep(value, numbers)
-        apart.active = True
+                self._separations.keep(value, numbers)
         self._close(log, past.frames[0], past.outs)
+
+    def _recall_all(self, frame: Frame, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
+        """Say of logs what was so in ones like them."""
+        group, inner = frame.group, frame.above is not None
+        self.events.met.update(group.repeat(many, start, pasts, frame.call, inner=inner))
+        self._separations.active |= any(past.apart for past in pasts)
+        logs = many.logs[start : start + len(pasts)]
+        last = next(
+            ((log, x) for log, x in zip(logs[::-1], pasts[::-1], strict=True) if not steers(log)),
+            None,
+        )
+        if last is not None:
+            self._end_as(*last)
 
     def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
         """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
@@ -296,7 +319,7 @@ class Flow(Logging):
         call.outs, call.out_marks = outs, marks or [CLEAN] * len(outs)
         for k, mark in enumerate(marks):
             if mark.bad and log.number is not None:
-                self._stack(call, log, k, mark)
+                self._separations.stack(call, log, k, mark)
             before = call.by_position.get(k)
             if before is None:
                 if mark.taint:
@@ -308,17 +331,6 @@ class Flow(Logging):
                     call.by_position[k] = both
                     self._call_changed = True
         return marks
-
-    def _stack(self, call: Call, log: Log, k: int, mark: Mark) -> None:
-        """Say what is known of a result of one step to what is stacked up of all."""
-        assert log.eqn is not None
-        inner, shape = log.jaxpr.outs, getattr(log.eqn.out_binders[k].aval, "shape", ())
-        if k < len(inner) and len(shape) > len(getattr(inner[k].aval, "shape", ())):
-            stack = call.stacks.get(k)
-            if stack is None:
-                stack = call.stacks[k] = Stacked(self._separations.sets, shape)
-            assert log.outs is not None and log.number is not None
-            stack.put(log.number, mark.bad, self._separations.numbers(log.outs[k]))
 
     def _known_outs(self, frame: Frame, log: Log) -> Sequence[Mark]:
         """What is known of the results of a jaxpr; an empty list where nothing is known of any."""

@@ -6,6 +6,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
 from hashlib import blake2b
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
@@ -21,6 +22,8 @@ __all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 FEW = 4  # so many logs are looked at one by one
 _ROOM = 16 << 20  # bytes for what was known in logs in which origins were told apart
 _EACH = 5_000  # what one of them takes besides its arrays, about
+_LINK = 300  # what it takes to know which one follows another
+_RESTLESS = 16  # so many logs with something new: there may be such ones for long
 _MOST_MISSED = 300  # so many logs one after the other that are not like an earlier one: the next ones will not be either
 
 
@@ -91,7 +94,7 @@ class Repeats:
         for i, key in enumerate(self.kinds):
             self._where.setdefault(key, []).append(i)
         self._rows: dict[Any, Any] = {}
-        self._patterns: dict[Any, list[bytes]] = {}
+        self._patterns: list[Any] | None = None
         self._like: Any = None
 
     def row(self, i: int, known: _Kind) -> Any:
@@ -99,33 +102,37 @@ class Repeats:
         key = self.kinds[i]
         return self._of(key, known)[bisect_left(self._where[key], i)]
 
-    def pattern(self, i: int) -> bytes:
-        """What says which elements are bad, and how they are moved, in a log and those inside; equal in two of a kind where that is."""
-        key = self.kinds[i]
-        found = self._patterns.get(key)
-        if found is None:
-            found = self._patterns[key] = self._patterns_of(
-                [self.leaves[k] for k in self._where[key]]
-            )
-        return found[bisect_left(self._where[key], i)]
+    def patterns(self) -> Sequence[Any]:
+        """Of each log its kind, and what says which elements are bad, and how they are moved, in it and in those inside."""
+        if self._patterns is None:
+            found: list[Any] = [None] * len(self.kinds)
+            self._patterns = found
+            for kind, where in self._where.items():
+                rows = self._patterns_of([self.leaves[k] for k in where])
+                for k, row in zip(where, rows, strict=True):
+                    found[k] = kind, row
+        return self._patterns
 
     def _patterns_of(self, logs: Sequence[list[Log]]) -> list[bytes]:
         xp, n, same = numpy_namespace(), len(logs), [*zip(*logs, strict=True)]
         columns: list[Any] = []
 
         def add(values: Sequence[Any], *, codes: bool) -> None:
-            whole = xp.stack(values)
+            whole = xp.concatenate(values) if xp.ndim(values[0]) else xp.array(values)
             found = self.sought.codes(whole) if codes else whole
             flat = xp.zeros(whole.shape, xp.uint8) if found is None else found
-            columns.append(xp.ascontiguousarray(flat.reshape(n, -1)).view(xp.uint8))
+            size = flat.size // n
+            columns.append(xp.ascontiguousarray(flat.reshape(n, size)).view(xp.uint8))
 
         for k, v in enumerate(same[0][0].jaxpr.all_binders):
             if is_float(v.aval):
                 add([log.args[k] for log in same[0]], codes=True)
         for leaves in same:
             for i, plan in enumerate(plans_of(leaves[0].jaxpr, self.sought).eqns):
+                many = plan.eqn.primitive.multiple_results
                 for k in plan.floats:
-                    add([log.given(i)[k] for log in leaves], codes=True)
+                    values = [log.results[i][k] if many else log.results[i] for log in leaves]
+                    add(values, codes=True)
                 if elements_facts[plan.eqn.primitive] != "computed":
                     moving = [x for k in plan.steering if type(x := plan.eqn.inputs[k]) is not Lit]
                     for x in moving:
@@ -211,18 +218,20 @@ def _like(rows: Any, row: Any) -> Any:
 
 
 class Past(NamedTuple):
-    """A jaxpr that has run, in which origins of elements were told apart.
+    """A jaxpr that has run, in which something was new, or origins of elements were told apart.
 
     Attributes:
       frames: its frame, and those of the jaxprs inside.
       outs: what is known of its results; numbers: the sets of origins of their elements, where they have several.
       met: the equations that made bad values in it, and how often.
+      apart: whether origins of elements were told apart.
     """
 
     frames: Sequence[Frame]
     outs: Sequence[Mark]
     numbers: Sequence[Any]
     met: Counter[Made]
+    apart: bool
 
 
 class Group:
@@ -233,16 +242,32 @@ class Group:
       known: what is known of each kind of them.
       tail: the kinds of those that ran last.
       calm: in how many of them one after the other nothing was new.
+      restless: in how many of them something was.
       apart: whether origins of elements were told apart in the last one.
-      past: such ones, by all that says what is known of their results (`Flow.key_of`); missed: how often there was none.
+      past: ones that were followed, by all that says what is known of their results (`Flow._key_of`); missed: how often there was none.
+      last: that of the last one, where it is among those.
     """
 
-    __slots__ = ("apart", "calm", "i", "known", "missed", "past", "room", "tail")
+    __slots__ = (
+        "_links",
+        "apart",
+        "calm",
+        "i",
+        "known",
+        "last",
+        "missed",
+        "past",
+        "restless",
+        "room",
+        "tail",
+    )
 
     def __init__(self, i: int):
-        self.i, self.calm, self.missed, self.room = i, 0, 0, _ROOM
+        self.i, self.calm, self.missed, self.room, self.restless = i, 0, 0, _ROOM, 0
         self.apart = False
         self.past: dict[Any, Past] = {}
+        self.last: Past | None = None
+        self._links: dict[Any, Past] = {}
         self.known: dict[Any, _Kind] = {}
         self.tail: list[Any] = []
 
@@ -258,15 +283,18 @@ class Group:
             kind.row, kind.settled = before.row, not changed
         self.known[key] = kind
         self.calm = self.calm + 1 if kind.settled else 0
+        self.restless += not kind.settled
         for k, other in self.known.items():
             if k[:2] == key[:2] and not kind.agrees_at_ends(other):
                 other.settled = False
 
-    def remember(self, key: Any, past: Past) -> None:
-        """Remember one in which origins were told apart, as long as there is room."""
+    def remember(self, key: Any, past: Past) -> Past | None:
+        """Remember one that was followed, as long as there is room; returns it then."""
         self.room -= _EACH + sum(x.nbytes for x in past.numbers if x is not None)
-        if self.room > 0:
-            self.past[key] = past
+        if self.room <= 0:
+            return None
+        self.past[key] = past
+        return past
 
     def recall(self, key: Any) -> Past | None:
         """One of which all was the same; None where there is none."""
@@ -276,7 +304,56 @@ class Group:
 
     def recalls(self) -> bool:
         """Whether to look for one of which all was the same."""
-        return self.apart and self.missed < _MOST_MISSED
+        return (self.apart or self.restless > _RESTLESS) and self.missed < _MOST_MISSED
+
+    def link(self, many: Repeats, i: int, past: Past | None, *, alone: bool) -> None:
+        """Say what was so in the last one. alone: whether the last but one and its own pattern do not say so."""
+        if past is not None and self.last is not None and not alone and self.room > _LINK:
+            self.room -= _LINK
+            self._links[id(self.last), many.patterns()[i]] = past
+        self.last = past
+        if past is not None:
+            self.calm = 0
+
+    def chain(self, many: Repeats, i: int) -> list[Past]:
+        """What is so in the logs from one on, as far as each follows one like that before it, as it did then."""
+        found, past = list[Past](), self.last
+        if past is None or not self._links or many.logs[i].found is not None:
+            return found
+        links, patterns = self._links, many.patterns()
+        for k in range(i, len(patterns)):
+            past = links.get((id(past), patterns[k]))
+            if past is None:
+                break
+            found.append(past)
+        return found
+
+    def repeat(
+        self, many: Repeats, start: int, pasts: Sequence[Past], call: Call | None, *, inner: bool
+    ) -> Counter[Made]:
+        """Go past logs of which the same is known as of earlier ones.
+
+        call: what is known at the equation. inner: whether they are inside of others.
+
+        Returns:
+          The equations that made bad values in them, and how often.
+        """
+        met: Counter[Made] = Counter()
+        by_id = {id(past): past for past in pasts}
+        for key, n in Counter(map(id, pasts)).items():
+            for made, times in by_id[key].met.items():
+                met[made] += n * times
+        for made, times in met.items():
+            made.times += times
+        for leaves, past in zip(many.leaves[start : start + len(pasts)], pasts, strict=True):
+            for leaf, frame in zip(leaves, past.frames, strict=True) if inner else ():
+                leaf.found = frame
+            for leaf in leaves if len(leaves) > 1 else ():
+                leaf.inside = []
+        if call is not None and call.stacks:
+            _stack_chain(call, many, start, pasts)
+        self.last = pasts[-1]
+        return met
 
     def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> Counter[Made]:
         """Go past logs of which the same is known as of those before them. inner: whether they are inside of others.
@@ -284,6 +361,7 @@ class Group:
         Returns:
           The equations that made bad values in them, and how often.
         """
+        self.last = None
         met: Counter[Made] = Counter()
         for key, n in Counter(many.kinds[start:end]).items():
             for made, times in self.known[key].met.items():
@@ -326,3 +404,19 @@ def stack_past(call: Call, group: Group, many: Repeats, start: int, end: int) ->
             for log, kind in logs:
                 if kind in bad and log.number is not None:
                     stack.put(log.number, bad[kind])
+
+
+def _stack_chain(call: Call, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
+    """Say what is stacked up of steps in which was so what is known of ones like them."""
+    at = start
+    for _, same in groupby(pasts, id):
+        run = [*same]
+        logs = many.logs[at : at + len(run)]
+        numbers = [x.number for x in logs if x.number is not None]
+        at += len(run)
+        if run[0].outs and numbers and not steers(logs[0]):
+            for k, stack in call.stacks.items():
+                mark, least, most = run[0].outs[k], min(numbers), max(numbers)
+                if mark.bad:
+                    where = least if least == most else slice(least, most + 1)
+                    stack.put(where, mark.bad, run[0].numbers[k])

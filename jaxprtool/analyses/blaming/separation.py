@@ -15,10 +15,11 @@ from operator import or_
 from typing import Any
 
 from jaxprtool.analyses.blaming.bad_values import Sought
-from jaxprtool.analyses.blaming.origin_sets import OriginSets
+from jaxprtool.analyses.blaming.origin_sets import OriginSets, Stacked
 from jaxprtool.analyses.blaming.origins import Origins, Seen
 from jaxprtool.analyses.blaming.plans import is_float
-from jaxprtool.analyses.blaming.provenance import Mark, merged
+from jaxprtool.analyses.blaming.provenance import Call, Mark, merged
+from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.flow import elements_facts, mask_facts
@@ -39,12 +40,14 @@ class Separations:
 
     Attributes:
       sets: the sets of origins.
+      parts: how often a part of a value had the origins that are its own.
       active: whether origins of elements have been told apart since that was set to False; by_values: whether values were computed
         for it, besides which elements are bad and which are moved where.
     """
 
     def __init__(self, sought: Sought):
         self.sets, self.active, self.by_values = OriginSets(), False, False
+        self.parts = 0
         self._bad: Callable[[Any], Any] = sought.where
         # a value that is no longer large or denormal is good
         self._all_drop = not {"denormal", "above"}.isdisjoint(sought.kinds)
@@ -78,7 +81,19 @@ class Separations:
         if numbers is None or i is None or numbers.shape[1:] != numpy_namespace().shape(value):
             return 0
         self.active = True
+        self.parts += 1
         return self.keep(value, self.of_bad(value, numbers[i]))
+
+    def stack(self, call: Call, log: Log, k: int, mark: Mark) -> None:
+        """Say what is known of a result of one step to what is stacked up of all."""
+        assert log.eqn is not None
+        inner, shape = log.jaxpr.outs, getattr(log.eqn.out_binders[k].aval, "shape", ())
+        if k < len(inner) and len(shape) > len(getattr(inner[k].aval, "shape", ())):
+            stack = call.stacks.get(k)
+            if stack is None:
+                stack = call.stacks[k] = Stacked(self.sets, shape)
+            assert log.outs is not None and log.number is not None
+            stack.put(log.number, mark.bad, self.numbers(log.outs[k]))
 
     def of_bad(self, value: Any, numbers: Any) -> Any:
         """The numbers of bad elements; 0 for the others."""

@@ -281,7 +281,7 @@ class Profile(Report):
 
 
 def _line_of_python(place: Place) -> str | None:
-    frame = None if place.eqn.origin is None else place.eqn.origin.frame
+    frame = place.frame
     return None if frame is None else f"{frame.file}:{frame.line}"
 
 
