@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -124,6 +125,12 @@ def layer_of(path: Path) -> str:
     return parts[0]
 
 
+@functools.cache
+def parsed(source: str) -> ast.Module:
+    """The tree of a file, which several tests look at."""
+    return ast.parse(source)
+
+
 def imports(tree: ast.AST) -> Iterator[tuple[ast.stmt, str]]:
     """Every import statement, and the module it names."""
     for node in ast.walk(tree):
@@ -139,7 +146,7 @@ def upward(path: Path, source: str) -> list[str]:
     """Imports of `path` that go up the list of layers."""
     own = layer_of(path)
     found = []
-    for node, module in imports(ast.parse(source)):
+    for node, module in imports(parsed(source)):
         parts = module.split(".")
         if parts[0] != "jaxprtool" or own in PUBLIC:
             continue
@@ -155,7 +162,7 @@ def upward(path: Path, source: str) -> list[str]:
 def heavy_at_module_level(source: str) -> list[str]:
     return [
         module
-        for node in ast.parse(source).body
+        for node in parsed(source).body
         for _, module in imports(node)
         if isinstance(node, (ast.Import, ast.ImportFrom)) and module.partition(".")[0] in HEAVY
     ]
@@ -171,7 +178,7 @@ def _dotted(node: ast.expr) -> str:
 
 def beside_the_adapter(path: Path, source: str) -> list[str]:
     """Uses of `OUTSIDE` in other modules than the one of each: imports, attributes, names of modules as text."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     used = {(node.lineno, module) for node, module in imports(tree)}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:  # `from jax import core`
@@ -194,7 +201,7 @@ AROUND = {"_exit": {"cli/main.py"}, "exec": set(), "ctypes": set(), "derived": {
 
 def around_python(path: Path, source: str) -> list[str]:
     """Uses of `AROUND` in other modules than those of each; `derived` is what only memos read and write."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     used = {(node.lineno, module.partition(".")[0]) for node, module in imports(tree)}
     used |= {(x.lineno, x.attr) for x in ast.walk(tree) if isinstance(x, ast.Attribute)}
     used |= {(x.lineno, x.id) for x in ast.walk(tree) if isinstance(x, ast.Name)}
@@ -208,7 +215,7 @@ def around_python(path: Path, source: str) -> list[str]:
 def own_inside_functions(path: Path, source: str) -> list[str]:
     """Function-level imports of our own modules that are no gateway to a backend."""
     found = []
-    for function in ast.walk(ast.parse(source)):
+    for function in ast.walk(parsed(source)):
         if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
             continue
         for node, module in imports(function):
@@ -225,7 +232,7 @@ def too_long(source: str) -> list[str]:
     """The file, where it has too many lines, and its functions that have."""
     lines = len(source.splitlines())
     found = [f"{lines} lines"] if lines > MAX_LINES else []
-    for f in ast.walk(ast.parse(source)):
+    for f in ast.walk(parsed(source)):
         if isinstance(f, (ast.FunctionDef, ast.AsyncFunctionDef)):
             length = (f.end_lineno or 0) - f.lineno + 1
             if length > MAX_FUNCTION:
@@ -277,7 +284,7 @@ def by_name(path: Path, source: str) -> list[str]:
     """Places of a file that know single primitives, and tables of them at the level of the module."""
     if layer_of(path) not in NAMELESS:
         return []
-    tree = ast.parse(source)
+    tree = parsed(source)
     lines = {x.lineno for x in ast.walk(tree) if _knows_primitives(x)}  # type: ignore[attr-defined]
     for node in tree.body:
         if isinstance(node, ast.AnnAssign):
@@ -297,7 +304,7 @@ def takes_text_apart(path: Path, source: str) -> list[str]:
     """Places of a file in `STRUCTURED` that look into texts, and its imports of what reads texts."""
     if layer_of(path) not in STRUCTURED:
         return []
-    tree, found = ast.parse(source), []
+    tree, found = parsed(source), []
     for node, module in imports(tree):
         reader = layer_of(path) in ("makers", "rules") and module.startswith("jaxprtool.syntax")
         if module.partition(".")[0] in OF_TEXT or reader:
@@ -374,7 +381,7 @@ def test_click_stays_in_the_command_line() -> None:
     def stray(path: Path, source: str) -> list[str]:
         if layer_of(path) == "cli":
             return []
-        modules = [module for _, module in imports(ast.parse(source))]
+        modules = [module for _, module in imports(parsed(source))]
         return [m for m in modules if m.partition(".")[0] == "click"]
 
     assert offenders(stray) == {}
@@ -383,7 +390,7 @@ def test_click_stays_in_the_command_line() -> None:
 def without_help(source: str) -> int:
     """The lines of a verb's file, without the text that `--help` shows."""
     lines = len(source.splitlines())
-    for f in ast.parse(source).body:
+    for f in parsed(source).body:
         if isinstance(f, ast.FunctionDef) and ast.get_docstring(f):
             lines -= (f.body[0].end_lineno or 0) - f.body[0].lineno + 1
     return lines
@@ -408,7 +415,7 @@ def sideways(path: Path, source: str) -> set[str]:
     if own in ("", "__init__", "__main__") or f"{layer}/{own}" in WITH_ALL:
         return set()
     found = set()
-    for node, module in imports(ast.parse(source)):
+    for node, module in imports(parsed(source)):
         parts = module.split(".")
         if parts == ["jaxprtool", layer] and isinstance(node, ast.ImportFrom):
             found |= {alias.name for alias in node.names}
@@ -430,7 +437,7 @@ def test_families_do_not_import_each_other() -> None:
 
 def undocumented(source: str) -> list[str]:
     """Public functions and classes of a module, and the module, without a docstring; an overload needs none."""
-    tree = ast.parse(source)
+    tree = parsed(source)
     found = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
     for node in tree.body:
         named = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
