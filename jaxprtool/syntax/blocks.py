@@ -62,7 +62,7 @@ def _says_its_end(primitive: str) -> bool:
     """Whether the text of a primitive's params says by itself where it ends."""
     found = find_primitive(primitive)
     older = OLDER.get(primitive)
-    if not found.known or (older is not None and not older.foreign):
+    if not found.known or (older is not None and not (older.foreign or older.told_by)):
         return False
     return all(p.kind.spelling == "value" for p in found.params.values())
 
