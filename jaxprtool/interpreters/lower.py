@@ -306,14 +306,14 @@ class LoweringContext(Builder):
         """Write the equations of a jaxpr, given its constants and arguments; returns its results."""
         env: dict[Any, HloValue] = dict(zip(jaxpr.all_binders, args, strict=True))
         outer, rules, literal = self.eqn, lowering_rules.rules, self.literal
-        templates = self.module.templates if self.mesh is None else {}
+        templates, by_rule = self.module.templates, self.mesh is not None
         with interpreting():
             for eqn in interpreted(jaxpr.eqns):
                 self.eqn = eqn
                 primitive, binders, params = eqn.primitive, eqn.out_binders, eqn.params
                 ins = [env[x] if type(x) is not Lit else literal(x) for x in eqn.inputs]
                 several = primitive.multiple_results
-                if several:
+                if several or by_rule:  # in a mesh lines depend on more than the key of a template
                     rule = rules.get(primitive) or lowering_rules[primitive]
                     out = rule(self, *ins, **params)
                     if several:

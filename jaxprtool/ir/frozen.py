@@ -4,7 +4,8 @@
 
 An object whose class has `__setattr__` is slow to fill in. So each frozen class that is made often has a maker: a class of
 the same slots without `__setattr__`, whose `__init__` sets them and then makes the object one of the frozen class.
-Calling the maker takes little longer than making an object that can change.
+Calling the maker takes little longer than making an object that can change. The maker of a class with a frozen base has the same
+base, and the `__setattr__` of `object` again.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeAlias
 
 from jaxprtool.ir.avals import ShapedArray
@@ -43,23 +44,23 @@ class JaxprCallbacks:
         self, start: Token, consts: Token | None, _: Token, binders: Token | None, dot: Token
     ) -> Scope:
         del dot
-        scope = Scope(start[2])
-        self.atoms.scopes.append(scope)
-        if consts:
-            scope.consts = self.atoms.binders(scope, consts[1], consts[2])
-        if binders:
-            scope.inputs = self.atoms.binders(scope, binders[1], binders[2], head=True)
-        return scope
+        return self._begun(start[2], consts and consts[1:3], binders and binders[1:3])
 
     def on_whole_head(self, head: Token) -> Scope:
-        """As `on_head`, of the match of a whole head."""
-        match = head[1]
-        scope = Scope(head[2])
+        match: re.Match[str] = head[1]
+        consts, binders = [(match[i], match.start(i)) if match[i] else None for i in (2, 4)]
+        return self._begun(head[2], consts, binders)
+
+    def _begun(
+        self, start: int, consts: tuple[str, int] | None, binders: tuple[str, int] | None
+    ) -> Scope:
+        """The scope of a jaxpr that starts at an offset, with its constants and arguments: their texts, and where these stand."""
+        scope = Scope(start)
         self.atoms.scopes.append(scope)
-        if match[2]:
-            scope.consts = self.atoms.binders(scope, match[2], match.start(2))
-        if match[4]:
-            scope.inputs = self.atoms.binders(scope, match[4], match.start(4), head=True)
+        if consts:
+            scope.consts = self.atoms.binders(scope, *consts)
+        if binders:
+            scope.inputs = self.atoms.binders(scope, *binders, head=True)
         return scope
 
     def on_autodidax_head(self, start: Token, binders: Token | None, dot: Token) -> Scope:

@@ -84,7 +84,8 @@ class EquationScanner:
                     run = []
                 reading.pos = pos
                 if outs := _OUTS.match(text, pos):
-                    return self._results(outs[1], outs.start(1) - 4, outs.end(1) + 1, outs)
+                    closed = outs.end() if outs[2] else -1
+                    return self._results(outs[1], outs.start(1) - 4, outs.end(1) + 1, closed)
                 if reading.classic and (outs := _OLD_OUTS.match(text, pos)):
                     found = next(filter(None, outs.groups()), "")
                     return self._results(found, GAP.match(text, pos).end(), outs.end())
@@ -164,17 +165,15 @@ class EquationScanner:
             reading.open.pop()
         return reading.give_up()
 
-    def _results(
-        self, outs: str, start: int, end: int, whole: re.Match[str] | None = None
-    ) -> State:
+    def _results(self, outs: str, start: int, end: int, closed: int = -1) -> State:
         """The results, which stand from `in` to `end`, and what ends the jaxpr.
 
-        The second group of `whole` is the brace, where it stands right after them.
+        `closed` is the offset after the brace, where that stands right after them.
         """
         reading = self.reading
-        if whole is not None and whole[2]:
+        if closed >= 0:
             reading.tokens.append(("RESULTS", outs, start, end))
-            reading.pos = whole.end()
+            reading.pos = closed
         else:
             reading.tokens.append(("OUTS", outs, start, end))
             reading.pos = end
