@@ -22,10 +22,10 @@ def recover_params(
 ) -> dict[str, Any]:
     """All params of an equation, from those that stand in its text and the types of its binders."""
     if primitive.known and primitive.defaults:
-        given, params = params, {**primitive.defaults, **params} if params else primitive.defaults
-        for name in primitive.optional:
-            if name not in given:
-                params = {k: v for k, v in params.items() if k != name}
+        absent = primitive.optional and primitive.optional - params.keys()
+        params = {**primitive.defaults, **params} if params else primitive.defaults
+        if absent:
+            params = {k: v for k, v in params.items() if k not in absent}
     if primitive.recovered and not any(v.aval is UNTYPED for v in binders):
         params, out_avals = dict(params), [v.aval for v in binders]
         for name, recover in primitive.recovered:
