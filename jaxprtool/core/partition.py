@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Sequence
+from itertools import compress
 from typing import TypeVar
 
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
@@ -34,11 +36,9 @@ def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
 
 def partition_list(flags: Sequence[bool], xs: Sequence[T]) -> tuple[list[T], list[T]]:
     """The elements whose flag is False, and those whose flag is True."""
-    no: list[T] = []
-    yes: list[T] = []
-    for flag, x in zip(flags, xs, strict=True):
-        (yes if flag else no).append(x)
-    return no, yes
+    if len(flags) != len(xs):
+        raise ValueError(f"{len(flags)} flags for {len(xs)} elements")
+    return [*compress(xs, map(operator.not_, flags))], [*compress(xs, flags)]
 
 
 def merge_lists(flags: Iterable[bool], no: Iterable[T], yes: Iterable[T]) -> list[T]:

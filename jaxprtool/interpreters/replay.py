@@ -39,7 +39,7 @@ from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["Replayer", "joined"]
 
-_FEWEST = 3  # equations with the same params for which it pays to look for a recording
+_FEWEST = 8  # equations with the same params for which it pays to keep a recording
 
 _atom_of = operator.attrgetter("atom")
 _aval_of = operator.attrgetter("aval")
@@ -94,11 +94,14 @@ class Replayer:
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
         self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
-        keys, params = _Keys(), {id(e.params): e.params for e in eqns}
-        self.params = {i: keys.of_params(p) for i, p in params.items()}
-        kinds = [(e.primitive, self.params[id(e.params)]) for e in eqns]
-        count = Counter(kinds)
-        self.often.update(e for e, k in zip(eqns, kinds, strict=True) if count[k] >= _FEWEST)
+        self.params: dict[int, int] = {}
+        keys = _Keys()
+        for alike in _alike(eqns):
+            params = {id(e.params): e.params for e in alike}
+            numbers = {i: keys.of_params(p) for i, p in params.items()}
+            count = Counter([numbers[id(e.params)] for e in alike])
+            self.params.update(numbers)
+            self.often.update(e for e in alike if count[numbers[id(e.params)]] >= _FEWEST)
 
     def apply(
         self,
@@ -124,7 +127,7 @@ class Replayer:
         types = (*map(_aval_of, values), *map(_aval_of, eqn.out_binders))
         key: Any = eqn.primitive, self.params[id(eqn.params)], (*axes,), traces, types
         if None in traces:
-            key += (*map(_number, values),)
+            key += tuple([_number(x) for x in values if type(x) is Lit])
         tracers = [x for x in values if type(x) is JaxprTracer]
         atoms = [*map(_atom_of, tracers)]
         if len({*atoms}) < len(atoms):
@@ -199,10 +202,24 @@ class Replayer:
         return {x: atom for x, atom in atoms if atom in variables}
 
 
-def _number(x: Value) -> Any:
-    """What tells a literal from others of its type; None for other values."""
-    if type(x) is not Lit:
-        return None
+def _alike(eqns: Sequence[JaxprEqn]) -> list[list[JaxprEqn]]:
+    """The equations of one primitive whose params may be equal, where there are enough of them."""
+    groups: dict[Any, list[JaxprEqn]] = {}
+    for eqn in eqns:
+        groups.setdefault((eqn.primitive, _hash(eqn.params)), []).append(eqn)
+    return [alike for alike in groups.values() if len(alike) >= _FEWEST]
+
+
+def _hash(params: Params) -> int:
+    """A number that is the same for equal params; 0 for those without a hash."""
+    try:
+        return hash((*params.values(),))
+    except TypeError:
+        return 0
+
+
+def _number(x: Lit) -> Any:
+    """What tells a literal from others of its type."""
     value = x.val
     if type(value) not in (bool, int, float, complex):
         return id(value)  # of an array

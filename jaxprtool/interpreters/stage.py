@@ -204,12 +204,12 @@ class JaxprTrace(Trace):
         var = self.const_vars.get(id(value))
         if var is not None:
             return var
-        if type(value) in (bool, int, float, complex):
-            return scalar_lit(value, get_aval(value).dtype)
         if type(value) is JaxprTracer:  # of an outer trace
             if type(value.atom) is Lit:
                 return value.atom
             aval = value.aval
+        elif type(value) in (bool, int, float, complex):
+            return scalar_lit(value, get_aval(value).dtype)
         else:
             refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
             if refuse is not None:
@@ -256,8 +256,11 @@ class JaxprTrace(Trace):
             inputs.append(a)
             avals.append(a.aval)
         eqn = state.eqn
-        key = None
-        if not params or _SIMPLE.issuperset(map(type, params.values())):
+        key: tuple[Any, ...] | None = None
+        if not params:
+            key = (primitive, *avals)
+            out = _OUT_TYPES.get(key)
+        elif _SIMPLE.issuperset(map(type, params.values())):
             key = (primitive, *avals, *params, *params.values())
             out = _OUT_TYPES.get(key)
         elif primitive is eqn.primitive and _is_again(eqn, avals, params):

@@ -18,7 +18,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.core.bind import interpreted, interpreting, set_current_trace, state
 from jaxprtool.core.env import Env
-from jaxprtool.core.partition import check_flags
+from jaxprtool.core.partition import check_flags, merge_lists, partition_list
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Symbolic, get_aval, is_inexact
@@ -217,9 +217,10 @@ def _transpose_jaxpr(
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
     with set_current_trace(trace):
-        args: list[Any] = trace.new_consts(closed)
-        for v, is_lin in zip(jaxpr.in_binders, linear, strict=True):
-            args.append(UndefPrimal(v.aval.strong) if is_lin else trace.new_input(v.aval))
+        others, lin_binders = partition_list(linear, jaxpr.in_binders)
+        undef: list[Value] = [UndefPrimal(v.aval.strong) for v in lin_binders]
+        consts, inputs = trace.new_consts(closed), trace.new_inputs(others)
+        args = [*consts, *merge_lists(linear, inputs, undef)]
         cts = [
             trace.new_input(x.aval.tangent()) if nz else Zero(x.aval)
             for x, nz in zip(jaxpr.outs, nonzero, strict=True)

@@ -14,6 +14,8 @@ from hypothesis import given, settings
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.analyses.share import share_equal
+from jaxprtool.core.bind import set_current_trace
+from jaxprtool.interpreters import replay
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.jvp import jvp_jaxpr, jvp_rules
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
@@ -28,6 +30,12 @@ from jaxprtool.ir.walk import map_programs, with_eqns
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, law, ours
 from tests.random.programs import programs
 from tests.rules.example import Example
+
+
+@pytest.fixture(autouse=True)
+def _of_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three equations are enough to keep a recording, so that programs of five are replayed."""
+    monkeypatch.setattr(replay, "_FEWEST", 3)
 
 
 def repeated(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -106,6 +114,27 @@ def test_of_operations(example: Example) -> None:
 @given(programs(loops=False))
 def test_of_random_programs(program: ClosedJaxpr) -> None:
     assert_same(repeated(program))
+
+
+@pytest.mark.parametrize("fewest, runs", [(8, 1), (13, 12)])
+def test_a_rule_runs_once_for_many_equations_and_each_time_for_few(
+    monkeypatch: pytest.MonkeyPatch, fewest: int, runs: int
+) -> None:
+    monkeypatch.setattr(replay, "_FEWEST", fewest)
+    trace = JaxprTrace()
+    x = trace.new_input(ShapedArray((2,), FLOAT32))
+    with set_current_trace(trace):
+        outs = [lax.sin(y) for y in [x] * 12]
+    calls = []
+    rule = jvp_rules[lax.sin.primitive]
+
+    def counted(primals: Any, tangents: Any, **params: Any) -> Any:
+        calls.append(primals)
+        return rule(primals, tangents, **params)
+
+    with mock.patch.dict(jvp_rules.rules, {lax.sin.primitive: counted}):
+        jvp_jaxpr(trace.build(outs))
+    assert len(calls) == runs
 
 
 def test_of_array_literals_that_print_alike() -> None:
