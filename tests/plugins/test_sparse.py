@@ -18,6 +18,7 @@ from jax.extend.core import jaxpr_as_fun
 import jaxprtool as jt
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.to_jax import to_jax
+from jaxprtool.ir.walk import all_eqns
 from tests.control_flow.oracle import close
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # JAX's own, of what is slow on other devices
@@ -38,7 +39,7 @@ def beside_jax(f, *args, compiled=False):
     live = jt.from_jax(closed)
     program = live if closed.consts else jt.parse(str(closed))
     jt.typecheck_jaxpr(program)
-    assert not any(isinstance(e.primitive, LivePrimitive) for e in live.eqns)
+    assert not any(isinstance(e.primitive, LivePrimitive) for e in all_eqns(live.jaxpr))
     if not closed.consts:
         assert str(live) == str(program) == str(closed)
     want = jax.tree.leaves(f(*args))
@@ -68,17 +69,19 @@ def arrays(draw):
 @given(arrays(), st.integers(0, 8))
 def test_arrays(array, nse):
     data, indices, info = array
-    beside_jax(lambda d, i: bcoo._bcoo_todense(d, i, spinfo=info), data, indices)
-    beside_jax(bcoo._bcoo_extract, indices, dense(info.shape))
-    beside_jax(lambda d, i: tuple(bcoo.bcoo_sort_indices_p.bind(d, i, spinfo=info)), data, indices)
-    if data.size:
-        sums = lambda d, i: tuple(bcoo.bcoo_sum_duplicates_p.bind(d, i, spinfo=info, nse=nse))
-        beside_jax(sums, data, indices)
     n_batch = indices.ndim - 2
-    if n_batch == 0 or indices.shape[:n_batch] == info.shape[:n_batch]:
-        beside_jax(
-            lambda i, x: bcoo._bcoo_extract(i, x, assume_unique=False), indices, dense(info.shape)
-        )
+
+    def all_of_them(d, i, x):
+        yield bcoo._bcoo_todense(d, i, spinfo=info)
+        yield bcoo._bcoo_extract(i, x)
+        yield bcoo.bcoo_sort_indices_p.bind(d, i, spinfo=info)
+        if data.size:
+            yield bcoo.bcoo_sum_duplicates_p.bind(d, i, spinfo=info, nse=nse)
+        if n_batch == 0 or indices.shape[:n_batch] == info.shape[:n_batch]:
+            yield bcoo._bcoo_extract(i, x, assume_unique=False)
+
+    # compiled as one, and not each operation by itself
+    beside_jax(jax.jit(lambda *xs: [*all_of_them(*xs)]), data, indices, dense(info.shape))
 
 
 @pytest.mark.parametrize("n_batch, n_dense", [(0, 0), (1, 0), (0, 1), (2, 0), (1, 1)])
