@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Set
 from functools import cache
 from typing import Any
 
@@ -45,6 +45,7 @@ class Builder:
         depth: int = 0,
         outer: Definitions | None = None,
         annotated: bool = False,
+        words: Set[str] = frozenset(),
     ):
         self.reading = reading
         source = self.source = reading.source
@@ -53,7 +54,7 @@ class Builder:
         own: set[str] = set()
         if reading.names:
             own.update(t[1] for t in reading.tokens if t[0] == "LET")
-        self.depth, self.definitions = depth, Definitions(source, own, outer)
+        self.depth, self.definitions = depth, Definitions(source, own, outer, words)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
         atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
         drops = self.drops = Drops()

@@ -168,8 +168,10 @@ class ParamCallbacks:
         self.atoms.missing.include(missing)
         return closed, end - at
 
-    def _named(self, name: str, at: int) -> ClosedJaxpr | None:
+    def _named(self, name: str, at: int, guessed: bool) -> ClosedJaxpr | None:
         """The jaxpr that a word inside a value names, or None."""
+        if guessed:
+            return self.definitions.guess(name, at)
         return self.definitions.reference(name, at) if name in self.definitions.names else None
 
     def _value(self, primitive: Primitive, key: str, kind: Kind | None, text: str, at: int) -> Any:
@@ -179,7 +181,8 @@ class ParamCallbacks:
             and key != "name"
             and (not primitive.known or (kind is not None and kind.holds_jaxprs))
         )
-        if named and (found := self.definitions.value(text, at)) is not None:
+        guessed = not primitive.known
+        if named and (found := self.definitions.value(text, at, guessed)) is not None:
             return found
         cached = self._values.get((kind, text), self)
         if cached is not self:
@@ -198,7 +201,7 @@ class ParamCallbacks:
                 return self._inner(at + offset)
 
             def refer(name: str, offset: int) -> ClosedJaxpr | None:
-                return self._named(name, at + offset)
+                return self._named(name, at + offset, guessed)
 
             value = read_value(text, kind, inner, refer if named else None)
             return self._sound(primitive, key, value, kind, text, at)

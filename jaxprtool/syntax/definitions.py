@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic
@@ -20,14 +21,28 @@ class Definitions:
 
     A jaxpr inside a value may have definitions of its own, and use those of the text around it (`outer`).
 
+    A param of a primitive that is not known may hold a jaxpr, or a word that happens to be the name of one: the function `solve`
+    may apply a primitive with the param `prim=solve`. Such a word is taken for a name (it is guessed), unless the definition of that
+    name would use itself then: it is one of the `words` when the text is read again.
+
     Attributes:
       own: the names that the text defines anywhere.
       names: those and the names of the text around it; no other word can be a reference.
+      words: names that primitives that are not known have as words.
+      mistaken: names that were guessed, of definitions that use themselves; of texts inside values too.
     """
 
-    def __init__(self, source: Source, own: set[str], outer: Definitions | None = None):
+    def __init__(
+        self,
+        source: Source,
+        own: set[str],
+        outer: Definitions | None = None,
+        words: Set[str] = frozenset(),
+    ):
         self.source, self.own, self.outer = source, own, outer
         self.names = own | outer.names if outer is not None else own
+        self.words: Set[str] = words if outer is None else outer.words
+        self.mistaken: set[str] = set() if outer is None else outer.mistaken
         self._reset()
 
     def _reset(self) -> None:
@@ -36,6 +51,17 @@ class Definitions:
         self.first_use: dict[str, int] = {}
         self.uses: dict[str, set[str]] = {}
         self.used: set[str] = set()
+        self.guessed: set[str] = set()
+
+    def guess(self, name: str, at: int) -> ClosedJaxpr | None:
+        """The jaxpr that a word in a param of a primitive that is not known names; None where it is a word."""
+        if name not in self.names or name in self.words:
+            return None
+        if name in self.own:
+            self.guessed.add(name)
+        elif self.outer is not None:
+            return self.outer.guess(name, at)
+        return self.reference(name, at)
 
     def reference(self, name: str, at: int) -> ClosedJaxpr:
         """The jaxpr of this name; it may be filled later."""
@@ -51,14 +77,19 @@ class Definitions:
             found = self.shells[name] = ClosedJaxpr(Jaxpr([], [], []))
         return found
 
-    def value(self, text: str, at: int) -> Any:
-        """The jaxpr, or the tuple of jaxprs, that a param's value names; None when it names none."""
-        if text in self.names:
-            return self.reference(text, at)
+    def value(self, text: str, at: int, guessed: bool) -> Any:
+        """The jaxpr, or the tuple of jaxprs, that a param's value names; None when it names none.
+
+        guessed: whether it may be a word that names none, since the primitive is not known.
+        """
+        refer = self.guess if guessed else self.reference
+        names = self.names - self.words if guessed else self.names
+        if text in names:
+            return refer(text, at)
         if text[:1] == "(" and text[-1:] == ")":
             words = text[1:-1].split()
-            if words and all(w in self.names for w in words):
-                return tuple([self.reference(w, at) for w in words])
+            if words and names.issuperset(words):
+                return tuple([refer(w, at) for w in words])
         return None
 
     def define(self, token: Token, closed: ClosedJaxpr) -> list[Diagnostic]:
@@ -84,7 +115,9 @@ class Definitions:
             if name not in self.defined:
                 span = Span(self.source, at, at + len(name))
                 errors.append(Diagnostic(f"{name} is not defined here", "undefined-jaxpr", span))
-        for name in self._recursive():
+        recursive = self._recursive()
+        self.mistaken |= self.guessed.intersection(recursive)
+        for name in recursive:
             _, _, start, end = self.defined[name]
             message = f"{name} is defined by itself: jaxprs cannot be recursive"
             errors.append(Diagnostic(message, "recursive-jaxpr", Span(self.source, start, end)))

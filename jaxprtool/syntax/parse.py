@@ -113,20 +113,31 @@ def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
     if annotated:
         numbers = [source.number(row) for row in annotated.numbers]
         source = Source(annotated.text, source.name, numbers)
-    reading = scan(source)
-    if annotated and annotated.beside:
-        reading.told.add(("before", ANNOTATES_BELOW))
-    builder = Builder(reading, _read_inner, annotated=annotated is not None)
-    programs: dict[str, ClosedJaxpr] = {}
-    try:
-        programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
-    except UnexpectedToken as e:
-        builder.errors.syntax.append(_unexpected(reading, e))
+    words: frozenset[str] = frozenset()
+    while True:
+        reading = scan(source)
+        if annotated and annotated.beside:
+            reading.told.add(("before", ANNOTATES_BELOW))
+        builder = Builder(reading, _read_inner, annotated=annotated is not None, words=words)
+        programs = _build(builder, reading)
+        if builder.definitions.mistaken <= words:
+            break
+        words |= builder.definitions.mistaken
     if annotated:
         annotated.give(builder.places)
         builder.errors.give_origins([eqn for _, eqn in builder.places])
     builder.finish(programs)
     return programs, reading
+
+
+def _build(builder: Builder, reading: Reading) -> dict[str, ClosedJaxpr]:
+    """The programs of a text; where it is not one, none, and the builder has the error."""
+    programs: dict[str, ClosedJaxpr] = {}
+    try:
+        programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
+    except UnexpectedToken as e:
+        builder.errors.syntax.append(_unexpected(reading, e))
+    return programs
 
 
 def _read_inner(

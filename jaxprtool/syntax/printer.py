@@ -30,7 +30,13 @@ from jaxprtool.syntax.naming import (
 from jaxprtool.syntax.origins import HARD_BREAK, annotate, as_comment, size_of
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.refs import format_reference
-from jaxprtool.syntax.sharing import named_inside, names_around, printed_jaxprs, unique_name
+from jaxprtool.syntax.sharing import (
+    named_inside,
+    names_around,
+    printed_jaxprs,
+    unique_name,
+    words_of_unknown,
+)
 from jaxprtool.syntax.tokens import WEAK
 from jaxprtool.syntax.types import UNTYPED, scalar_text
 from jaxprtool.syntax.where import where_lines
@@ -135,6 +141,8 @@ class Printer:
         definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
         around = names_around(program.jaxpr, outer)
+        if self.lossless:
+            around |= words_of_unknown([program.jaxpr, *given])
         taken = {*around, *given.values()}
         if len(taken) < len(around) + len(given):
             given, taken = {}, around

@@ -7,7 +7,8 @@ times, and be several when it is read: it becomes a definition of the whole text
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from typing import Any
 
 from jaxprtool.ir.dtypes import DType
@@ -16,7 +17,14 @@ from jaxprtool.ir.params import ParamValue, Record, Word
 from jaxprtool.ir.walk import jaxprs_in
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["inside_values", "named_inside", "names_around", "printed_jaxprs", "unique_name"]
+__all__ = [
+    "inside_values",
+    "named_inside",
+    "names_around",
+    "printed_jaxprs",
+    "unique_name",
+    "words_of_unknown",
+]
 
 _DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
 _WORD = pattern(r"[^\W\d]\w*")
@@ -157,6 +165,43 @@ def names_around(root: Jaxpr, outer: Mapping[Jaxpr, str]) -> set[str]:
                     seen.add(closed.jaxpr)
                     todo.append(closed.jaxpr)
     return found
+
+
+def words_of_unknown(roots: Iterable[Jaxpr]) -> set[str]:
+    """The words in params of primitives that nobody declared, which a reader takes for names where definitions have these names.
+
+    They are those of the jaxprs and of all that they hold, inside of values too.
+    """
+    found: set[str] = set()
+    seen, todo = set(roots), [*roots]
+    while todo:
+        for eqn in todo.pop().eqns:
+            if not eqn.primitive.holds_jaxprs:
+                continue
+            if not eqn.primitive.known:
+                found.update(chain.from_iterable(map(_words, eqn.params.values())))
+            printed = (closed for value in _values(eqn) for closed in printed_jaxprs(value))
+            for closed in (*printed, *inside_values(eqn)):
+                if closed.jaxpr not in seen:
+                    seen.add(closed.jaxpr)
+                    todo.append(closed.jaxpr)
+    return found
+
+
+def _words(value: ParamValue) -> Iterator[str]:
+    """The words in a value, but for those of jaxprs in it."""
+    if isinstance(value, (tuple, list)):
+        parts: Iterable[Any] = value
+    elif isinstance(value, dict):
+        parts = chain(value, value.values())
+    elif isinstance(value, Record):
+        parts = chain([value.name], value.args, value.fields, value.fields.values())
+    else:
+        if not isinstance(value, ClosedJaxpr):
+            yield from _WORD.findall(str(value))
+        return
+    for part in parts:
+        yield from _words(part)
 
 
 def unique_name(name: Any, taken: set[str]) -> str:

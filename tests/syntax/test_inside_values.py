@@ -193,3 +193,57 @@ def test_unread_results_inside_have_the_names_that_they_were_read_with():
     ] b b a
   in (c,) }"""
     assert str(jt.parse(text)) == text
+
+
+# `g` applies primitives that are not known, with the names of functions as words: a definition cannot use itself.
+WORDS = f"""let f = {{ lambda ; a:f32[3]. let
+    b:f32[3] = vprim[params=(f, 3) prim=f] a
+  in (b,) }} in
+let g = {{ lambda ; a:f32[3]. let
+    b:f32[3] = vprim[prim=g] a
+    c:f32[3] = jit[name=f jaxpr=f] b
+    d:f32[3] = vprim[
+      like=(1, {{ lambda ; a:f32[3]. let b:f32[3] = vprim[prim=g] a in (b,) }})
+      prim=f
+    ] c
+    e:f32[3] = vprim[fn=h prim=h] d
+  in (e,) }} in
+let h = {SINE} in
+{{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[name=f jaxpr=f] a
+    c:f32[3] = jit[name=g jaxpr=g] b
+  in (c,) }}"""
+
+
+def test_a_word_that_is_the_name_of_the_definition_around_it_is_a_word():
+    read = jt.parse(WORDS)
+    assert str(read) == WORDS
+    f, g = (e.params["jaxpr"] for e in read.eqns)
+    assert f.eqns[0].params["prim"] == "f"
+    assert not [*jaxprs_in(f.eqns[0].params["params"])]
+    first, _, third, fourth = g.eqns
+    assert (first.params["prim"], third.params["prim"]) == ("g", "f")
+    (inside,) = jaxprs_in(third.params["like"])
+    assert inside.eqns[0].params["prim"] == "g"
+    assert type(fourth.params["fn"]) is type(fourth.params["prim"]) is ClosedJaxpr
+    assert not difference(WORDS)
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_lossless_text_has_no_definitions_with_the_names_of_words(keeps):
+    text = f"""let solve = {SINE} in
+{{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[name=solve jaxpr=solve] a
+    c:f32[3] = vprim[like=[solve1] prim=word] b
+    d:f32[3] = jit[name=solve jaxpr=solve] c
+  in (d,) }}"""
+    read = jt.parse(text)
+    first, word, last = read.eqns
+    eqns = [first, word.replace(params={**word.params, "prim": "solve"}), last]
+    written = read.jaxpr.written if keeps else None
+    made = read.replace(jaxpr=read.jaxpr.replace(eqns=eqns, written=written))
+    printed = format_jaxpr(made, lossless=True)
+    again = jt.parse(printed)
+    assert again.eqns[1].params["prim"] == "solve"
+    assert same_programs({"": again}, {"": made})
+    assert format_jaxpr(again, lossless=True) == printed
