@@ -116,13 +116,22 @@ class Definitions:
                 span = Span(self.source, at, at + len(name))
                 errors.append(Diagnostic(f"{name} is not defined here", "undefined-jaxpr", span))
         recursive = self._recursive()
-        self.mistaken |= self.guessed.intersection(recursive)
+        self.mistaken |= {n for n in self.guessed.intersection(recursive) if self._uses_itself(n)}
         for name in recursive:
             _, _, start, end = self.defined[name]
             message = f"{name} is defined by itself: jaxprs cannot be recursive"
             errors.append(Diagnostic(message, "recursive-jaxpr", Span(self.source, start, end)))
         self._reset()
         return errors
+
+    def _uses_itself(self, name: str) -> bool:
+        reached: set[str] = set()
+        todo = [name]
+        while todo and name not in reached:
+            new = self.uses.get(todo.pop(), set()) - reached
+            reached |= new
+            todo += new
+        return name in reached
 
     def _recursive(self) -> list[str]:
         """Names that remain when those that use no remaining one are taken away, again and again."""

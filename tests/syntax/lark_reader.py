@@ -45,6 +45,7 @@ from jaxprtool.syntax.tokens import LITERAL
 from jaxprtool.syntax.tuples import OF_TUPLES, has_tuples, take_tuples_apart
 from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.units import UNIT, take_units_out
+from tests.syntax.lark_definitions import Mistaken, of_themselves
 from tests.syntax.lark_interface import interface_of
 from tests.syntax.lark_references import index_of
 from tests.syntax.lark_tree import Comments, Meaningless, Rejected, tokens, tree_of, trees
@@ -70,7 +71,12 @@ def read_with_lark(text: str) -> dict[str, ClosedJaxpr]:
     """The programs of a text, by name; raises `Rejected` or `Meaningless`."""
     text = re.sub(r"\x1b\[[0-9;]*m", "", text).replace("\r\n", "\n")
     tree = tree_of(text)
-    return _File(text, comments=Comments(tree, len(text))).file(tree)
+    words: frozenset[str] = frozenset()
+    while True:
+        try:
+            return _File(text, None, False, Comments(tree, len(text)), words).file(tree)
+        except Mistaken as e:
+            words |= e.names
 
 
 class _File:
@@ -82,8 +88,11 @@ class _File:
         outer: dict[str, ClosedJaxpr] | None = None,
         wide: bool = False,
         comments: Any = None,
+        words: frozenset[str] = frozenset(),
     ):
         self.text, self.outer, self.wide, self.comments = text, outer or {}, wide, comments
+        self.words = words  # names that are words in params of primitives that are not known
+        self.guessed: set[str] = set()
         self.shells: dict[str, ClosedJaxpr] = dict(self.outer)
         self.dropped: dict[Jaxpr, tuple[list[int], _Scope]] = {}
         self.untyped_binders = self.untyped_literals = self.units = self.tuples = False
@@ -94,7 +103,7 @@ class _File:
 
     def within(self, text: str, tree: Tree) -> _File:
         """What reads a jaxpr inside a value: it may use the shared jaxprs around it."""
-        found = _File(text, self.shells, self.wide, Comments(tree, len(text)))
+        found = _File(text, self.shells, self.wide, Comments(tree, len(text)), self.words)
         found.around = self
         return found
 
@@ -161,6 +170,9 @@ class _File:
             self.comment(found, tokens(definition, "LET")[0].start_pos)
             amend(self.shells[name], jaxpr=found.jaxpr, consts=found.consts)
         closed = self.jaxpr(trees(tree, "jaxpr", "autodidax_jaxpr")[0])
+        of_own = of_themselves({name: self.shells[name] for name in names})
+        if mistaken := of_own & self.guessed:
+            raise Mistaken(mistaken)
         if own:
             definitions = {name: self.shells[name] for name in names}
             written = closed.jaxpr.written or Written({})
@@ -531,6 +543,9 @@ class _File:
             return text
         may_name = key != "name" and (not primitive.known or kind.holds_jaxprs)
         names = self.shells if may_name else {}
+        if not primitive.known:
+            names = {name: closed for name, closed in names.items() if name not in self.words}
+            self.guessed.update(names)
         words = text[1:-1].split() if text[:1] == "(" and text[-1:] == ")" else []
         if text in names:
             return names[text]
