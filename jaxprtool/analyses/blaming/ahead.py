@@ -8,7 +8,7 @@ then, that elements are only moved, and each step is given what the ones before 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.lockstep import Column, Lockstep
@@ -19,9 +19,12 @@ from jaxprtool.analyses.blaming.separation import Separations
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 
-__all__ = ["Ahead"]
+__all__ = ["Ahead", "Moves"]
 
 _ROUNDS = 4  # guesses
+_WORD = 64  # bits
+_MOST_IDS = 2_000  # elements that have numbers of their own
+_MOST_PARTS = 64  # elements that one is made of
 
 
 class Ahead:
@@ -29,7 +32,8 @@ class Ahead:
 
     Attributes:
       start: the position of the first; end: up to which one it is known.
-      facts: of each of them what is so, but for values: two with the same facts, after ones with the same, do the same.
+      moves: what was guessed of how elements move from one to the next; None where they do not.
+      facts: of each of them what is so, but for values, as a number: two with the same facts, after ones with the same, do the same.
     """
 
     def __init__(
@@ -42,6 +46,9 @@ class Ahead:
         apart: Separations,
         sought: Sought,
         steers: Callable[[Log], bool],
+        *,
+        moves: Moves | None,
+        named: dict[Any, int],
     ):
         """Look at logs.
 
@@ -51,19 +58,25 @@ class Ahead:
           apart: what is known of origins of elements.
           sought: what a bad value is.
           steers: whether what a log gives is not handed on to the next one.
+          moves: how elements have moved in earlier logs.
+          named: the numbers that stand for what was so in earlier logs.
         """
+        self.moves, self._named = moves, named
         self.start, self._apart, self._sought, self._call = start, apart, sought, call
         self._logs, self._context = logs[start:], context
         self._where: dict[Any, Any] = {}
         for i, kind in enumerate(kinds[start:]):
             self._where.setdefault(kind, []).append(i)
         self._columns = {kind: self._column(where) for kind, where in self._where.items()}
-        self._steering = [steers(log) for log in self._logs]
+        self._steering = [False] * len(self._logs)
+        for where in self._where.values():
+            for i in where if steers(self._logs[where[0]]) else ():
+                self._steering[i] = True
         self._before = self._last_before()
         self._sources: dict[tuple[Any, int], tuple[str, int]] = {}
         self._numbers: dict[int, Any] = {}
         self._worst: list[tuple[Made, Any, Any]] = []
-        self.facts: list[Any] = []
+        self.facts: list[int] = []
         n = self._look()
         self.end = start + n
 
@@ -73,7 +86,7 @@ class Ahead:
         """Whether it is known what is so in a log."""
         return self.start <= i < self.end
 
-    def fact(self, i: int) -> Any:
+    def fact(self, i: int) -> int:
         """What is so in a log, but for values."""
         return self.facts[i - self.start]
 
@@ -100,6 +113,8 @@ class Ahead:
 
     def _last_before(self) -> list[int]:
         """The position of the last log before each that hands on its results; -1 where it was not looked at."""
+        if not any(self._steering):
+            return [*range(-1, len(self._logs) - 1)]
         found, last = list[int](), -1
         for i, steering in enumerate(self._steering):
             found.append(last)
@@ -117,6 +132,8 @@ class Ahead:
         first = {j: self._first(j, x) for j, x in enumerate(self._call.outs)}
         self._first_numbers = {j: x for j, x in first.items() if x is not None}
         n, best, guess = len(self._logs), -1, self._constant()
+        known = self.moves
+        guess = guess if known is None else self._moved()
         for turn in range(_ROUNDS):
             outs, unknown, facts, worst = self._pass(guess)
             wrong = self._wrong(guess, outs)
@@ -125,7 +142,11 @@ class Ahead:
                 best, self._numbers, self.facts, self._worst = right, outs, facts, worst
             if right == n or not wrong[right] or best * _ROUNDS < turn * n:
                 break
-            guess = self._moved(guess) if turn == 0 else self._shifted(outs)
+            if turn == 0 and (known is None or self.moves is known):
+                self.moves = None
+                guess = self._moved()
+            else:
+                guess = self._shifted(outs)
         return best
 
     def _first(self, j: int, value: Any) -> Any:
@@ -179,13 +200,13 @@ class Ahead:
         """
         xp, n = numpy_namespace(), len(self._logs)
         outs, unknown = dict[int, Any](), xp.zeros(n, bool)
-        facts: list[Any] = [None] * n
+        facts = [0] * n
         worst: list[tuple[Made, Any, Any]] = []
         self._used = set[int]()
         for kind, where in self._where.items():
             rows = xp.array(where)
             column = self._columns[kind]
-            column.numbers.clear()
+            column.forget()
             sets, number = self._apart.sets, self._apart.sets.number
             if ids is not None:
                 sets, number = ids.sets, ids.number
@@ -194,8 +215,8 @@ class Ahead:
             steps.follow(column)
             unknown[rows] = steps.unknown
             worst += [(made, rows, states) for made, states in steps.worst]
-            for i, row in zip(where, _bytes(steps.facts, len(where)), strict=True):
-                facts[i] = kind, row
+            for i, fact in zip(where, self._facts_of(kind, steps, len(where)), strict=True):
+                facts[i] = fact
             if not self._steering[where[0]]:
                 for k, x in enumerate(column.logs[0].jaxpr.outs):
                     numbers = column.numbers.get(x)
@@ -204,6 +225,17 @@ class Ahead:
                             outs[k] = xp.zeros((n, *numbers.shape[1:]), xp.int32)
                         outs[k][rows] = numbers
         return outs, unknown, facts, worst
+
+    def _facts_of(self, kind: Any, steps: Lockstep, n: int) -> list[int]:
+        """What is so in logs of one kind, as a number that stands for it in all that is known of the equation."""
+        if steps.guess or not steps.facts:
+            return [0] * n
+        xp, named = numpy_namespace(), self._named
+        whole = xp.ascontiguousarray(xp.stack(steps.facts, axis=1))
+        same = (whole == whole[0]).all()
+        rows = [row.tobytes() for row in (whole[:1] if same else whole)]
+        found = [named.setdefault((kind, row), len(named)) for row in rows]
+        return found * n if same else found
 
     def _column(self, where: Sequence[int]) -> Column:
         logs = [self._logs[i] for i in where]
@@ -241,6 +273,9 @@ class Ahead:
                 numbers = self._of_operand(source, j, column)
                 if ids is not None:
                     numbers = ids.of_fixed(numbers)
+            if ids is not None:
+                steps.note(column, v, xp.broadcast_to(numbers, codes.shape))
+                continue
             numbers = xp.where(codes > 0, numbers, 0).astype(xp.int32)
             steps.unknown |= ((codes > 0) & (numbers == 0)).reshape(len(rows), -1).any(axis=1)
             steps.note(column, v, numbers)
@@ -255,9 +290,7 @@ class Ahead:
             return self._apart.sets.number(bits)
         return numbers[xp.array([log.number for log in column.logs])]
 
-    def _source(
-        self, kind: Any, where: Sequence[int], column: Column, i: int
-    ) -> tuple[str, int]:
+    def _source(self, kind: Any, where: Sequence[int], column: Column, i: int) -> tuple[str, int]:
         """Where an argument of logs comes from: `operand`, `carry`, `part` with the position there, or `none`."""
         found = self._sources.get((kind, i))
         if found is None:
@@ -287,11 +320,33 @@ class Ahead:
 
     # -- elements that are moved ---------------------------------------------------------------
 
-    def _moved(self, guess: dict[int, Any]) -> dict[int, Any]:
+    def _moved(self) -> dict[int, Any]:
         """What each log is given, if all logs hand on the elements that they are given."""
+        if sum(x.size for x in self._first_numbers.values()) > _MOST_IDS:
+            return self._constant()
         ids = _Ids(self._apart.sets, self._first_numbers)
-        outs, *_ = self._pass(guess, ids)
-        return self._shifted(ids.composed(outs, self._steering))
+        moves = self.moves
+        if moves is None or moves.each is None or moves.n != ids.n:
+            outs, *_ = self._pass(self._constant(), ids)
+            moves = ids.moves(outs, self._used)
+        self.moves = moves
+        return self._shifted(ids.composed(moves, self._steering)) if moves.kept else {}
+
+
+class Moves(NamedTuple):
+    """What steps make of the elements that they are given.
+
+    Attributes:
+      n: how many elements there are.
+      kept: the positions of the results that are given to the next step.
+      of: of each step, and each element that it leaves, the number of the set of those that it is made of (`_Ids`).
+      each: that of all steps, where they all move elements alone and in the same way.
+    """
+
+    n: int
+    kept: Sequence[int]
+    of: Any
+    each: Any
 
 
 class _Ids:
@@ -335,48 +390,119 @@ class _Ids:
         found = xp.array([self._number_of(n) for n in among.tolist()], xp.int32)
         return found[where].reshape(xp.shape(numbers))
 
-    def composed(self, outs: dict[int, Any], steering: Sequence[bool]) -> dict[int, Any]:
-        """What each step leaves, as numbers of sets of origins, by what it makes of what it is given."""
-        xp, n = numpy_namespace(), len(steering)
-        kept = [j for j in outs if j in self._first]
-        if not kept:
-            return {}
-        moves = xp.concatenate([outs[j].reshape(n, -1) for j in kept], axis=1)
-        table = self._table(moves)
-        now = xp.zeros(1 + self.n + len(self._fixed), xp.int32)
-        if self.n:
-            now[1 : self.n + 1] = xp.concatenate([x.reshape(-1) for x in self._first.values()])
-        now[self.n + 1 :] = [*self._fixed]
-        at = xp.concatenate(
-            [xp.arange(self._begin[j], self._begin[j] + self._first[j].size) for j in kept]
-        )
-        moves, at, found = table[moves], at + 1, xp.empty(moves.shape, xp.int32)
-        for k, move in enumerate(moves):
-            if not steering[k]:
-                now[at] = now[move]
-            found[k] = now[at]
-        ends = xp.cumsum([self._first[j].size for j in kept])[:-1]
-        parts = xp.split(found, ends, axis=1)
-        return {j: x.reshape(n, *self._first[j].shape) for j, x in zip(kept, parts, strict=True)}
-
-    def _table(self, moves: Any) -> Any:
-        """Of each number here, the position of what it stands for; of a set of several, that of one of them."""
+    def moves(self, outs: dict[int, Any], used: set[int]) -> Moves:
+        """What steps make of what they are given, by what they leave; used: the positions of the results that are given to the next step."""
         xp = numpy_namespace()
-        table = xp.zeros(int(moves.max()) + 1, xp.int64)
+        kept = [j for j in self._first if j in outs and j in used]
+        if not kept:
+            return Moves(self.n, kept, None, None)
+        of = xp.concatenate([outs[j].reshape(len(outs[j]), -1) for j in kept], axis=1)
+        same = (of[0] <= self.n).all() and (of == of[0]).all()
+        return Moves(self.n, kept, of, of[0] if same else None)
+
+    def composed(self, moves: Moves, steering: Sequence[bool]) -> dict[int, Any]:
+        """What each step leaves for the next one, as numbers of sets of origins, by what it makes of what it is given."""
+        xp, n, kept = numpy_namespace(), len(steering), moves.kept
+        if moves.each is not None and not any(steering):
+            numbers = self._again_and_again(moves.each, self._numbers(), kept, n)
+        else:
+            of = (
+                xp.broadcast_to(moves.each, (n, len(moves.each)))
+                if len(moves.of) != n
+                else moves.of
+            )
+            parts = self._parts(of)
+            if parts.shape[1] == 1:
+                numbers = self._one_by_one(parts[of, 0], self._numbers(), kept, steering)
+            else:
+                now, sets = self._words()
+                found = self._one_by_one(of, now, kept, steering, parts)
+                words, where = xp.unique(found, return_inverse=True)
+                numbers = xp.array([sets(w) for w in words.tolist()], xp.int32)[where]
+        ends = xp.cumsum([self._first[j].size for j in kept])[:-1]
+        split = zip(kept, xp.split(numbers.reshape(n, -1), ends, axis=1), strict=True)
+        return {j: x.reshape(n, *self._first[j].shape) for j, x in split}
+
+    def _again_and_again(self, move: Any, now: Any, kept: Sequence[int], n: int) -> Any:
+        """What each of some steps leaves that all do the same."""
+        xp, whole = numpy_namespace(), numpy_namespace().arange(len(now))
+        whole[self._places(kept)] = move
+        found = now[whole][None]
+        while len(found) < n:
+            found = xp.concatenate([found, found[:, whole]])
+            whole = whole[whole]
+        return found[:n, self._places(kept)]
+
+    def _places(self, kept: Sequence[int]) -> Any:
+        """The positions of the elements that each step is given."""
+        xp = numpy_namespace()
+        begin = [self._begin[j] + 1 for j in kept]
+        ends = [i + self._first[j].size for i, j in zip(begin, kept, strict=True)]
+        return xp.concatenate([xp.arange(i, k) for i, k in zip(begin, ends, strict=True)])
+
+    def _one_by_one(
+        self,
+        moves: Any,
+        now: Any,
+        kept: Sequence[int],
+        steering: Sequence[bool],
+        parts: Any = None,
+    ) -> Any:
+        """What each step leaves, where `now` is what the first one is given: at each position one of these, or of those that are its parts."""
+        xp = numpy_namespace()
+        at: Any = self._places(kept)
+        if at.size and at[-1] - at[0] + 1 == at.size:
+            at = slice(int(at[0]), int(at[-1]) + 1)  # quicker
+        found = xp.empty(moves.shape, now.dtype)
+        for move, row, steers in zip(moves, found, steering, strict=True):
+            if not steers:
+                now[at] = (
+                    now[move] if parts is None else xp.bitwise_or.reduce(now[parts[move]], axis=1)
+                )
+            row[:] = now[at]
+        return found
+
+    def _numbers(self) -> Any:
+        """The numbers of the sets of the elements, and of the sets, 0 before them."""
+        numbers = [0]
+        for x in self._first.values():
+            numbers += x.reshape(-1).tolist()
+        return numpy_namespace().array([*numbers, *self._fixed], numpy_namespace().int32)
+
+    def _words(self) -> tuple[Any, Callable[[int], int]]:
+        """The origins of each of the elements, and of the sets, as bits of a word, 0 before them; what gives the number for a word.
+
+        Of very many origins only some count.
+        """
+        xp, of = numpy_namespace(), self._of
+        numbers = self._numbers().tolist()
+        union = of.whole({*numbers})
+        places = [i for i in range(union.bit_length()) if union >> i & 1][:_WORD]
+        words: dict[int, int] = {}
+        for number in {*numbers}:
+            bits = of.whole([number])
+            words[number] = sum(1 << k for k, i in enumerate(places) if bits >> i & 1)
+
+        def number_of(word: int) -> int:
+            return of.number(sum(1 << i for k, i in enumerate(places) if word >> k & 1))
+
+        return xp.array([words[x] for x in numbers], xp.uint64), number_of
+
+    def _parts(self, moves: Any) -> Any:
+        """Of each number here, the positions of the elements and sets in it, a row for each; of many, some."""
+        xp, table = numpy_namespace(), dict[int, list[int]]()
         for number in self.sets.among(moves):
-            table[number] = self.sets.whole([number]).bit_length()
-        return table
+            bits, table[number] = self.sets.whole([number]), []
+            while bits and len(table[number]) < _MOST_PARTS:
+                table[number].append(bits.bit_length())
+                bits ^= 1 << bits.bit_length() - 1
+        width = max(map(len, table.values()), default=1)
+        found = xp.zeros((int(moves.max()) + 1, width), xp.int64)
+        for number, parts in table.items():
+            found[number, : len(parts)] = parts
+        return found
 
 
 def _first_of(where: Any) -> int:
     """The first position at which a boolean array is true; its length where it is nowhere."""
     return int(where.argmax()) if where.any() else len(where)
-
-
-def _bytes(columns: Sequence[Any], n: int) -> list[bytes]:
-    """The rows of some columns of numbers."""
-    xp = numpy_namespace()
-    if not columns:
-        return [b""] * n
-    whole = xp.ascontiguousarray(xp.stack(columns, axis=1))
-    return [row.tobytes() for row in whole]

@@ -183,8 +183,10 @@ class Flow(Logging):
                 self._separations,
                 self.sought,
                 steers,
+                moves=group.moves,
+                named=group.named,
             )
-            group.has_looked(many.ahead.end - i)
+            group.has_looked(many.ahead.end - i, moves=many.ahead.moves)
         return group.chain(many, i)
 
     def _recall(self, many: Repeats, i: int, past: Past) -> None:

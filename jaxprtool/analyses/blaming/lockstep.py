@@ -7,7 +7,7 @@ them: here it runs once, on the numbers of all steps together (`Column`). An ope
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.origin_sets import OriginSets
@@ -34,7 +34,8 @@ class Column:
     Attributes:
       logs: the logs; context: where their jaxpr stands in the program.
       codes: of each variable that is bad in some of them what is bad (`Sought.codes`), a row for each log.
-      numbers: the numbers of the sets of origins of its elements.
+      numbers: the numbers of the sets of origins of its elements; unions: of all its elements in each log, and where these have
+        several.
       inside: the columns of the jaxprs inside an equation, by its position.
     """
 
@@ -42,11 +43,17 @@ class Column:
         self.logs, self.context = logs, context
         self.codes: dict[Any, Any] = {}
         self.numbers: dict[Any, Any] = {}
+        self.unions: dict[Any, tuple[Any, Any]] = {}
         self._stacks: dict[Any, Any] = {}
         self.inside: dict[int, list[Column]] = {}
         for k, (i, _) in enumerate(logs[0].inside):
             inner = zip(*[log.inside[k][1] for log in logs], strict=True)
             self.inside[i] = [Column(x, _inner(context, x[0])) for x in inner]
+
+    def forget(self) -> None:
+        """Let go of numbers: they are those of another guess."""
+        self.numbers.clear()
+        self.unions.clear()
 
     def values(self, x: Any) -> list[Any]:
         """The value of an atom in each log."""
@@ -66,7 +73,7 @@ class Column:
         """The values of an atom, stacked up; or the one value that it has in all logs, and False."""
         found = self._stacks.get(x)
         if found is None:
-            xp, values = numpy_namespace(), self.values(x)
+            values = self.values(x)
             if values[0] is values[-1] and all([v is values[0] for v in values]):  # noqa: C419
                 found = values[0], False
             else:
@@ -87,6 +94,20 @@ class Column:
             codes = codes if each else xp.broadcast_to(codes, (n, *shape))
         self.codes[x] = codes
         return codes
+
+
+class _Operand(NamedTuple):
+    """A bad operand of an equation in each log.
+
+    Attributes:
+      codes: what is bad in it; numbers: the numbers of the sets of origins of its elements.
+      whole: the number of their union; several: where there are several. Both None where they are only guessed.
+    """
+
+    codes: Any
+    numbers: Any
+    whole: Any
+    several: Any
 
 
 class Lockstep:
@@ -118,8 +139,8 @@ class Lockstep:
           number: the number of the set of some origins, as bits.
           guess: whether numbers are only guessed, where it takes long to know them, and facts are not wanted.
         """
-        self.n, self._sought, self._sets, self._number = len(logs), sought, sets, number
-        self._guess, self._all_drop = guess, drops_any(sought)
+        self.n, self.sought, self.sets, self._number = len(logs), sought, sets, number
+        self.guess, self.all_drop = guess, drops_any(sought)
         self.unknown = numpy_namespace().zeros(self.n, bool)
         self.facts: list[Any] = []
         self.worst: list[tuple[Made, Any]] = []
@@ -129,17 +150,18 @@ class Lockstep:
     def note(self, column: Column, v: Any, numbers: Any, how: Any = 0) -> None:
         """Say what the numbers of a variable are; `how`: up to four facts, as the bits of a number for each log."""
         column.numbers[v] = numbers
-        if self._guess:
+        if self.guess:
             return
-        whole, several = self._unions(numbers)
+        whole, several = column.unions.get(v) or self.unions(numbers)
+        column.unions[v] = whole, several
         self.facts.append(whole.astype(numpy_namespace().int64) * 32 + several * 16 + how)
 
     def nothing(self) -> None:
         """A variable is good in all logs."""
-        if not self._guess:
+        if not self.guess:
             self.facts.append(numpy_namespace().zeros(self.n, numpy_namespace().int64))
 
-    def _unions(self, numbers: Any) -> tuple[Any, Any]:
+    def unions(self, numbers: Any) -> tuple[Any, Any]:
         """The number of the union of the sets of each row, and in which rows there are several."""
         xp = numpy_namespace()
         flat = numbers.reshape(self.n, -1)
@@ -149,10 +171,10 @@ class Lockstep:
         several = ((flat != most[:, None]) & (flat != 0)).any(axis=1)
         if several.any():
             most = most.copy()
-            most[several] = self._sets.row_unions(flat[several])
+            most[several] = self.sets.row_unions(flat[several])
         return most, several
 
-    def _full(self, where: Any, numbers: Any) -> Any:
+    def full(self, where: Any, numbers: Any) -> Any:
         """The number of each log where a boolean array is true, else 0."""
         return numpy_namespace().where(where, _rows(numbers, where), 0)
 
@@ -160,7 +182,7 @@ class Lockstep:
 
     def follow(self, column: Column) -> None:
         """Follow the equations of a jaxpr whose arguments are known."""
-        for i, plan in enumerate(plans_of(column.logs[0].jaxpr, self._sought).eqns):
+        for i, plan in enumerate(plans_of(column.logs[0].jaxpr, self.sought).eqns):
             inside = column.inside.get(i)
             if inside is not None:
                 self._follow_call(column, plan, inside)
@@ -170,26 +192,28 @@ class Lockstep:
     def _follow_equation(self, column: Column, plan: Plan) -> None:
         xp = numpy_namespace()
         outs = [plan.eqn.out_binders[k] for k in plan.floats]
-        codes = [column.look(v, self._sought) for v in outs]
+        codes = [column.look(v, self.sought) for v in outs]
         if all(c is None for c in codes):
             for _ in outs:
                 self.nothing()
             return
         bad = {k: None if c is None else c > 0 for k, c in zip(plan.floats, codes, strict=True)}
-        anywhere = self._any([b for b in bad.values() if b is not None])
+        anywhere = self.any_of([b for b in bad.values() if b is not None])
         made = None if column.context is None else column.context.made.get(plan.eqn)
         origin = 0 if made is None or made.origin is None else self._number(made.origin.bit)
         if made is None:
             self.unknown |= anywhere
-        elif not self._guess:
+        elif not self.guess:
             self.worst.append((made, _worst(self.n, codes)))
         given = self._operands(column, plan)
         if not given:
             for k, v in zip(plan.floats, outs, strict=True):
                 self._begins_all(column, v, bad[k], origin, anywhere)
             return
-        if not is_pure(plan) and not self._guess:
+        if not is_pure(plan) and not self.guess:
             self.unknown |= anywhere
+        if plan.elementwise and len(given) == 1 and self._hands_on(column, plan, given, codes[0]):
+            return
         found = _Operation(self, column, plan, given, bad, origin)
         numbers, how, begins = found.numbers()
         if not origin:
@@ -198,7 +222,21 @@ class Lockstep:
             if bad[k] is None:
                 self.nothing()
             else:
-                self.note(column, v, numbers[k].astype(xp.int32), how)
+                self.note(column, v, numbers[k].astype(xp.int32, copy=False), how)
+
+    def _hands_on(self, column: Column, plan: Plan, given: dict[int, _Operand], codes: Any) -> bool:
+        """Whether an elementwise operation has the bad elements of its only bad operand, and of no other origins."""
+        (x,), v = given.values(), plan.eqn.out_binders[0]
+        if self.guess and x.codes.shape == codes.shape:
+            self.note(column, v, x.numbers)
+            return True
+        if x.codes.shape != codes.shape or not (x.codes == codes).all():
+            return False
+        if self.guess:
+            return False
+        column.unions[v] = x.whole, x.several
+        self.note(column, v, x.numbers, (x.whole > 0) * (6 - 4 * x.several))
+        return True
 
     def _begins_all(self, column: Column, v: Any, bad: Any, origin: int, anywhere: Any) -> None:
         """All bad elements of a result begin at its equation."""
@@ -209,24 +247,27 @@ class Lockstep:
             self.unknown |= anywhere
         self.note(column, v, numpy_namespace().multiply(bad, origin, dtype="int32"), 1)
 
-    def _operands(self, column: Column, plan: Plan) -> dict[int, tuple[Any, Any]]:
-        """The codes and the numbers of the bad operands of an equation, by their positions."""
-        found: dict[int, tuple[Any, Any]] = {}
+    def _operands(self, column: Column, plan: Plan) -> dict[int, _Operand]:
+        """The bad operands of an equation, by their positions."""
+        found: dict[int, _Operand] = {}
         for i, x in zip(plan.positions, plan.operands, strict=True):
             numbers = column.numbers.get(x)
             if numbers is not None:
-                found[i] = column.codes[x], numbers
+                if x not in column.unions and not self.guess:
+                    column.unions[x] = self.unions(numbers)
+                found[i] = _Operand(column.codes[x], numbers, *column.unions.get(x, (None, None)))
         for i in plan.literals:
             lit = plan.eqn.inputs[i]
             made = None if column.context is None else column.context.made.get(lit)
-            if made is None or column.look(lit, self._sought) is None:
+            if made is None or column.look(lit, self.sought) is None:
                 self.unknown[:] = True
                 continue
             codes, number = column.codes[lit], self._number(made.origins)
-            found[i] = codes, numpy_namespace().multiply(codes > 0, number, dtype="int32")
+            numbers = numpy_namespace().multiply(codes > 0, number, dtype="int32")
+            found[i] = _Operand(codes, numbers, *self.unions(numbers))
         return found
 
-    def _any(self, arrays: Sequence[Any]) -> Any:
+    def any_of(self, arrays: Sequence[Any]) -> Any:
         """In which logs some element of one of some boolean arrays is true."""
         found = numpy_namespace().zeros(self.n, bool)
         for x in arrays:
@@ -240,7 +281,7 @@ class Lockstep:
         last: Column | None = None
         stacked: dict[int, Any] = {}
         for inner in inside:
-            inner.numbers.clear()
+            inner.forget()
             self._enter(column, plan, last, inner)
             self.follow(inner)
             if steering_facts[plan.eqn.primitive] != inner.logs[0].param:
@@ -248,29 +289,33 @@ class Lockstep:
                 self._stack(plan, inner, stacked)
         for k in plan.floats:
             v = plan.eqn.out_binders[k]
-            codes = column.look(v, self._sought)
+            codes = column.look(v, self.sought)
             if codes is None:
                 continue
             numbers = self._of_result(column, v, k, last, stacked)
             if numbers is None:
-                self.unknown |= self._any([codes > 0])
+                self.unknown |= self.any_of([codes > 0])
                 numbers = numpy_namespace().zeros(codes.shape, "int32")
-            column.numbers[v] = numpy_namespace().where(codes > 0, numbers, 0)
+            column.numbers[v] = self._of_bad(codes, numbers)
+
+    def _of_bad(self, codes: Any, numbers: Any) -> Any:
+        """Numbers where elements are bad; all of them where they are guessed, for others may be bad in other logs."""
+        return numbers if self.guess else numpy_namespace().where(codes > 0, numbers, 0)
 
     def _enter(self, column: Column, plan: Plan, last: Column | None, inner: Column) -> None:
         """Say what the arguments of jaxprs inside an equation are."""
         for v in inner.logs[0].jaxpr.all_binders:
             if not is_float(v.aval):
                 continue
-            codes = inner.look(v, self._sought)
+            codes = inner.look(v, self.sought)
             if codes is None:
                 self.nothing()
                 continue
             numbers = self._of_argument(column, plan, last, inner, v)
             if numbers is None:
-                self.unknown |= self._any([codes > 0])
+                self.unknown |= self.any_of([codes > 0])
                 numbers = numpy_namespace().zeros(codes.shape, "int32")
-            self.note(inner, v, numpy_namespace().where(codes > 0, numbers, 0))
+            self.note(inner, v, self._of_bad(codes, numbers))
 
     def _of_argument(
         self, column: Column, plan: Plan, last: Column | None, inner: Column, v: Any
@@ -315,7 +360,7 @@ class _Operation:
     """An equation of many steps of which operands are bad.
 
     Attributes:
-      given: the codes and the numbers of these, by position.
+      given: these, by position.
       bad: of each floating result where it is bad; None where it is nowhere.
       origin: the number of its own origin; 0 where it has none so far.
     """
@@ -325,7 +370,7 @@ class _Operation:
         steps: Lockstep,
         column: Column,
         plan: Plan,
-        given: dict[int, tuple[Any, Any]],
+        given: dict[int, _Operand],
         bad: dict[int, Any],
         origin: int,
     ):
@@ -335,48 +380,55 @@ class _Operation:
 
     def numbers(self) -> tuple[dict[int, Any], Any, Any]:
         """The numbers of each bad result, how they have come to be in each log, and where some of its elements begin."""
-        xp, of = numpy_namespace(), {i: numbers for i, (_, numbers) in self.given.items()}
+        xp, of = numpy_namespace(), {i: x.numbers for i, x in self.given.items()}
         bad = {k: b for k, b in self.bad.items() if b is not None}
-        given = self.steps._any([x > 0 for x in of.values()])
-        one, alike = self._alike(of)
+        one, alike = self._alike()
+        given = one > 0
         own, fresh, passes = self._fresh(bad)
         elements = elements_facts[self.plan.eqn.primitive]
-        made = dict.fromkeys(bad, 0)
-        if not (alike | ~given).all() or fresh.any() or elements == "chosen":
-            made = self._made(of, bad, elements, alike)
         fills = elements == "chosen" and bool(self.plan.steering)
+        plain = alike & ~fresh & (not fills)
+        made = dict.fromkeys(bad, 0)
+        if not (plain | ~given).all():
+            made = self._made(of, bad, elements, alike)
         found: dict[int, Any] = {}
         left = xp.zeros(self.n, bool)
         for k, b in bad.items():
-            numbers = xp.where(b, made[k], 0)
-            plain = alike & ~fresh & ~xp.bool_(fills)
-            numbers = xp.where(_rows(plain, b), self.steps._full(b, one), numbers)
+            numbers = xp.broadcast_to(made[k], b.shape)
+            if not self.steps.guess:
+                numbers = xp.where(b, numbers, 0)
+            if plain.any():
+                numbers = xp.where(_rows(plain, b), self.steps.full(b, one), numbers)
             begins = b & (numbers == 0)
-            left |= self.steps._any([begins])
             if own is not None:
                 begins = xp.where(_rows(fresh, b), own, begins)
                 alone = _rows(fresh & ~passes, b)
                 numbers = xp.where(alone, 0, numbers)
                 begins = xp.where(alone, b, begins)
-            found[k] = self.steps._sets.union(numbers, xp.multiply(begins, self.origin, dtype="i"))
+            if begins.any():
+                left |= self.steps.any_of([begins])
+                begins = xp.multiply(begins, self.origin, dtype=xp.int32)
+                numbers = self.steps.sets.union(numbers, begins)
+            found[k] = numbers
         self.steps.unknown |= fresh & ~passes & ~alike
-        begun = (left | fresh) & self.steps._any([*bad.values()])
-        how = begun + 2 * given + 4 * (alike & given) + 8 * fresh
-        return found, how, begun
+        how = left + 2 * given + 4 * (alike & given) + 8 * fresh
+        return found, how, left
 
-    def _alike(self, of: dict[int, Any]) -> tuple[Any, Any]:
-        """The largest number among the operands in each log, and whether it is the only one."""
-        xp = numpy_namespace()
-        flat = [x.reshape(self.n, -1) for x in of.values() if x.size]
-        if not flat:
-            return xp.zeros(self.n, xp.int32), xp.ones(self.n, bool)
-        most = flat[0].max(axis=1)
-        for x in flat[1:]:
-            most = xp.maximum(most, x.max(axis=1))
-        several = xp.zeros(self.n, bool)
-        for x in flat:
-            several |= ((x != most[:, None]) & (x != 0)).any(axis=1)
-        return most, ~several
+    def _alike(self) -> tuple[Any, Any]:
+        """The largest number among the operands in each log, and whether it is the only one.
+
+        Where numbers are guessed it is none of interest.
+        """
+        xp, operands = numpy_namespace(), [*self.given.values()]
+        if self.steps.guess:
+            return xp.ones(self.n, xp.int32), xp.zeros(self.n, bool)
+        most = operands[0].whole
+        for x in operands[1:]:
+            most = xp.maximum(most, x.whole)
+        alike = xp.ones(self.n, bool)
+        for x in operands:
+            alike &= ~x.several & ((x.whole == 0) | (x.whole == most))
+        return most, alike
 
     def _fresh(self, bad: dict[int, Any]) -> tuple[Any, Any, Any]:
         """Which elements of an elementwise operation begin, in which logs some do, and where it hands others on."""
@@ -386,13 +438,13 @@ class _Operation:
             return None, none, none
         ((k, b),) = bad.items()
         codes = own = self.column.codes[self.plan.eqn.out_binders[k]]
-        parts = [_rows(c, b) for c, _ in self.given.values()]
+        parts = [_rows(c, b) for c, *_ in self.given.values()]
         for part in parts:
             own = own & ~part
-        fresh = self.steps._any([own > 0])
+        fresh = self.steps.any_of([own > 0])
         if not fresh.any():
             return None, none, none
-        return own > 0, fresh, self.steps._any([(codes & part) > 0 for part in parts])
+        return own > 0, fresh, self.steps.any_of([(codes & part) > 0 for part in parts])
 
     def _made(self, of: dict[int, Any], bad: Any, elements: str, alike: Any) -> Any:
         """The numbers that come from the operands."""
@@ -401,7 +453,7 @@ class _Operation:
                 return self._moved(of, elements)
             if self.plan.elementwise:
                 return self._of_each_operand(of, bad)
-            if self.steps._guess:
+            if self.steps.guess:
                 union = self._union_of_all(of)
                 return {k: _rows(union, b) for k, b in bad.items()}
             return self._of_each_set(of, bad, alike)
@@ -410,7 +462,7 @@ class _Operation:
             return dict.fromkeys(bad, 0)
 
     def _moved(self, of: dict[int, Any], elements: str) -> dict[int, Any]:
-        eqn, xp, sets = self.plan.eqn, numpy_namespace(), self.steps._sets
+        eqn, xp, sets = self.plan.eqn, numpy_namespace(), self.steps.sets
         if elements == "converted":
             return dict.fromkeys(self.bad, of[0])
         floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
@@ -420,7 +472,7 @@ class _Operation:
         return {k: sets.in_table(made[k]) for k in self.plan.floats}
 
     def _of_each_operand(self, of: dict[int, Any], bad: dict[int, Any]) -> dict[int, Any]:
-        xp, union = numpy_namespace(), self.steps._sets.union
+        xp, union = numpy_namespace(), self.steps.sets.union
         if len(of) == 1 or not self._drops():
             return dict.fromkeys(bad, self._together(of, bad))
         made: dict[int, Any] = dict.fromkeys(bad, 0)
@@ -438,17 +490,20 @@ class _Operation:
         (b,) = bad.values()
         whole, *more = [_rows(x, b) for x in of.values()]
         for numbers in more:
-            whole = self.steps._sets.union(whole, numbers)
+            whole = self.steps.sets.union(whole, numbers)
         return whole
 
     def _union_of_all(self, of: dict[int, Any]) -> Any:
         """The number of the union of all sets of the operands in each log, as a row for each."""
         xp = numpy_namespace()
         flat = xp.concatenate([x.reshape(self.n, -1) for x in of.values()], axis=1)
-        return self.steps._unions(flat)[0]
+        return self.steps.unions(flat)[0]
 
     def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
-        xp, sets = numpy_namespace(), self.steps._sets
+        xp, sets = numpy_namespace(), self.steps.sets
+        if not self._drops() and all(b.size == self.n for b in bad.values()):
+            union = self._union_of_all(of)  # each bad element goes into the only one
+            return {k: _rows(union, b) for k, b in bad.items()}
         among = {n for numbers in of.values() for n in sets.among(numbers)}
         if len(among) > MOST_SETS:
             self.steps.unknown |= ~alike
@@ -456,7 +511,7 @@ class _Operation:
         made: dict[int, Any] = {k: xp.zeros(b.shape, xp.int32) for k, b in bad.items()}
         for n in among:
             alone = self._bad_with({i: (x == 0) | (x == n) for i, x in of.items()})
-            here = self.steps._any([x == n for x in of.values()])
+            here = self.steps.any_of([x == n for x in of.values()])
             for k, b in bad.items():
                 where = alone[k] & _rows(here, b)
                 made[k] = sets.union(made[k], xp.multiply(where, n, dtype=xp.int32))
@@ -464,7 +519,7 @@ class _Operation:
         return {k: xp.where(x == 0, _rows(union, x), x) for k, x in made.items()}
 
     def _drops(self) -> bool:
-        return self.steps._all_drop or self.plan.drops
+        return self.steps.all_drop or self.plan.drops
 
     def _bad_with(self, kept: dict[int, Any]) -> dict[int, Any]:
         """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
@@ -475,7 +530,7 @@ class _Operation:
                 values = xp.broadcast_to(values, (self.n, *xp.shape(values)))
             given[i] = xp.where(where, values, values.dtype.type(1)), True
         made = _run(self.column, self.plan.eqn, self.n, given)
-        return {k: self.steps._sought.where(made[k]) for k, b in self.bad.items() if b is not None}
+        return {k: self.steps.sought.where(made[k]) for k, b in self.bad.items() if b is not None}
 
 
 def _run(
@@ -494,7 +549,9 @@ def _run(
     size = 1 << max(n - 1, 1).bit_length()
     types = tuple([(x.dtype.name if i in given else "") for i, (x, _) in enumerate(ins)])
     key = size, types, tuple([each for _, each in ins]), ordered
-    batched = _BATCHED.of(column.logs[0].jaxpr, (eqn, *key), lambda: _batched(eqn, size, ins, given, ordered))
+    batched = _BATCHED.of(
+        column.logs[0].jaxpr, (eqn, *key), lambda: _batched(eqn, size, ins, given, ordered)
+    )
     args = [_padded(x, size) if each else x for x, each in ins]
     with xp.errstate(all="ignore"):
         outs = [xp.asarray(x)[:n] for x in eval_jaxpr(batched, args)]

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.blaming.ahead import Ahead
+from jaxprtool.analyses.blaming.ahead import Ahead, Moves
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
@@ -213,6 +213,8 @@ class Group:
       apart: whether origins of elements were told apart in the last one.
       past: ones that were followed, by all that says what is known of their results (`Flow._key_of`); missed: how often there was none.
       last: that of the last one, where it is among those.
+      named: what was so in them, by number (`Ahead.facts`).
+      moves: how elements moved from step to step when many were looked at; None where they did not.
     """
 
     __slots__ = (
@@ -225,6 +227,8 @@ class Group:
         "known",
         "last",
         "missed",
+        "moves",
+        "named",
         "past",
         "restless",
         "room",
@@ -234,7 +238,9 @@ class Group:
     def __init__(self, i: int):
         self.i, self.calm, self.missed, self.room, self.restless = i, 0, 0, _ROOM, 0
         self.apart = False
+        self.moves: Moves | None = None
         self._pause = self._failed = 0
+        self.named: dict[Any, int] = {}
         self.past: dict[Any, Past] = {}
         self.last: Past | None = None
         self._links: dict[Any, Past] = {}
@@ -278,13 +284,14 @@ class Group:
 
     def looks_ahead(self, many: Repeats, i: int) -> bool:
         """Whether to look at all logs from one on before they are followed."""
-        if many.fact(i) is not None or not self.recalls():
+        if many.fact(i) is not None or many.logs[i].found is not None or not self.recalls():
             return False
         self._pause -= 1
         return self._pause < 0 and len(many.logs) - i >= _MANY
 
-    def has_looked(self, n: int) -> None:
-        """Say of how many logs that was of use."""
+    def has_looked(self, n: int, *, moves: Moves | None) -> None:
+        """Say of how many logs that was of use, and how elements were moved in them."""
+        self.moves = moves
         self._failed = 0 if n >= _MANY else min(self._failed + 1, _MOST_FAILED)
         self._pause = (1 << self._failed) - 1
 

@@ -217,7 +217,8 @@ class Separations:
         """The numbers of the sets whose elements make an element bad alone; of all where none does, or there are very many."""
         xp, union = numpy_namespace(), self.sets.number(whole)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
-        if len(sets) > MOST_SETS:
+        only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
+        if only or len(sets) > MOST_SETS:  # each bad element goes into the only one
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)
         for n in sets:
