@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from itertools import repeat
 from typing import Any
 
-from jaxprtool.analyses.blaming.ahead import Ahead
 from jaxprtool.analyses.blaming.bad_results import BadResults
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.cells import Cells
@@ -123,7 +122,7 @@ class Flow(Logging):
                 self.events.met.update(met)
                 self._go_past(frame, many, i, end)
                 i = end
-            elif many is not None and (pasts := self._like_earlier(frame, many, i)):
+            elif many is not None and (pasts := group.chain(many, i, frame, self._separations)):
                 self._recall_all(frame, many, i, pasts)
                 i += len(pasts)
             else:
@@ -169,25 +168,6 @@ class Flow(Logging):
         met.update(events.met)
         events.changed, events.met = changed or events.changed, met
         apart.active = active or apart.active
-
-    def _like_earlier(self, frame: Frame, many: Repeats, i: int) -> list[Past]:
-        """What is so in jaxprs from one on, as far as it was so in earlier ones."""
-        group: Group = frame.group
-        if frame.call is not None and group.looks_ahead(many, i):
-            many.ahead = Ahead(
-                many.logs,
-                many.kinds,
-                i,
-                frame.context(),
-                frame.call,
-                self._separations,
-                self.sought,
-                steers,
-                moves=group.moves,
-                named=group.named,
-            )
-            group.has_looked(many.ahead.end - i, moves=many.ahead.moves)
-        return group.chain(many, i)
 
     def _recall(self, many: Repeats, i: int, past: Past) -> None:
         """Say of a log what was so in one like it."""

@@ -11,6 +11,7 @@ from jaxprtool.analyses.blaming.ahead import Ahead, Moves
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
+from jaxprtool.analyses.blaming.separation import Separations
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import steering_facts
@@ -32,21 +33,13 @@ def steers(log: Log) -> bool:
     return log.eqn is not None and steering_facts[log.eqn.primitive] == log.param
 
 
-def _kind_of(log: Log) -> tuple[Any, ...]:
-    """What two logs have in common of which the same equations have run, in them and in those inside."""
+def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
+    """What two logs have in common of which the same equations have run, in them and in those inside; adds them to a list."""
+    leaves.append(log)
     if not log.inside:
         return id(log.layout), log.branch
-    inner = [(i, *map(_kind_of, logs)) for i, logs in log.inside]
+    inner = [(i, *[_kind_of(x, leaves) for x in logs]) for i, logs in log.inside]
     return id(log.layout), log.branch, *inner
-
-
-def _leaves(log: Log) -> list[Log]:
-    """A log and those inside."""
-    found = [log]
-    for _, logs in log.inside:
-        for inner in logs:
-            found += _leaves(inner)
-    return found
 
 
 class _Kind:
@@ -89,8 +82,8 @@ class Repeats:
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
         self.sought, self.logs = sought, logs
-        self.kinds = [*map(_kind_of, logs)]
-        self.leaves = [*map(_leaves, logs)]
+        self.leaves: list[list[Log]] = [[] for _ in logs]
+        self.kinds = [*map(_kind_of, logs, self.leaves)]
         self._where: dict[Any, list[int]] = {}
         for i, key in enumerate(self.kinds):
             self._where.setdefault(key, []).append(i)
@@ -213,13 +206,13 @@ class Group:
       apart: whether origins of elements were told apart in the last one.
       past: ones that were followed, by all that says what is known of their results (`Flow._key_of`); missed: how often there was none.
       last: that of the last one, where it is among those.
-      named: what was so in them, by number (`Ahead.facts`).
-      moves: how elements moved from step to step when many were looked at; None where they did not.
     """
 
     __slots__ = (
         "_failed",
         "_links",
+        "_moves",
+        "_named",
         "_pause",
         "apart",
         "calm",
@@ -227,8 +220,6 @@ class Group:
         "known",
         "last",
         "missed",
-        "moves",
-        "named",
         "past",
         "restless",
         "room",
@@ -238,9 +229,9 @@ class Group:
     def __init__(self, i: int):
         self.i, self.calm, self.missed, self.room, self.restless = i, 0, 0, _ROOM, 0
         self.apart = False
-        self.moves: Moves | None = None
+        self._moves: Moves | None = None
         self._pause = self._failed = 0
-        self.named: dict[Any, int] = {}
+        self._named: dict[Any, int] = {}
         self.past: dict[Any, Past] = {}
         self.last: Past | None = None
         self._links: dict[Any, Past] = {}
@@ -282,17 +273,29 @@ class Group:
         """Whether to look for one of which all was the same."""
         return (self.apart or self.restless > _RESTLESS) and self.missed < _MOST_MISSED
 
-    def looks_ahead(self, many: Repeats, i: int) -> bool:
-        """Whether to look at all logs from one on before they are followed."""
-        if many.fact(i) is not None or many.logs[i].found is not None or not self.recalls():
-            return False
+    def _look_ahead(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> None:
+        """Look at all logs from one on before they are followed, where that may be of use; frame: that of the equation."""
+        if frame.call is None or many.fact(i) is not None or many.logs[i].found is not None:
+            return
+        if not self.recalls() or len(many.logs) - i < _MANY:
+            return
         self._pause -= 1
-        return self._pause < 0 and len(many.logs) - i >= _MANY
-
-    def has_looked(self, n: int, *, moves: Moves | None) -> None:
-        """Say of how many logs that was of use, and how elements were moved in them."""
-        self.moves = moves
-        self._failed = 0 if n >= _MANY else min(self._failed + 1, _MOST_FAILED)
+        if self._pause >= 0:
+            return
+        many.ahead = ahead = Ahead(
+            many.logs,
+            many.kinds,
+            i,
+            frame.context(),
+            frame.call,
+            apart,
+            many.sought,
+            steers,
+            moves=self._moves,
+            named=self._named,
+        )
+        self._moves = ahead.moves
+        self._failed = 0 if ahead.end - i >= _MANY else min(self._failed + 1, _MOST_FAILED)
         self._pause = (1 << self._failed) - 1
 
     def link(self, many: Repeats, i: int, past: Past | None) -> None:
@@ -306,8 +309,12 @@ class Group:
         if past is not None:
             self.calm = 0
 
-    def chain(self, many: Repeats, i: int) -> list[Past]:
-        """What is so in the logs from one on, as far as each follows one like that before it, as it did then."""
+    def chain(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> list[Past]:
+        """What is so in the logs from one on, as far as each follows one like that before it, as it did then.
+
+        frame: that of the equation. apart: what is known of origins of elements.
+        """
+        self._look_ahead(many, i, frame, apart)
         found, past, ahead = list[Past](), self.last, many.ahead
         if past is None or ahead is None or many.logs[i].found is not None:
             return found
@@ -336,11 +343,14 @@ class Group:
                 met[made] += n * times
         for made, times in met.items():
             made.times += times
-        for leaves, past in zip(many.leaves[start : start + len(pasts)], pasts, strict=True):
-            for leaf, frame in zip(leaves, past.frames, strict=True) if inner else ():
+        ran = many.leaves[start : start + len(pasts)]
+        for leaves, past in zip(ran, pasts, strict=True) if inner else ():
+            for leaf, frame in zip(leaves, past.frames, strict=True):
                 leaf.found = frame
-            for leaf in leaves if len(leaves) > 1 else ():
-                leaf.inside = []
+        for leaves in ran:
+            if len(leaves) > 1:
+                for leaf in leaves:
+                    leaf.inside = []
         if call is not None and call.stacks:
             _stack_chain(call, many, start, pasts)
         self.last = pasts[-1]
