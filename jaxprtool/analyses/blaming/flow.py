@@ -447,7 +447,7 @@ class Flow(Logging):
             if made is None or (
                 worst >> 1 <= made.count
                 and (made.nan or not worst & 1)
-                and not self.events.begin_first(seen, made)
+                and not self.events.some_begin(seen, known)
             ):
                 if made is not None:
                     made.times += 1

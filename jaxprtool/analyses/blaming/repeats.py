@@ -11,7 +11,7 @@ from jaxprtool.analyses.blaming.ahead import Ahead, Moves
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
-from jaxprtool.analyses.blaming.separation import Separations
+from jaxprtool.analyses.blaming.separation import Separations, drops_any
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import steering_facts
@@ -81,7 +81,7 @@ class Repeats:
     """
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
-        self.sought, self.logs = sought, logs
+        self.sought, self.logs, self._all_drop = sought, logs, drops_any(sought)
         self.leaves: list[list[Log]] = [[] for _ in logs]
         self.kinds = [*map(_kind_of, logs, self.leaves)]
         self._where: dict[Any, list[int]] = {}
@@ -150,6 +150,8 @@ class Repeats:
         given = [x for x in given if xp.any(x)]
         if not given:
             return 2
+        if plan.drops or self._all_drop:  # some may begin where as many are dropped
+            return 2 + self._begins(same, i, plan)
         most, nan = given[0], given[0] & 1
         for x in given[1:]:
             most, nan = xp.maximum(most, x), nan | (x & 1)
