@@ -42,20 +42,19 @@ class Lockstep(Steps):
                 self.nothing()
             return
         bad = {k: None if c is None else c > 0 for k, c in zip(plan.floats, codes, strict=True)}
-        anywhere = self.any_of([b for b in bad.values() if b is not None])
         made = None if column.context is None else column.context.made.get(plan.eqn)
         origin = 0 if made is None or made.origin is None else self._number(made.origin.bit)
         if made is None:
-            self.unknown |= anywhere
+            self._do_not_know(bad)
         elif not self.guess:
             self.worst.append((made, _worst(self.n, codes)))
         given = self._operands(column, plan)
         if not given:
             for k, v in zip(plan.floats, outs, strict=True):
-                self._begins_all(column, v, bad[k], origin, anywhere)
+                self._begins_all(column, v, bad[k], origin)
             return
         if not is_pure(plan) and not self.guess:
-            self.unknown |= anywhere
+            self._do_not_know(bad)
         if plan.elementwise and len(given) == 1 and self._hands_on(column, plan, given, codes[0]):
             return
         found = Operation(self, column, plan, given, bad, origin)
@@ -82,13 +81,17 @@ class Lockstep(Steps):
         self.note(column, v, x.numbers, (x.whole > 0) * (6 - 4 * x.several))
         return True
 
-    def _begins_all(self, column: Column, v: Any, bad: Any, origin: int, anywhere: Any) -> None:
+    def _do_not_know(self, bad: dict[int, Any]) -> None:
+        """It is not known what is so where results are bad."""
+        self.unknown |= self.any_of([b for b in bad.values() if b is not None])
+
+    def _begins_all(self, column: Column, v: Any, bad: Any, origin: int) -> None:
         """All bad elements of a result begin at its equation."""
         if bad is None:
             self.nothing()
             return
         if not origin:
-            self.unknown |= anywhere
+            self.unknown |= self.any_of([bad])
         self.note(column, v, numpy_namespace().multiply(bad, origin, dtype="int32"), 1)
 
     def _operands(self, column: Column, plan: Plan) -> dict[int, Operand]:
@@ -202,5 +205,7 @@ def _worst(n: int, codes: Sequence[Any]) -> Any:
     for c in codes:
         if c is not None:
             flat = c.reshape(n, -1)
-            worst = xp.maximum(worst, 2 * (flat > 0).sum(axis=1) + (flat == 3).any(axis=1))
+            counts, nan = xp.count_nonzero(flat, axis=1), flat == 3
+            some = counts > 0 if nan.sum() == counts.sum() else nan.any(axis=1)
+            worst = xp.maximum(worst, 2 * counts + some)
     return worst

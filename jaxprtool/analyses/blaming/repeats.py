@@ -42,12 +42,18 @@ def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
     return id(log.layout), log.branch, *inner
 
 
+def _looked_at(frame: Frame) -> tuple[int, ...]:
+    """The positions of the arguments of which it counts whether, and how often, they are bad."""
+    bad = [k for k, mark in enumerate(frame.entry) if mark is not None and mark.bad]
+    return tuple(sorted({*frame.asked, *bad}))
+
+
 class _Kind:
     """What is known of logs of one kind, from the last of them that was looked at.
 
     Attributes:
       entry, outs: what was known of its arguments and results.
-      frames: the frames of it and of each log inside; asked: which of their arguments were looked at.
+      frames: the frames of it and of each log inside; asked: which of their arguments are looked at.
       met: the equations that made bad values in it, and how often.
       row: the state of each floating result in it (`Sought.state`), the worst so far of each.
       settled: whether nothing new was in it.
@@ -57,7 +63,7 @@ class _Kind:
 
     def __init__(self, frames: Sequence[Frame], outs: Sequence[Mark], met: Counter[Made]):
         self.frames, self.entry, self.outs, self.met = frames, frames[0].entry, outs, met
-        self.asked = tuple([tuple(frame.asked) for frame in frames])
+        self.asked = (*map(_looked_at, frames),)
         self.row: Any = None
         self.settled = False
 
