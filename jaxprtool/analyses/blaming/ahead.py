@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
-from jaxprtool.analyses.blaming.lockstep import Column, Lockstep
+from jaxprtool.analyses.blaming.columns import Column, inner_context
+from jaxprtool.analyses.blaming.lockstep import Lockstep
 from jaxprtool.analyses.blaming.origin_sets import OriginSets
 from jaxprtool.analyses.blaming.plans import is_float
 from jaxprtool.analyses.blaming.provenance import Call, Context, Made
@@ -77,8 +78,9 @@ class Ahead:
         self._numbers: dict[int, Any] = {}
         self._worst: list[tuple[Made, Any, Any]] = []
         self.facts: list[int] = []
-        n = self._look()
-        self.end = start + n
+        self.end = start + self._look()
+        for column in self._columns.values():
+            column.close()
 
     # -- for whoever goes past steps -----------------------------------------------------------
 
@@ -239,8 +241,7 @@ class Ahead:
 
     def _column(self, where: Sequence[int]) -> Column:
         logs = [self._logs[i] for i in where]
-        first = logs[0]
-        return Column(logs, self._context.inner.get((first.eqn, first.param, first.branch)))
+        return Column(logs, inner_context(self._context, logs[0]))
 
     def _enter(
         self,
@@ -326,7 +327,7 @@ class Ahead:
             return self._constant()
         ids = _Ids(self._apart.sets, self._first_numbers)
         moves = self.moves
-        if moves is None or moves.each is None or moves.n != ids.n:
+        if moves is None or moves.each is None or not ids.fits(moves):
             outs, *_ = self._pass(self._constant(), ids)
             moves = ids.moves(outs, self._used)
         self.moves = moves
@@ -367,6 +368,12 @@ class _Ids:
             self.sets.number(1 << i)  # is i + 1
         self._fixed: dict[int, int] = {}
 
+    def fits(self, moves: Moves) -> bool:
+        """Whether steps are given as many elements as where something was found of how they move."""
+        known = all(j in self._first for j in moves.kept)
+        sizes = sum(self._first[j].size for j in moves.kept) if known else -1
+        return moves.n == self.n and moves.each is not None and sizes == len(moves.each)
+
     def number(self, bits: int) -> int:
         """The number of a set of origins."""
         return self._number_of(self._of.number(bits))
@@ -406,11 +413,9 @@ class _Ids:
         if moves.each is not None and not any(steering):
             numbers = self._again_and_again(moves.each, self._numbers(), kept, n)
         else:
-            of = (
-                xp.broadcast_to(moves.each, (n, len(moves.each)))
-                if len(moves.of) != n
-                else moves.of
-            )
+            of = moves.of
+            if moves.each is not None:
+                of = xp.broadcast_to(moves.each, (n, len(moves.each)))
             parts = self._parts(of)
             if parts.shape[1] == 1:
                 numbers = self._one_by_one(parts[of, 0], self._numbers(), kept, steering)

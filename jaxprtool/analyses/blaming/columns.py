@@ -13,7 +13,7 @@ from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import Lit
 
-__all__ = ["Column", "Steps", "rows"]
+__all__ = ["Column", "Steps", "inner_context", "rows"]
 
 
 class Column:
@@ -37,12 +37,19 @@ class Column:
         self.inside: dict[int, list[Column]] = {}
         for k, (i, _) in enumerate(logs[0].inside):
             inner = zip(*[log.inside[k][1] for log in logs], strict=True)
-            self.inside[i] = [Column(x, _inner(context, x[0])) for x in inner]
+            self.inside[i] = [Column(x, inner_context(context, x[0])) for x in inner]
 
     def forget(self) -> None:
         """Let go of numbers: they are those of another guess."""
         self.numbers.clear()
         self.unions.clear()
+
+    def close(self) -> None:
+        """Let go of other columns, for they refer to each other."""
+        for inner in (x for found in self.inside.values() for x in found):
+            inner.close()
+        self._same.clear()
+        self.inside.clear()
 
     def values(self, x: Any) -> list[Any]:
         """The value of an atom in each log."""
@@ -166,6 +173,13 @@ class Steps:
             most[several] = self.sets.row_unions(flat[several])
         return most, several
 
+    def any_of(self, arrays: Sequence[Any]) -> Any:
+        """In which logs some element of one of some boolean arrays is true."""
+        found = numpy_namespace().zeros(self.n, bool)
+        for x in arrays:
+            found |= x.reshape(self.n, -1).any(axis=1)
+        return found
+
     def full(self, where: Any, numbers: Any) -> Any:
         """The number of each log where a boolean array is true, else 0."""
         return numpy_namespace().where(where, rows(numbers, where), 0)
@@ -190,7 +204,8 @@ def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return all([x is y for x, y in zip(a, b, strict=True)])  # noqa: C419 (quicker)
 
 
-def _inner(context: Context | None, log: Log) -> Context | None:
+def inner_context(context: Context | None, log: Log) -> Context | None:
+    """Where the jaxpr of a log stands in the program; None where none like it was followed. context: where its equation does."""
     if context is None or log.eqn is None:
         return None
     return context.inner.get((log.eqn, log.param, log.branch))

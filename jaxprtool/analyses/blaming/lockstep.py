@@ -114,13 +114,6 @@ class Lockstep(Steps):
             found[i] = Operand(codes, numbers, *self.unions(numbers))
         return found
 
-    def any_of(self, arrays: Sequence[Any]) -> Any:
-        """In which logs some element of one of some boolean arrays is true."""
-        found = numpy_namespace().zeros(self.n, bool)
-        for x in arrays:
-            found |= x.reshape(self.n, -1).any(axis=1)
-        return found
-
     # -- calls ---------------------------------------------------------------------------------
 
     def _follow_call(self, column: Column, plan: Plan, inside: Sequence[Column]) -> None:

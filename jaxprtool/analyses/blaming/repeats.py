@@ -426,4 +426,5 @@ def _stack_chain(call: Call, many: Repeats, start: int, pasts: Sequence[Past]) -
     for k, stack in call.stacks.items():
         which = [i for i in at if pasts[i - start].outs[k].bad and logs[i].number is not None]
         if which:
-            stack.put_all([logs[i].number for i in which], ahead.rows(k, which))
+            steps = [n for i in which if (n := logs[i].number) is not None]
+            stack.put_all(steps, ahead.rows(k, which))
