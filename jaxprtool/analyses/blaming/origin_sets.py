@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -10,6 +10,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 __all__ = ["OriginSets", "Stacked"]
 
 _SMALL = 100  # so many elements are looked at one by one
+_WORD = 64  # bits
 
 
 class OriginSets:
@@ -67,6 +68,22 @@ class OriginSets:
         found[both] = xp.array(unions, xp.int32)[where]
         return found
 
+    def row_unions(self, rows: Any) -> Any:
+        """The number of the union of the sets of each row of some numbers."""
+        xp = numpy_namespace()
+        among = [*self.among(rows)]
+        union = self.whole(among)
+        places = [i for i in range(union.bit_length()) if union >> i & 1]
+        if len(places) > _WORD:
+            return xp.array([self.number(self.whole(self.among(x))) for x in rows], xp.int32)
+        words = xp.zeros(len(self._bits), xp.uint64)
+        for n in among:
+            bits = self._bits[n]
+            words[n] = sum(1 << k for k, i in enumerate(places) if bits >> i & 1)
+        found, where = xp.unique(xp.bitwise_or.reduce(words[rows], axis=1), return_inverse=True)
+        sets = [sum(1 << i for k, i in enumerate(places) if w >> k & 1) for w in found.tolist()]
+        return xp.array([self.number(bits) for bits in sets], xp.int32)[where]
+
     def in_table(self, values: Any) -> Any:
         """Values as numbers: 0 for those that are none."""
         xp = numpy_namespace()
@@ -96,3 +113,14 @@ class Stacked:
                 return
             self.numbers = xp.full(self._shape, self._sets.number(self._only), xp.int32)
         self.numbers[at] = self._sets.number(bits) if numbers is None else numbers
+
+    def put_all(self, steps: Sequence[int], numbers: Any) -> None:
+        """Say what the numbers of the elements of several steps are, a row for each; 0 for good ones."""
+        among = self._sets.among(numbers)
+        if len(among) == 1:
+            self.put(slice(min(steps), max(steps) + 1), self._sets.whole(among))
+        elif among:
+            xp = numpy_namespace()
+            if self.numbers is None:
+                self.numbers = xp.full(self._shape, self._sets.number(self._only), xp.int32)
+            self.numbers[xp.array(steps)] = numbers

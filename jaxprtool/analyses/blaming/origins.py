@@ -188,9 +188,9 @@ class Origins:
         self._n_zeros += bool(found)
         return found or None
 
-    def begin_first(self, seen: Seen, made: Made) -> bool:
-        """Whether bad elements begin at an equation with bad operands, and did not so far."""
-        return made.origin is None and bool(made.parents) and self._fresh(seen) is not None
+    def some_begin(self, seen: Seen, known: Sequence[Mark | None]) -> bool:
+        """Whether bad elements begin at an equation with bad operands, of which `known` is known."""
+        return any(m is not None and m.bad for m in known) and self._fresh(seen) is not None
 
     def _fresh(self, seen: Seen) -> _Fresh | None:
         """Where an elementwise operation with bad operands makes bad elements of good ones, or a NaN of infinities; None: nowhere."""

@@ -10,7 +10,12 @@ from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.products import floats_of, is_product
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import elements_facts, goes_into_good_results, steering_facts
+from jaxprtool.interpreters.flow import (
+    elements_facts,
+    goes_into_good_results,
+    mask_facts,
+    steering_facts,
+)
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import MemoTable
@@ -35,6 +40,7 @@ class Plan(NamedTuple):
       sums: whether it may be one that adds up products of elements of floating operands: it is none that is elementwise.
       mixing: whether a good element of a result may have been computed from a bad one of an operand.
       moves: whether each element of a result is one of an operand, moved, rounded, stored or read.
+      drops: whether a NaN or an infinity among the operands may leave all results finite.
     """
 
     eqn: JaxprEqn
@@ -51,6 +57,7 @@ class Plan(NamedTuple):
     sums: bool
     mixing: bool
     moves: bool
+    drops: bool
 
 
 class Plans:
@@ -116,6 +123,7 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
         single and not elementwise and len(floats_of(eqn)) > 1,
         goes_into_good_results(eqn),
         bool(refs) or elements_facts[eqn.primitive] != "computed",
+        mask_facts[eqn.primitive] != "nothing",
     )
 
 

@@ -5,23 +5,24 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
-from hashlib import blake2b
-from itertools import groupby
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.blaming.ahead import Ahead, Moves
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
+from jaxprtool.analyses.blaming.separation import Separations, drops_any
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import elements_facts, steering_facts
-from jaxprtool.ir.jaxpr import Lit
+from jaxprtool.interpreters.flow import steering_facts
 
 __all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 
 FEW = 4  # so many logs are looked at one by one
 _ROOM = 16 << 20  # bytes for what was known in logs in which origins were told apart
 _EACH = 5_000  # what one of them takes besides its arrays, about
+_MANY = 8  # so many logs are looked at together before they are followed
+_MOST_FAILED = 10  # how often the time until it is tried again is doubled
 _LINK = 300  # what it takes to know which one follows another
 _RESTLESS = 16  # so many logs with something new: there may be such ones for long
 _MOST_MISSED = 300  # so many logs one after the other that are not like an earlier one: the next ones will not be either
@@ -32,21 +33,19 @@ def steers(log: Log) -> bool:
     return log.eqn is not None and steering_facts[log.eqn.primitive] == log.param
 
 
-def _kind_of(log: Log) -> tuple[Any, ...]:
-    """What two logs have in common of which the same equations have run, in them and in those inside."""
+def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
+    """What two logs have in common of which the same equations have run, in them and in those inside; adds them to a list."""
+    leaves.append(log)
     if not log.inside:
         return id(log.layout), log.branch
-    inner = [(i, *map(_kind_of, logs)) for i, logs in log.inside]
+    inner = [(i, *[_kind_of(x, leaves) for x in logs]) for i, logs in log.inside]
     return id(log.layout), log.branch, *inner
 
 
-def _leaves(log: Log) -> list[Log]:
-    """A log and those inside."""
-    found = [log]
-    for _, logs in log.inside:
-        for inner in logs:
-            found += _leaves(inner)
-    return found
+def _looked_at(frame: Frame) -> tuple[int, ...]:
+    """The positions of the arguments of which it counts whether, and how often, they are bad."""
+    bad = [k for k, mark in enumerate(frame.entry) if mark is not None and mark.bad]
+    return tuple(sorted({*frame.asked, *bad}))
 
 
 class _Kind:
@@ -54,7 +53,7 @@ class _Kind:
 
     Attributes:
       entry, outs: what was known of its arguments and results.
-      frames: the frames of it and of each log inside; asked: which of their arguments were looked at.
+      frames: the frames of it and of each log inside; asked: which of their arguments are looked at.
       met: the equations that made bad values in it, and how often.
       row: the state of each floating result in it (`Sought.state`), the worst so far of each.
       settled: whether nothing new was in it.
@@ -64,7 +63,7 @@ class _Kind:
 
     def __init__(self, frames: Sequence[Frame], outs: Sequence[Mark], met: Counter[Made]):
         self.frames, self.entry, self.outs, self.met = frames, frames[0].entry, outs, met
-        self.asked = tuple([tuple(frame.asked) for frame in frames])
+        self.asked = (*map(_looked_at, frames),)
         self.row: Any = None
         self.settled = False
 
@@ -84,17 +83,18 @@ class Repeats:
       logs: the logs.
       kinds: the kind of each log.
       leaves: each log and those inside.
+      ahead: what is known of logs that were not followed yet.
     """
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
-        self.sought, self.logs = sought, logs
-        self.kinds = [*map(_kind_of, logs)]
-        self.leaves = [*map(_leaves, logs)]
+        self.sought, self.logs, self._all_drop = sought, logs, drops_any(sought)
+        self.leaves: list[list[Log]] = [[] for _ in logs]
+        self.kinds = [*map(_kind_of, logs, self.leaves)]
         self._where: dict[Any, list[int]] = {}
         for i, key in enumerate(self.kinds):
             self._where.setdefault(key, []).append(i)
         self._rows: dict[Any, Any] = {}
-        self._patterns: list[Any] | None = None
+        self.ahead: Ahead | None = None
         self._like: Any = None
 
     def row(self, i: int, known: _Kind) -> Any:
@@ -102,43 +102,10 @@ class Repeats:
         key = self.kinds[i]
         return self._of(key, known)[bisect_left(self._where[key], i)]
 
-    def patterns(self) -> Sequence[Any]:
-        """Of each log its kind, and what says which elements are bad, and how they are moved, in it and in those inside."""
-        if self._patterns is None:
-            found: list[Any] = [None] * len(self.kinds)
-            self._patterns = found
-            for kind, where in self._where.items():
-                rows = self._patterns_of([self.leaves[k] for k in where])
-                for k, row in zip(where, rows, strict=True):
-                    found[k] = kind, row
-        return self._patterns
-
-    def _patterns_of(self, logs: Sequence[list[Log]]) -> list[bytes]:
-        xp, n, same = numpy_namespace(), len(logs), [*zip(*logs, strict=True)]
-        columns: list[Any] = []
-
-        def add(values: Sequence[Any], *, codes: bool) -> None:
-            whole = xp.concatenate(values) if xp.ndim(values[0]) else xp.array(values)
-            found = self.sought.codes(whole) if codes else whole
-            flat = xp.zeros(whole.shape, xp.uint8) if found is None else found
-            size = flat.size // n
-            columns.append(xp.ascontiguousarray(flat.reshape(n, size)).view(xp.uint8))
-
-        for k, v in enumerate(same[0][0].jaxpr.all_binders):
-            if is_float(v.aval):
-                add([log.args[k] for log in same[0]], codes=True)
-        for leaves in same:
-            for i, plan in enumerate(plans_of(leaves[0].jaxpr, self.sought).eqns):
-                many = plan.eqn.primitive.multiple_results
-                for k in plan.floats:
-                    values = [log.results[i][k] if many else log.results[i] for log in leaves]
-                    add(values, codes=True)
-                if elements_facts[plan.eqn.primitive] != "computed":
-                    moving = [x for k in plan.steering if type(x := plan.eqn.inputs[k]) is not Lit]
-                    for x in moving:
-                        add([log.value(x) for log in leaves], codes=False)
-        rows = xp.concatenate(columns, axis=1) if columns else xp.zeros((n, 0), xp.uint8)
-        return [blake2b(row, digest_size=16).digest() for row in rows]
+    def fact(self, i: int) -> Any:
+        """What is so in a log, but for values (`Ahead.fact`); None where it is not known."""
+        ahead = self.ahead
+        return ahead.fact(i) if ahead is not None and ahead.knows(i) else None
 
     def like(self, known: dict[Any, _Kind]) -> list[bool]:
         """Of each log, whether the states in it are those that are known of its kind, or less of the same."""
@@ -189,6 +156,8 @@ class Repeats:
         given = [x for x in given if xp.any(x)]
         if not given:
             return 2
+        if plan.drops or self._all_drop:  # some may begin where as many are dropped
+            return 2 + self._begins(same, i, plan)
         most, nan = given[0], given[0] & 1
         for x in given[1:]:
             most, nan = xp.maximum(most, x), nan | (x & 1)
@@ -222,14 +191,13 @@ class Past(NamedTuple):
 
     Attributes:
       frames: its frame, and those of the jaxprs inside.
-      outs: what is known of its results; numbers: the sets of origins of their elements, where they have several.
+      outs: what is known of its results.
       met: the equations that made bad values in it, and how often.
       apart: whether origins of elements were told apart.
     """
 
     frames: Sequence[Frame]
     outs: Sequence[Mark]
-    numbers: Sequence[Any]
     met: Counter[Made]
     apart: bool
 
@@ -249,7 +217,11 @@ class Group:
     """
 
     __slots__ = (
+        "_failed",
         "_links",
+        "_moves",
+        "_named",
+        "_pause",
         "apart",
         "calm",
         "i",
@@ -265,6 +237,9 @@ class Group:
     def __init__(self, i: int):
         self.i, self.calm, self.missed, self.room, self.restless = i, 0, 0, _ROOM, 0
         self.apart = False
+        self._moves: Moves | None = None
+        self._pause = self._failed = 0
+        self._named: dict[Any, int] = {}
         self.past: dict[Any, Past] = {}
         self.last: Past | None = None
         self._links: dict[Any, Past] = {}
@@ -290,7 +265,7 @@ class Group:
 
     def remember(self, key: Any, past: Past) -> Past | None:
         """Remember one that was followed, as long as there is room; returns it then."""
-        self.room -= _EACH + sum(x.nbytes for x in past.numbers if x is not None)
+        self.room -= _EACH
         if self.room <= 0:
             return None
         self.past[key] = past
@@ -306,23 +281,54 @@ class Group:
         """Whether to look for one of which all was the same."""
         return (self.apart or self.restless > _RESTLESS) and self.missed < _MOST_MISSED
 
-    def link(self, many: Repeats, i: int, past: Past | None, *, alone: bool) -> None:
-        """Say what was so in the last one. alone: whether the last but one and its own pattern do not say so."""
-        if past is not None and self.last is not None and not alone and self.room > _LINK:
-            self.room -= _LINK
-            self._links[id(self.last), many.patterns()[i]] = past
+    def _look_ahead(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> None:
+        """Look at all logs from one on before they are followed, where that may be of use; frame: that of the equation."""
+        if frame.call is None or many.fact(i) is not None or many.logs[i].found is not None:
+            return
+        if not self.recalls() or len(many.logs) - i < _MANY:
+            return
+        self._pause -= 1
+        if self._pause >= 0:
+            return
+        many.ahead = ahead = Ahead(
+            many.logs,
+            many.kinds,
+            i,
+            frame.context(),
+            frame.call,
+            apart,
+            many.sought,
+            steers,
+            moves=self._moves,
+            named=self._named,
+        )
+        self._moves = ahead.moves
+        self._failed = 0 if ahead.end - i >= _MANY else min(self._failed + 1, _MOST_FAILED)
+        self._pause = (1 << self._failed) - 1
+
+    def link(self, many: Repeats, i: int, past: Past | None) -> None:
+        """Say what was so in the last one."""
+        if past is not None and self.last is not None and self.room > _LINK:
+            fact = many.fact(i)
+            if fact is not None:
+                self.room -= _LINK
+                self._links[id(self.last), fact] = past
         self.last = past
         if past is not None:
             self.calm = 0
 
-    def chain(self, many: Repeats, i: int) -> list[Past]:
-        """What is so in the logs from one on, as far as each follows one like that before it, as it did then."""
-        found, past = list[Past](), self.last
-        if past is None or not self._links or many.logs[i].found is not None:
+    def chain(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> list[Past]:
+        """What is so in the logs from one on, as far as each follows one like that before it, as it did then.
+
+        frame: that of the equation. apart: what is known of origins of elements.
+        """
+        self._look_ahead(many, i, frame, apart)
+        found, past, ahead = list[Past](), self.last, many.ahead
+        if past is None or ahead is None or many.logs[i].found is not None:
             return found
-        links, patterns = self._links, many.patterns()
-        for k in range(i, len(patterns)):
-            past = links.get((id(past), patterns[k]))
+        links, fact = self._links, ahead.fact
+        for k in range(i, ahead.end):
+            past = links.get((id(past), fact(k)))
             if past is None:
                 break
             found.append(past)
@@ -345,14 +351,19 @@ class Group:
                 met[made] += n * times
         for made, times in met.items():
             made.times += times
-        for leaves, past in zip(many.leaves[start : start + len(pasts)], pasts, strict=True):
-            for leaf, frame in zip(leaves, past.frames, strict=True) if inner else ():
+        ran = many.leaves[start : start + len(pasts)]
+        for leaves, past in zip(ran, pasts, strict=True) if inner else ():
+            for leaf, frame in zip(leaves, past.frames, strict=True):
                 leaf.found = frame
-            for leaf in leaves if len(leaves) > 1 else ():
-                leaf.inside = []
+        for leaves in ran:
+            if len(leaves) > 1:
+                for leaf in leaves:
+                    leaf.inside = []
         if call is not None and call.stacks:
             _stack_chain(call, many, start, pasts)
         self.last = pasts[-1]
+        if many.ahead is not None:
+            many.ahead.count(start, start + len(pasts))
         return met
 
     def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> Counter[Made]:
@@ -408,15 +419,12 @@ def stack_past(call: Call, group: Group, many: Repeats, start: int, end: int) ->
 
 def _stack_chain(call: Call, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
     """Say what is stacked up of steps in which was so what is known of ones like them."""
-    at = start
-    for _, same in groupby(pasts, id):
-        run = [*same]
-        logs = many.logs[at : at + len(run)]
-        numbers = [x.number for x in logs if x.number is not None]
-        at += len(run)
-        if run[0].outs and numbers and not steers(logs[0]):
-            for k, stack in call.stacks.items():
-                mark, least, most = run[0].outs[k], min(numbers), max(numbers)
-                if mark.bad:
-                    where = least if least == most else slice(least, most + 1)
-                    stack.put(where, mark.bad, run[0].numbers[k])
+    ahead = many.ahead
+    assert ahead is not None
+    logs = many.logs
+    at = [i for i, past in enumerate(pasts, start) if past.outs and not steers(logs[i])]
+    for k, stack in call.stacks.items():
+        which = [i for i in at if pasts[i - start].outs[k].bad and logs[i].number is not None]
+        if which:
+            steps = [n for i in which if (n := logs[i].number) is not None]
+            stack.put_all(steps, ahead.rows(k, which))

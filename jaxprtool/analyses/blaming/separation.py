@@ -17,19 +17,19 @@ from typing import Any
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.origin_sets import OriginSets, Stacked
 from jaxprtool.analyses.blaming.origins import Origins, Seen
-from jaxprtool.analyses.blaming.plans import is_float
+from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.provenance import Call, Mark, merged
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
-from jaxprtool.interpreters.flow import elements_facts, mask_facts
+from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["Separations", "made_of"]
+__all__ = ["MOST_SETS", "Separations", "drops_any", "is_pure", "made_of"]
 
-_MOST_SETS = 64  # of operands of an operation that neither moves elements nor is elementwise
+MOST_SETS = 64  # of operands of an operation that neither moves elements nor is elementwise
 _MOST_TIMES = 10_000  # an equation in a loop; in its later steps all origins of its operands count
 
 
@@ -40,17 +40,13 @@ class Separations:
 
     Attributes:
       sets: the sets of origins.
-      parts: how often a part of a value had the origins that are its own.
-      active: whether origins of elements have been told apart since that was set to False; by_values: whether values were computed
-        for it, besides which elements are bad and which are moved where.
+      active: whether origins of elements have been told apart since that was set to False.
     """
 
     def __init__(self, sought: Sought):
-        self.sets, self.active, self.by_values = OriginSets(), False, False
-        self.parts = 0
+        self.sets, self.active = OriginSets(), False
         self._bad: Callable[[Any], Any] = sought.where
-        # a value that is no longer large or denormal is good
-        self._all_drop = not {"denormal", "above"}.isdisjoint(sought.kinds)
+        self._all_drop = drops_any(sought)
         self._of: dict[int, tuple[Any, Any]] = {}
         self._times: dict[Any, int] = {}
 
@@ -81,7 +77,6 @@ class Separations:
         if numbers is None or i is None or numbers.shape[1:] != numpy_namespace().shape(value):
             return 0
         self.active = True
-        self.parts += 1
         return self.keep(value, self.of_bad(value, numbers[i]))
 
     def stack(self, call: Call, log: Log, k: int, mark: Mark) -> None:
@@ -138,7 +133,7 @@ class Separations:
         fills = alike and elements == "chosen" and bool(seen.plan.steering)
         if not found or not (wanted or fills or not alike):
             return None
-        if not _is_pure(seen) or self._is_often(seen):
+        if not is_pure(seen.plan) or self._is_often(seen):
             return None
         self.active = self.active or not alike
         xp = numpy_namespace()
@@ -194,7 +189,6 @@ class Separations:
         xp = numpy_namespace()
         if len(of) == 1 or not self._drops(seen):
             return dict.fromkeys(bad, self._together(of))
-        self.by_values = True
         whole, made = None, dict.fromkeys(bad, 0)
         for i, numbers in of.items():
             alone = self._bad_with(seen, {j: x == 0 for j, x in of.items() if j != i})
@@ -209,7 +203,7 @@ class Separations:
 
     def _drops(self, seen: Seen) -> bool:
         """Whether a result may be good although an operand is bad."""
-        return self._all_drop or mask_facts[seen.eqn.primitive] != "nothing"
+        return self._all_drop or seen.plan.drops
 
     def _together(self, of: dict[int, Any]) -> Any:
         whole, *more = of.values()
@@ -222,9 +216,9 @@ class Separations:
     ) -> dict[int, Any]:
         """The numbers of the sets whose elements make an element bad alone; of all where none does, or there are very many."""
         xp, union = numpy_namespace(), self.sets.number(whole)
-        self.by_values = self.by_values or self._drops(seen)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
-        if len(sets) > _MOST_SETS:
+        only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
+        if only or len(sets) > MOST_SETS:  # each bad element goes into the only one
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)
         for n in sets:
@@ -251,9 +245,14 @@ class Separations:
             return {k: self._bad(outs[k]) for k in seen.spoilt}
 
 
-def _is_pure(seen: Seen) -> bool:
-    eqn = seen.eqn
-    return not (sub_jaxprs(eqn) or has_effects(eqn) or seen.plan.refs)
+def drops_any(sought: Sought) -> bool:
+    """Whether any operation may drop what is sought: a value that is no longer large or denormal is good."""
+    return not {"denormal", "above"}.isdisjoint(sought.kinds)
+
+
+def is_pure(plan: Plan) -> bool:
+    """Whether an equation can be computed again, on other values."""
+    return not (sub_jaxprs(plan.eqn) or has_effects(plan.eqn) or plan.refs)
 
 
 def made_of(

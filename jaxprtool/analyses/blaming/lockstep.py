@@ -1,0 +1,204 @@
+"""The origins of the elements of what many jaxprs of one kind hold, all of them at once.
+
+Steps of a loop run the same equations, and what an equation does with the sets of origins of elements is the same operation in each of
+them: here it runs once, on the numbers of all steps together (`columns`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.blaming.columns import Column, Steps
+from jaxprtool.analyses.blaming.operations import Operand, Operation
+from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
+from jaxprtool.analyses.blaming.separation import is_pure
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.flow import steering_facts
+
+__all__ = ["Lockstep"]
+
+
+class Lockstep(Steps):
+    """Follows logs of one kind."""
+
+    # -- equations -----------------------------------------------------------------------------
+
+    def follow(self, column: Column) -> None:
+        """Follow the equations of a jaxpr whose arguments are known."""
+        for i, plan in enumerate(plans_of(column.logs[0].jaxpr, self.sought).eqns):
+            inside = column.inside.get(i)
+            if inside is not None:
+                self._follow_call(column, plan, inside)
+            elif plan.floats:
+                self._follow_equation(column, plan)
+
+    def _follow_equation(self, column: Column, plan: Plan) -> None:
+        xp = numpy_namespace()
+        outs = [plan.eqn.out_binders[k] for k in plan.floats]
+        codes = [column.look(v, self.sought) for v in outs]
+        if all(c is None for c in codes):
+            for _ in outs:
+                self.nothing()
+            return
+        bad = {k: None if c is None else c > 0 for k, c in zip(plan.floats, codes, strict=True)}
+        made = None if column.context is None else column.context.made.get(plan.eqn)
+        origin = 0 if made is None or made.origin is None else self._number(made.origin.bit)
+        if made is None:
+            self._do_not_know(bad)
+        elif not self.guess:
+            self.worst.append((made, _worst(self.n, codes)))
+        given = self._operands(column, plan)
+        if not given:
+            for k, v in zip(plan.floats, outs, strict=True):
+                self._begins_all(column, v, bad[k], origin)
+            return
+        if not is_pure(plan) and not self.guess:
+            self._do_not_know(bad)
+        if plan.elementwise and len(given) == 1 and self._hands_on(column, plan, given, codes[0]):
+            return
+        found = Operation(self, column, plan, given, bad, origin)
+        numbers, how, begins = found.numbers()
+        if not origin:
+            self.unknown |= begins
+        for k, v in zip(plan.floats, outs, strict=True):
+            if bad[k] is None:
+                self.nothing()
+            else:
+                self.note(column, v, numbers[k].astype(xp.int32, copy=False), how)
+
+    def _hands_on(self, column: Column, plan: Plan, given: dict[int, Operand], codes: Any) -> bool:
+        """Whether an elementwise operation has the bad elements of its only bad operand, and of no other origins."""
+        (x,), v = given.values(), plan.eqn.out_binders[0]
+        if self.guess and x.codes.shape == codes.shape:
+            self.note(column, v, x.numbers)
+            return True
+        if x.codes.shape != codes.shape or not (x.codes == codes).all():
+            return False
+        if self.guess:
+            return False
+        column.unions[v] = x.whole, x.several
+        self.note(column, v, x.numbers, (x.whole > 0) * (6 - 4 * x.several))
+        return True
+
+    def _do_not_know(self, bad: dict[int, Any]) -> None:
+        """It is not known what is so where results are bad."""
+        self.unknown |= self.any_of([b for b in bad.values() if b is not None])
+
+    def _begins_all(self, column: Column, v: Any, bad: Any, origin: int) -> None:
+        """All bad elements of a result begin at its equation."""
+        if bad is None:
+            self.nothing()
+            return
+        if not origin:
+            self.unknown |= self.any_of([bad])
+        self.note(column, v, numpy_namespace().multiply(bad, origin, dtype="int32"), 1)
+
+    def _operands(self, column: Column, plan: Plan) -> dict[int, Operand]:
+        """The bad operands of an equation, by their positions."""
+        found: dict[int, Operand] = {}
+        for i, x in zip(plan.positions, plan.operands, strict=True):
+            numbers = column.numbers.get(x)
+            if numbers is not None:
+                if x not in column.unions and not self.guess:
+                    column.unions[x] = self.unions(numbers)
+                found[i] = Operand(column.codes[x], numbers, *column.unions.get(x, (None, None)))
+        for i in plan.literals:
+            lit = plan.eqn.inputs[i]
+            made = None if column.context is None else column.context.made.get(lit)
+            if made is None or column.look(lit, self.sought) is None:
+                self.unknown[:] = True
+                continue
+            codes, number = column.codes[lit], self._number(made.origins)
+            numbers = numpy_namespace().multiply(codes > 0, number, dtype="int32")
+            found[i] = Operand(codes, numbers, *self.unions(numbers))
+        return found
+
+    # -- calls ---------------------------------------------------------------------------------
+
+    def _follow_call(self, column: Column, plan: Plan, inside: Sequence[Column]) -> None:
+        """Follow the jaxprs inside an equation, and say what its results are."""
+        last: Column | None = None
+        stacked: dict[int, Any] = {}
+        for inner in inside:
+            inner.forget()
+            self._enter(column, plan, last, inner)
+            self.follow(inner)
+            if steering_facts[plan.eqn.primitive] != inner.logs[0].param:
+                last = inner
+                self._stack(plan, inner, stacked)
+        for k in plan.floats:
+            v, x = plan.eqn.out_binders[k], None
+            if last is not None and k < len(last.logs[0].jaxpr.outs):
+                x = last.logs[0].jaxpr.outs[k]
+            if last is not None and x is not None and column.is_same(v, [(last, x)]):
+                codes, numbers = column.codes[v], last.numbers.get(x)
+            else:
+                codes, numbers = column.look(v, self.sought), stacked.get(k)
+            if codes is None:
+                continue
+            if numbers is None:
+                self.unknown |= self.any_of([codes > 0])
+                numbers = numpy_namespace().zeros(codes.shape, "int32")
+            column.numbers[v] = self._of_bad(codes, numbers)
+
+    def _of_bad(self, codes: Any, numbers: Any) -> Any:
+        """Numbers where elements are bad; all of them where they are guessed, for others may be bad in other logs."""
+        return numbers if self.guess else numpy_namespace().where(codes > 0, numbers, 0)
+
+    def _enter(self, column: Column, plan: Plan, last: Column | None, inner: Column) -> None:
+        """Say what the arguments of jaxprs inside an equation are."""
+        for v in inner.logs[0].jaxpr.all_binders:
+            if not is_float(v.aval):
+                continue
+            others = [(column, x) for x in plan.eqn.inputs]
+            if last is not None:
+                others += [(last, x) for x in last.logs[0].jaxpr.outs]
+            same = inner.is_same(v, others)
+            codes = inner.codes[v] if same else inner.look(v, self.sought)
+            if codes is None:
+                self.nothing()
+                continue
+            numbers = (
+                same[0].numbers.get(same[1]) if same else self._of_part(column, plan, inner, v)
+            )
+            if numbers is None:
+                self.unknown |= self.any_of([codes > 0])
+                numbers = numpy_namespace().zeros(codes.shape, "int32")
+            self.note(inner, v, self._of_bad(codes, numbers))
+
+    def _of_part(self, column: Column, plan: Plan, inner: Column, v: Any) -> Any:
+        """The numbers of an argument that is the step's part of an operand."""
+        binders, step = inner.logs[0].jaxpr.all_binders, inner.logs[0].number
+        inputs = plan.eqn.inputs
+        x = inputs[-min(len(binders) - binders.index(v), len(inputs))]
+        whole = column.numbers.get(x)
+        if whole is None or step is None or whole.shape[2:] != inner.codes[v].shape[1:]:
+            return None
+        return whole[:, step] if all(log.number == step for log in inner.logs) else None
+
+    def _stack(self, plan: Plan, inner: Column, stacked: dict[int, Any]) -> None:
+        """Say what one step of loops stacks up."""
+        xp, step = numpy_namespace(), inner.logs[0].number
+        if step is None or any([log.number != step for log in inner.logs]):  # noqa: C419
+            return
+        for k, x in enumerate(inner.logs[0].jaxpr.outs):
+            numbers = inner.numbers.get(x)
+            shape = plan.eqn.out_binders[k].aval.shape if k in plan.floats else ()
+            if numbers is not None and len(shape) == numbers.ndim:
+                if k not in stacked:
+                    stacked[k] = xp.zeros((self.n, *shape), xp.int32)
+                stacked[k][:, step] = numbers
+
+
+def _worst(n: int, codes: Sequence[Any]) -> Any:
+    """The state of the worst of some results in each log."""
+    xp = numpy_namespace()
+    worst = xp.zeros(n, xp.int64)
+    for c in codes:
+        if c is not None:
+            flat = c.reshape(n, -1)
+            counts, nan = xp.count_nonzero(flat, axis=1), flat == 3
+            some = counts > 0 if nan.sum() == counts.sum() else nan.any(axis=1)
+            worst = xp.maximum(worst, 2 * counts + some)
+    return worst

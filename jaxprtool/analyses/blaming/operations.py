@@ -1,0 +1,267 @@
+"""What an equation of many steps makes of the sets of origins of the elements of its operands.
+
+It is what `analyses.blaming.separation` makes of those of one step. An operation on many steps is its batch rule's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.analyses.blaming.columns import Column, Steps, rows
+from jaxprtool.analyses.blaming.plans import Plan, is_float
+from jaxprtool.analyses.blaming.separation import MOST_SETS
+from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.flow import elements_facts
+from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.dtypes import INT32
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.memo import MemoTable
+
+__all__ = ["Operand", "Operation"]
+
+_BATCHED = MemoTable[Any]("equations of many steps")
+
+
+class Operand(NamedTuple):
+    """A bad operand of an equation in each log.
+
+    Attributes:
+      codes: what is bad in it; numbers: the numbers of the sets of origins of its elements.
+      whole: the number of their union; several: where there are several. Both None where they are only guessed.
+    """
+
+    codes: Any
+    numbers: Any
+    whole: Any
+    several: Any
+
+
+class Operation:
+    """An equation of many steps of which operands are bad.
+
+    Attributes:
+      given: these, by position.
+      bad: of each floating result where it is bad; None where it is nowhere.
+      origin: the number of its own origin; 0 where it has none so far.
+    """
+
+    def __init__(
+        self,
+        steps: Steps,
+        column: Column,
+        plan: Plan,
+        given: dict[int, Operand],
+        bad: dict[int, Any],
+        origin: int,
+    ):
+        self.steps, self.column, self.plan = steps, column, plan
+        self.given, self.bad, self.origin = given, bad, origin
+        self.n = steps.n
+
+    def numbers(self) -> tuple[dict[int, Any], Any, Any]:
+        """The numbers of each bad result, how they have come to be in each log, and where some of its elements begin."""
+        xp, of = numpy_namespace(), {i: x.numbers for i, x in self.given.items()}
+        bad = {k: b for k, b in self.bad.items() if b is not None}
+        one, alike = self._alike()
+        given = one > 0
+        own, fresh, passes = self._fresh(bad)
+        elements = elements_facts[self.plan.eqn.primitive]
+        fills = elements == "chosen" and bool(self.plan.steering)
+        plain = alike & ~fresh & (not fills)
+        made = dict.fromkeys(bad, 0)
+        if not (plain | ~given).all():
+            made = self._made(of, bad, elements, alike)
+        found: dict[int, Any] = {}
+        left = xp.zeros(self.n, bool)
+        for k, b in bad.items():
+            numbers = xp.broadcast_to(made[k], b.shape)
+            if not self.steps.guess:
+                numbers = xp.where(b, numbers, 0)
+            if plain.any():
+                numbers = xp.where(rows(plain, b), self.steps.full(b, one), numbers)
+            begins = b & (numbers == 0)
+            if own is not None:
+                begins = xp.where(rows(fresh, b), own, begins)
+                alone = rows(fresh & ~passes, b)
+                numbers = xp.where(alone, 0, numbers)
+                begins = xp.where(alone, b, begins)
+            if begins.any():
+                left |= self.steps.any_of([begins])
+                begins = xp.multiply(begins, self.origin, dtype=xp.int32)
+                numbers = self.steps.sets.union(numbers, begins)
+            found[k] = numbers
+        self.steps.unknown |= fresh & ~passes & ~alike
+        how = left + 2 * given + 4 * (alike & given) + 8 * fresh
+        return found, how, left
+
+    def _alike(self) -> tuple[Any, Any]:
+        """The largest number among the operands in each log, and whether it is the only one.
+
+        Where numbers are guessed it is none of interest.
+        """
+        xp, operands = numpy_namespace(), [*self.given.values()]
+        if self.steps.guess:
+            return xp.ones(self.n, xp.int32), xp.zeros(self.n, bool)
+        most = operands[0].whole
+        for x in operands[1:]:
+            most = xp.maximum(most, x.whole)
+        alike = xp.ones(self.n, bool)
+        for x in operands:
+            alike &= ~x.several & ((x.whole == 0) | (x.whole == most))
+        return most, alike
+
+    def _fresh(self, bad: dict[int, Any]) -> tuple[Any, Any, Any]:
+        """Which elements of an elementwise operation begin, in which logs some do, and where it hands others on."""
+        xp = numpy_namespace()
+        none = xp.zeros(self.n, bool)
+        if not self.plan.elementwise:
+            return None, none, none
+        ((k, b),) = bad.items()
+        codes = own = self.column.codes[self.plan.eqn.out_binders[k]]
+        parts = [rows(c, b) for c, *_ in self.given.values()]
+        for part in parts:
+            own = own & ~part
+        fresh = self.steps.any_of([own > 0])
+        if not fresh.any():
+            return None, none, none
+        return own > 0, fresh, self.steps.any_of([(codes & part) > 0 for part in parts])
+
+    def _made(self, of: dict[int, Any], bad: Any, elements: str, alike: Any) -> Any:
+        """The numbers that come from the operands."""
+        try:
+            if elements != "computed":
+                return self._moved(of, elements)
+            if self.plan.elementwise:
+                return self._of_each_operand(of, bad)
+            if self.steps.guess:
+                union = self._union_of_all(of)
+                return {k: rows(union, b) for k, b in bad.items()}
+            return self._of_each_set(of, bad, alike)
+        except JaxprToolError:  # there is no batch rule
+            self.steps.unknown |= ~alike
+            return dict.fromkeys(bad, 0)
+
+    def _moved(self, of: dict[int, Any], elements: str) -> dict[int, Any]:
+        eqn, xp, sets = self.plan.eqn, numpy_namespace(), self.steps.sets
+        if elements == "converted":
+            return dict.fromkeys(self.bad, of[0])
+        floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
+        zeros = {i: xp.zeros(eqn.inputs[i].aval.shape, xp.int32) for i in floats}
+        numbers = {i: (of[i], True) if i in of else (zeros[i], False) for i in floats}
+        made = _run(self.column, eqn, self.n, numbers, ordered=elements == "ordered")
+        return {k: sets.in_table(made[k]) for k in self.plan.floats}
+
+    def _of_each_operand(self, of: dict[int, Any], bad: dict[int, Any]) -> dict[int, Any]:
+        xp, union = numpy_namespace(), self.steps.sets.union
+        if len(of) == 1 or not self._drops():
+            return dict.fromkeys(bad, self._together(of, bad))
+        made: dict[int, Any] = dict.fromkeys(bad, 0)
+        for i, numbers in of.items():
+            alone = self._bad_with({j: x == 0 for j, x in of.items() if j != i})
+            for k, b in bad.items():
+                made[k] = union(made[k], xp.where(alone[k], rows(numbers, b), 0))
+        for k, b in bad.items():
+            left = b & (made[k] == 0)
+            if left.any():
+                made[k] = xp.where(left, self._together(of, bad), made[k])
+        return made
+
+    def _together(self, of: dict[int, Any], bad: dict[int, Any]) -> Any:
+        (b,) = bad.values()
+        whole, *more = [rows(x, b) for x in of.values()]
+        for numbers in more:
+            whole = self.steps.sets.union(whole, numbers)
+        return whole
+
+    def _union_of_all(self, of: dict[int, Any]) -> Any:
+        """The number of the union of all sets of the operands in each log, as a row for each."""
+        xp = numpy_namespace()
+        flat = xp.concatenate([x.reshape(self.n, -1) for x in of.values()], axis=1)
+        return self.steps.unions(flat)[0]
+
+    def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
+        xp, sets = numpy_namespace(), self.steps.sets
+        if not self._drops() and all(b.size == self.n for b in bad.values()):
+            union = self._union_of_all(of)  # each bad element goes into the only one
+            return {k: rows(union, b) for k, b in bad.items()}
+        among = {n for numbers in of.values() for n in sets.among(numbers)}
+        if len(among) > MOST_SETS:
+            self.steps.unknown |= ~alike
+            return dict.fromkeys(bad, 0)
+        made: dict[int, Any] = {k: xp.zeros(b.shape, xp.int32) for k, b in bad.items()}
+        for n in among:
+            alone = self._bad_with({i: (x == 0) | (x == n) for i, x in of.items()})
+            here = self.steps.any_of([x == n for x in of.values()])
+            for k, b in bad.items():
+                where = alone[k] & rows(here, b)
+                made[k] = sets.union(made[k], xp.multiply(where, n, dtype=xp.int32))
+        union = self._union_of_all(of)
+        return {k: xp.where(x == 0, rows(union, x), x) for k, x in made.items()}
+
+    def _drops(self) -> bool:
+        return self.steps.all_drop or self.plan.drops
+
+    def _bad_with(self, kept: dict[int, Any]) -> dict[int, Any]:
+        """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
+        xp, given = numpy_namespace(), dict[int, Any]()
+        for i, where in kept.items():
+            values, each = self.column.stack(self.plan.eqn.inputs[i])
+            if not each:
+                values = xp.broadcast_to(values, (self.n, *xp.shape(values)))
+            given[i] = xp.where(where, values, values.dtype.type(1)), True
+        made = _run(self.column, self.plan.eqn, self.n, given)
+        return {k: self.steps.sought.where(made[k]) for k, b in self.bad.items() if b is not None}
+
+
+def _run(
+    column: Column, eqn: JaxprEqn, n: int, given: dict[int, Any], *, ordered: bool = False
+) -> list[Any]:
+    """The results of an equation in many logs, with other operands in the place of some.
+
+    given: these, and whether there is one for each log. ordered: whether they are ordered with the operands, instead.
+    """
+    xp = numpy_namespace()
+    ins = [column.stack(x) for x in eqn.inputs]
+    if ordered:
+        ins += given.values()
+    else:
+        ins = [given.get(i, x) for i, x in enumerate(ins)]
+    size = 1 << max(n - 1, 1).bit_length()
+    types = tuple([(x.dtype.name if i in given else "") for i, (x, _) in enumerate(ins)])
+    key = size, types, tuple([each for _, each in ins]), ordered
+    batched = _BATCHED.of(
+        column.logs[0].jaxpr, (eqn, *key), lambda: _batched(eqn, size, ins, given, ordered)
+    )
+    args = [_padded(x, size) if each else x for x, each in ins]
+    with xp.errstate(all="ignore"):
+        outs = [xp.asarray(x)[:n] for x in eval_jaxpr(batched, args)]
+    if ordered:
+        k, floats = len(eqn.inputs), [*given]
+        return [outs[k + floats.index(i)] if i in given else outs[i] for i in range(k)]
+    return outs
+
+
+def _batched(eqn: JaxprEqn, size: int, ins: Sequence[Any], given: Any, ordered: bool) -> Any:
+    """An equation on a batch; operands that are numbers of sets are of i32."""
+    kinds = [x.aval for x in eqn.inputs]
+    outs = [v.aval for v in eqn.out_binders]
+    numbers = any(x.dtype == INT32.name for x, _ in given.values())
+    if ordered:
+        kinds += [kinds[i].update(dtype=INT32) for i in given]
+        outs += [outs[i].update(dtype=INT32) for i in given]
+    elif numbers:
+        kinds = [a.update(dtype=INT32) if i in given else a for i, a in enumerate(kinds)]
+        outs = [a.update(dtype=INT32) if is_float(a) else a for a in outs]
+    binders, results = [Var(a) for a in kinds], [Var(a) for a in outs]
+    inner = eqn.replace(inputs=tuple(binders), out_binders=tuple(results))
+    jaxpr = Jaxpr(binders, [inner], results)
+    return vmap_jaxpr(jaxpr, size, [0 if each else None for _, each in ins])[0]
+
+
+def _padded(x: Any, size: int) -> Any:
+    xp = numpy_namespace()
+    if len(x) == size:
+        return x
+    return xp.concatenate([x, xp.broadcast_to(x[-1:], (size - len(x), *x.shape[1:]))])
