@@ -91,6 +91,8 @@ POLICIES: dict[str, Saves] = {
     "checkpoint_dots": _is_dot,
     "dots_with_no_batch_dims_saveable": _is_dot_without_batch,
     "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
+    "dot_with_no_batch_dims": _is_dot_without_batch,  # its name to 0.3, and that to 0.5
+    "dot_with_no_batch_dims_saveable": _is_dot_without_batch,
 }
 
 # Functions of JAX that make policies, by the names of what they return.
