@@ -77,7 +77,7 @@ def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
     size = {"expand_dims": 1, "broadcast_all": axis_size}.get(method)
     widened = [d is not None or size is not None for d in dims]
     args = [
-        materialize(x, d, size if d is None else axis_size) if w else x
+        materialize(x, d, axis_size if d is not None or size is None else size) if w else x
         for x, d, w in zip(vals, dims, widened, strict=True)
     ]
     avals = tuple(a.update(shape=(axis_size, *a.shape)) for a in params["result_avals"])

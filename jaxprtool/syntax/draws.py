@@ -32,11 +32,6 @@ _PARTITIONABLE: Release = (0, 5, 0)
 _KINDS = ("key<fry>", "key<rbg>")  # those that Threefry draws from, or splits
 # From this release on XLA's generator draws for a batch of keys at once, from the first of them. It drew for each in a loop.
 _AT_ONCE: Release = (0, 4, 26)
-# What uses that generator, by the kind of the keys.
-_GENERATES = {
-    "key<rbg>": ("random_bits",),
-    "key<urbg>": ("random_bits", "random_split", "random_fold_in", "random_gamma"),
-}
 
 
 class AmbiguousDrawsWarning(JaxprToolWarning):
@@ -140,20 +135,22 @@ def _counts(eqn: JaxprEqn) -> bool:
 
 
 def _draws_a_batch(eqn: JaxprEqn) -> bool:
-    """Whether XLA's generator draws for several keys."""
+    """Whether XLA's generator draws for several keys.
+
+    It draws the bits of `rbg` keys, which Threefry splits, and does all for `unsafe_rbg` keys. What takes nothing but
+    keys, without a param, copies their words.
+    """
     if not eqn.primitive.name.startswith("random_") or not eqn.inputs:
         return False
-    aval = eqn.inputs[0].aval
-    if not isinstance(aval, ShapedArray) or eqn.primitive.name not in _GENERATES.get(
-        aval.dtype.name, ()
-    ):
-        return False
-    return any(x.aval.shape for x in _mapped(eqn))
+    kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
+    bits = kind == "key<rbg>" and "bit_width" in eqn.params
+    any_of = kind == "key<urbg>" and (bool(eqn.params) or len(eqn.inputs) > 1)
+    return (bits or any_of) and any(x.aval.shape for x in _mapped(eqn))
 
 
 def _mapped(eqn: JaxprEqn) -> list[Atom]:
-    """The operands that keys are drawn from, each with its own: not those of no rank that are for all."""
-    if eqn.primitive.name == "random_fold_in":
+    """The operands along whose axes keys draw: of a key and a number that is folded in, those of some rank."""
+    if not eqn.params:
         return [x for x in eqn.inputs if x.aval.shape]
     return [*eqn.inputs] if eqn.inputs[0].aval.shape else []
 
