@@ -2,7 +2,8 @@
 
 Two params, literals or constants are equal when their canonical texts are. `diff` shows these texts and nothing else of a
 value, so that two equations which differ never look the same. The sign of a zero and the bits of a NaN count; kinds of
-brackets, addresses in memory, the class before the name of an enum's member, and digits beyond a type's precision do not.
+brackets, addresses in memory, the class before the name of an enum's member, the kind of devices that JAX prints beside a mesh, and
+digits beyond a type's precision do not.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ from collections.abc import Callable, Iterable
 
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
+from jaxprtool.core.kinds.objects import POLICY
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
+from jaxprtool.ir.sharding import Mesh
+from jaxprtool.rules.policies import policy_name
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.patterns import pattern
@@ -39,7 +43,7 @@ Inner = Callable[[ClosedJaxpr], str]
 SHOWN = 100  # a constant of more elements than this is known by its digest
 
 _ADDRESS = pattern(r"\b0x[0-9a-fA-FX]+")
-_MEMBER = pattern(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z][A-Z0-9_]*)(?:: [^<>]*>)?")
+_MEMBER = pattern(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z]\w*)(?:: [^<>]*>)?")
 _FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
 
 
@@ -69,6 +73,8 @@ def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str
       kind: of the param, where it is declared.
     """
     parts = (None,) if kind is None else kind.parts
+    if POLICY in parts and (policy := policy_name(value)):
+        return policy
     if NAME in parts and isinstance(value, (str, Word, Opaque)):
         return _ADDRESS.sub("0x", str(value))
     if isinstance(value, str):
@@ -100,6 +106,10 @@ def _inside(value: Value, inner: Inner) -> str:
         return value.name
     if isinstance(value, ElementClass):
         return value.dtype.name
+    if isinstance(
+        value, Mesh
+    ):  # without the devices that it was printed beside, of which each release prints other things
+        return Mesh(value.sizes, value.axis_types, value.constructor).usual
     if isinstance(value, Structured):
         return value.usual
     if isinstance(value, (bool, str)) or value is None:

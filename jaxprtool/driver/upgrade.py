@@ -268,11 +268,12 @@ def _text(span: Span) -> str:
 
 def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
     """The equations of a text that may be of a release which drew other numbers."""
-    when, eqns = draws_of(reading, [*programs.values()])
-    for eqn in eqns if when in ("either", "untold") else ():
-        name = eqn.primitive.name
-        message = f"{name} draws other numbers than releases before 0.5.0 did"
-        yield Change(eqn.span, "numbers", name, "", "", message)
+    for release, when, eqns in draws_of(reading, [*programs.values()]):
+        before = ".".join(map(str, release))
+        for eqn in eqns if when in ("either", "untold") else ():
+            name = eqn.primitive.name
+            message = f"{name} draws other numbers than releases before {before} did"
+            yield Change(eqn.span, "numbers", name, "", "", message)
 
 
 def _lost(program: ClosedJaxpr) -> Iterator[Change]:

@@ -67,32 +67,35 @@ def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
     method = params["vmap_method"]
     if method in ("sequential", "sequential_unrolled") or are_devices(axis_size):
         return one_by_one(lax.ffi_call.primitive, vals, dims, axis_size, params)
-    if method not in ("expand_dims", "broadcast_all"):
+    if method not in ("expand_dims", "broadcast_all", "legacy_vectorized"):
         fail(
             UnsupportedError,
             f"ffi_call of {params['target_name']} with vmap_method={method} cannot be mapped",
             "no-rule",
             help="trace it with vmap_method 'sequential', 'expand_dims' or 'broadcast_all'",
         )
-    size = 1 if method == "expand_dims" else axis_size
+    size = {"expand_dims": 1, "broadcast_all": axis_size}.get(method)
+    widened = [d is not None or size is not None for d in dims]
     args = [
-        materialize(x, d, size if d is None else axis_size) for x, d in zip(vals, dims, strict=True)
+        materialize(x, d, axis_size if d is not None or size is None else size) if w else x
+        for x, d, w in zip(vals, dims, widened, strict=True)
     ]
     avals = tuple(a.update(shape=(axis_size, *a.shape)) for a in params["result_avals"])
     layouts = {
-        "input_layouts": _with_front(params["input_layouts"]),
-        "output_layouts": _with_front(params["output_layouts"]),
+        "input_layouts": _with_front(params["input_layouts"], widened),
+        "output_layouts": _with_front(params["output_layouts"], [True] * len(avals)),
     }
     outs = lax.ffi_call(*args, **{**params, **layouts, "result_avals": avals})
     return outs, [0] * len(outs)
 
 
-def _with_front(layouts: Any) -> Any:
-    """The orders of dimensions of arrays that have one more, in front, which is the slowest."""
+def _with_front(layouts: Any, widened: Sequence[bool]) -> Any:
+    """The orders of dimensions of arrays of which some have one more, in front, which is the slowest."""
     if not isinstance(layouts, tuple):
         return layouts
     return tuple(
-        (*[d + 1 for d in order], 0) if isinstance(order, tuple) else order for order in layouts
+        (*[d + 1 for d in order], 0) if w and isinstance(order, tuple) else order
+        for order, w in zip(layouts, widened, strict=True)
     )
 
 

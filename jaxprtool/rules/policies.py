@@ -15,7 +15,14 @@ from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import PrintedFunction, Record, Word
 
-__all__ = ["POLICIES", "PolicyWarning", "offload", "policy_saves", "save_everything"]
+__all__ = [
+    "POLICIES",
+    "PolicyWarning",
+    "offload",
+    "policy_name",
+    "policy_saves",
+    "save_everything",
+]
 
 
 class PolicyWarning(JaxprToolWarning):
@@ -91,6 +98,8 @@ POLICIES: dict[str, Saves] = {
     "checkpoint_dots": _is_dot,
     "dots_with_no_batch_dims_saveable": _is_dot_without_batch,
     "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
+    "dot_with_no_batch_dims": _is_dot_without_batch,  # its name to 0.3, and that to 0.5
+    "dot_with_no_batch_dims_saveable": _is_dot_without_batch,
 }
 
 # Functions of JAX that make policies, by the names of what they return.
@@ -115,17 +124,33 @@ def policy_saves(policy: Any) -> Saves:
         return save_nothing
     if hasattr(policy, "asks"):
         return policy.asks
-    found = None
-    if isinstance(policy, str):
-        found = POLICIES.get(Word(policy).member)
-    elif isinstance(policy, Record) and policy.name in _RECORDS:
-        found = _RECORDS[policy.name](**policy.fields)
-    elif isinstance(policy, PrintedFunction):
-        found = (_MADE_BY if policy.is_local else POLICIES).get(policy.maker)
+    found = _known(policy)
     if found is None:
         _warn_unknown(policy)
         return save_nothing
     return found
+
+
+def policy_name(policy: Any) -> str | None:
+    """The name of a policy of JAX's own, however a release prints it; None of any other, and of what JAX made with arguments."""
+    made = policy.is_local if isinstance(policy, PrintedFunction) else isinstance(policy, Record)
+    if (
+        made and getattr(policy, "name", "") != "DotsSaveable"
+    ):  # the class of two of them, since 0.10
+        return None
+    found = _known(policy)
+    return next((name for name, saves in POLICIES.items() if saves is found), None)
+
+
+def _known(policy: Any) -> Saves | None:
+    """What a policy saves, where its name or its record tells it."""
+    if isinstance(policy, str):
+        return POLICIES.get(Word(policy).member)
+    if isinstance(policy, Record) and policy.name in _RECORDS:
+        return _RECORDS[policy.name](**policy.fields)
+    if isinstance(policy, PrintedFunction):
+        return (_MADE_BY if policy.is_local else POLICIES).get(policy.maker)
+    return None
 
 
 def _warn_unknown(policy: Any) -> None:

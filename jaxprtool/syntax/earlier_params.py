@@ -31,6 +31,7 @@ __all__ = [
     "device_put",
     "dot",
     "dot_general",
+    "foreign_call",
     "forward",
     "from_last",
     "linear_call",
@@ -40,7 +41,6 @@ __all__ = [
     "padding",
     "platform_index",
     "precision",
-    "pure_callback",
     "ragged_dot",
     "random_split",
     "residuals",
@@ -49,6 +49,7 @@ __all__ = [
     "shard_map",
     "solver",
     "top_k",
+    "vectorized",
     "window",
     "with_unused_results",
     "without_groups",
@@ -128,14 +129,40 @@ def random_split(params: Params, inputs: Inputs) -> Params:
     return {"shape": (params["count"],)} if "count" in params else params
 
 
-def pure_callback(params: Params, inputs: Inputs) -> Params:
-    """`vectorized`, to 0.5.3."""
+def vectorized(params: Params, inputs: Inputs) -> Params:
+    """`vectorized` of `pure_callback` and `ffi_call`, to 0.5.3, which mapped one by one what says nothing of it."""
     del inputs
     if "vectorized" not in params:
         return params
     new = {k: v for k, v in params.items() if k != "vectorized"}
-    new.setdefault("vmap_method", Word("expand_dims") if params["vectorized"] is True else None)
+    if new.get("vmap_method") is None:
+        methods = {"True": "legacy_vectorized", "False": "sequential", "Deprecated": "sequential"}
+        method = methods.get(str(params["vectorized"]))
+        new["vmap_method"] = Word(method) if method else None
     return new
+
+
+_OF_FOREIGN_CALLS = {"has_side_effect", "result_avals", "target_name", "vectorized", "vmap_method"}
+
+
+def foreign_call(params: Params, inputs: Inputs) -> Params:
+    """`vectorized`, to 0.5.3; each attribute is a param of its own, and layouts are those by rows, to 0.4.34."""
+    new = vectorized(params, inputs)
+    if "vectorized" not in params or "attributes" in params:
+        return new
+    given = {k: v for k, v in new.items() if k not in _OF_FOREIGN_CALLS}
+    attributes = [
+        (k, str(given[k]) if isinstance(given[k], Word) else given[k]) for k in sorted(given)
+    ]
+    types = {"input_layouts": [x.aval for x in inputs], "output_layouts": new["result_avals"]}
+    layouts = {k: tuple(_by_rows(a) for a in avals) for k, avals in types.items()}
+    rest = {k: v for k, v in new.items() if k in _OF_FOREIGN_CALLS}
+    return {**rest, **layouts, "attributes": tuple(attributes)}
+
+
+def _by_rows(aval: Any) -> tuple[int, ...]:
+    """The order of the dimensions of an array, the fastest first."""
+    return tuple(reversed(range(len(aval.shape))))
 
 
 def device_put(params: Params, inputs: Inputs) -> Params:

@@ -255,8 +255,8 @@ OLDER: dict[str, Older] = {
         convert=changed.results_of_callback,
         expand=equations.identity_callback,
     ),
-    "ffi_call": _older_params("0.5.3", "vectorized"),
-    "pure_callback": Older(until="0.5.3", convert=changed.pure_callback, foreign=True),
+    "ffi_call": Older(until="0.5.3", convert=changed.foreign_call, foreign=True),
+    "pure_callback": Older(until="0.5.3", convert=changed.vectorized, foreign=True),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
 

@@ -97,3 +97,59 @@ def test_it_is_the_same_in_every_process_and_release():
 
 
 GOLDEN = "ea993d266b663b92b3d7e94b43afdf409c48910b91469ed8b93fe519dd064190"
+
+
+SPELLED = """\
+{ lambda ; a:f32[4]. let
+    b:f32[4] = remat2[
+      differentiated=False
+      jaxpr={ lambda ; c:f32[4]. let d:f32[4] = sin c in (d,) }
+      policy=%(policy)s
+      prevent_cse=True
+    ] a
+    e:f32[1,4] = broadcast_in_dim[
+      broadcast_dimensions=(1,)
+      shape=(1, 4)
+      sharding=NamedSharding(mesh=AbstractMesh('i': 1, axis_types=(%(axis)s,)%(devices)s), spec=P(None, None))
+    ] b
+    f:i32[] = empty2[dtype=int32 memory_space=%(space)s]
+  in (e, f) }
+"""
+OF_0_10 = {
+    "policy": "DotsSaveable(only_if_no_batch_dims=True)",
+    "axis": "Auto",
+    "devices": ", device_kind=cpu, num_cores=None, platform=cpu",
+    "space": "MemorySpace.Device",
+}
+
+
+@pytest.mark.parametrize(
+    "earlier",
+    [
+        {"policy": "<function dots_with_no_batch_dims_saveable at 0x7f0>"},  # 0.8
+        {"policy": "<function dot_with_no_batch_dims_saveable at 0x7f0>"},  # to 0.5
+        {"devices": ", device_kind=cpu, num_cores=None"},  # 0.8
+        {"devices": ""},
+        {"space": "Space.Device"},  # 0.8
+    ],
+    ids=lambda found: " ".join(found),
+)
+def test_what_releases_print_otherwise_is_the_same(earlier):
+    old, new = (jt.parse(SPELLED % (OF_0_10 | found)) for found in (earlier, {}))
+    assert jt.hash(old) == jt.hash(new)
+    assert jt.diff(old, new).equal
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"policy": "DotsSaveable(only_if_no_batch_dims=False)"},
+        {"policy": "<function mine at 0x7f0>"},
+        {"policy": "<function save_only_these_names.<locals>.policy at 0x7f0>"},
+        {"axis": "Manual"},
+        {"space": "MemorySpace.Host"},
+    ],
+    ids=lambda found: " ".join(found.values()),
+)
+def test_what_they_mean_counts(other):
+    assert jt.hash(jt.parse(SPELLED % (OF_0_10 | other))) != jt.hash(jt.parse(SPELLED % OF_0_10))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache, partial
 
 import jax
@@ -178,6 +179,40 @@ def test_policies_go_back_to_jax(policy):
     theirs = jax.make_jaxpr(jax.grad(f, (0, 1)))(W, X)
     again = jax.make_jaxpr(jax.grad(lambda *args: run(*args)[0], (0, 1)))(W, X)
     assert count_jax(again) == count_jax(theirs)
+
+
+def _with_printed(policy):
+    """The text of `_scan` under a policy of which a function's print is all that is known."""
+    text = str(jax.make_jaxpr(jax.checkpoint(_scan, policy=P.nothing_saveable))(W, X))
+    return re.sub(r"policy=<[^>]*>", f"policy=<function {policy} at 0x7f0>", text)
+
+
+@pytest.mark.parametrize(
+    ("printed", "policy"),
+    [
+        ("dots_saveable", "dots"),
+        ("dot_with_no_batch_dims", "dots_without_batch"),  # to 0.3
+        ("dot_with_no_batch_dims_saveable", "dots_without_batch"),  # to 0.5
+        ("save_anything_except_these_names.<locals>.policy", "everything"),
+    ],
+)
+def test_functions_that_are_policies_or_were(printed, policy):
+    program, theirs = (
+        jt.parse(_with_printed(printed)),
+        jax.checkpoint(_scan, policy=POLICIES[policy]),
+    )
+    assert linearize_jaxpr(program)[2] == linearize_jaxpr(traced(theirs, W, X))[2]
+    run = jaxpr_as_fun(jt.to_jax(program))
+    again = jax.make_jaxpr(jax.grad(lambda *args: run(*args)[0], (0, 1)))(W, X)
+    assert count_jax(again) == count_jax(jax.make_jaxpr(jax.grad(theirs, (0, 1)))(W, X))
+
+
+def test_what_a_policy_saves_changes_no_result_where_the_text_does_not_tell():
+    program = jt.parse(_with_printed("save_only_these_names.<locals>.policy"))
+    with pytest.warns(PolicyWarning, match="is not in the text"):
+        run = jt.to_jax_function(program)
+    got, want = jax.grad(lambda w: run(w, X)[0])(W), jax.grad(_scan)(W, X)
+    np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
 def test_a_policy_of_ones_own_is_asked_in_process_and_missed_in_a_file():

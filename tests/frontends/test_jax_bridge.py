@@ -439,6 +439,16 @@ def test_a_mesh_of_more_devices_than_there_are():
     assert small.eqns[0].params["ctx_mesh"] == AUTO
 
 
+def test_an_abstract_mesh_of_a_release_before_0_8():
+    text = (
+        "{ lambda ; a:f32[3]. let b:f32[1,3] = broadcast_in_dim[broadcast_dimensions=(1,) shape=(1, 3) "
+        "sharding=NamedSharding(mesh=AbstractMesh('i': 1, axis_types=(Auto,), device_kind=cpu, num_tpu_cores=0), "
+        "spec=PartitionSpec(None, None))] a in (b,) }"
+    )
+    (eqn,) = to_jax(parse(text)).eqns
+    assert eqn.params["sharding"].mesh.abstract_device.device_kind == "cpu"
+
+
 def held_in_a_function():
     p = jax.extend.core.Primitive("held_in_a_function")
     p.def_abstract_eval(lambda x, *, mode, sizes: x)

@@ -25,7 +25,6 @@ FILES = [path for path in FILES if path.stem not in ELSEWHERE]
 LIMITS = {"step_limit": 10_000, "max_bytes": 10**8}
 # What JAX cannot be given, and why.
 REFUSED = {
-    "linearize/policy_in_text": "known only as text",
     "run/through_jax_masked_add": "JAX has none with a mask",
 }
 

@@ -64,17 +64,28 @@ def test_queues():
         jt.eval_jaxpr(program.jaxpr, [X])
 
 
-@pytest.mark.parametrize("method", ["expand_dims", "broadcast_all", "sequential"])
+@pytest.mark.parametrize(
+    "method", ["expand_dims", "broadcast_all", "legacy_vectorized", "sequential"]
+)
 def test_vmap_of_a_foreign_function(method):
-    f = _ffi(method)
-    mine = jt.vmap_jaxpr(jt.from_jax(jax.make_jaxpr(f)(X)), 4, [0])[0]
-    theirs = jt.from_jax(jax.make_jaxpr(jax.vmap(f))(np.zeros((4, 3), np.float32)))
-    assert _calls(mine) == _calls(theirs)
+    shape = jax.ShapeDtypeStruct((3,), np.float32)
+
+    def f(x, y):
+        return jax.ffi.ffi_call("a_target", shape, vmap_method=method)(x, y)
+
+    mine = jt.vmap_jaxpr(jt.from_jax(jax.make_jaxpr(f)(X, X)), 4, [0, None])[0]
+    mapped = jax.make_jaxpr(jax.vmap(f, in_axes=(0, None)))(np.zeros((4, 3), np.float32), X)
+    assert _calls(mine) == _calls(jt.from_jax(mapped))
 
 
 def _calls(program):
     return [
-        ([str(v.aval) for v in e.out_binders], e.params["result_avals"], e.params["output_layouts"])
+        (
+            [str(v.aval) for v in (*e.inputs, *e.out_binders)],
+            e.params["result_avals"],
+            e.params["input_layouts"],
+            e.params["output_layouts"],
+        )
         for e in all_eqns(program.jaxpr)
         if e.primitive.name == "ffi_call"
     ]

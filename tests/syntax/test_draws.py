@@ -185,3 +185,52 @@ def test_a_text_written_by_hand_is_of_no_earlier_release():
 """
     program, warned = _parsed(text)
     assert program.eqns[1].params["partitionable"] is True and not warned
+
+
+# The same with keys of XLA's generator in a batch, as 0.4.13 prints it (`count=`), and as releases from 0.4.18 on do.
+BATCHES = """\
+{ lambda ; a:u32[]. let
+    b:key<%(tag)s>[] = random_seed[impl=%(tag)s] a
+    c:key<%(tag)s>[6] = random_split[%(count)s] b
+    d:key<%(tag)s>[2,3] = reshape[dimensions=None new_sizes=(2, 3)%(sharding)s] c
+    e:u32[2,3,2] = random_bits[bit_width=32 shape=(2,)] d
+    f:i32[6] = iota[dimension=0 dtype=int32 shape=(6,)%(sharding)s]
+    g:key<%(tag)s>[6] = random_fold_in c f
+    h:u32[6,4] = random_unwrap g
+  in (e, h) }
+"""
+
+
+@pytest.mark.parametrize(("tag", "impl"), [("rbg", "rbg"), ("urbg", "unsafe_rbg")])
+def test_each_key_of_a_batch_drew_alone_before_0_4_26(tag, impl):
+    jax = pytest.importorskip("jax")
+    text = BATCHES % {"tag": tag, "count": "count=6", "sharding": ""}
+    program, warned = _parsed(text)
+    jt.check(program)
+    with jax.threefry_partitionable(False):
+        keys = jax.random.split(jax.random.key(7, impl=impl), 6)
+        bits = [jax.random.bits(k, (2,)) for k in keys]
+        folded = [jax.random.key_data(jax.random.fold_in(k, i)) for i, k in enumerate(keys)]
+    assert not warned
+    loops = 2 if tag == "rbg" else 3  # one for each axis; `random_fold_in` of rbg keys hashes
+    assert str(program).count("scan[") == loops
+    for jit in (False, True):
+        got = jt.run(program, np.uint32(7), jit=jit)
+        np.testing.assert_array_equal(np.reshape(got[0], (6, 2)), bits)
+        np.testing.assert_array_equal(got[1], folded)
+    again, _ = _parsed(jt.format_jaxpr(program, lossless=True))
+    np.testing.assert_array_equal(np.asarray(jt.run(again, np.uint32(7))[1]), folded)
+
+
+def test_a_batch_of_which_the_text_tells_no_release_is_warned_about():
+    """Of 0.4.18 to 0.4.35, and each prints it alike; from 0.4.36 on the text tells it."""
+    text = BATCHES % {"tag": "rbg", "count": "shape=(6,)", "sharding": ""}
+    program, warned = _parsed(text)
+    assert ["0.4.26" in str(w.message) for w in warned] == [True]
+    with pytest.warns(AmbiguousDrawsWarning):
+        found = report(text, "old", {"": program}, "jax-0.12")
+    assert "random_bits draws other numbers than releases before 0.4.26 did" in str(found.lines())
+    later = BATCHES % {"tag": "rbg", "count": "shape=(6,)", "sharding": " sharding=None"}
+    assert not [w for w in _parsed(later)[1] if "0.4.26" in str(w.message)]
+    said = text.replace("random_bits[", "random_bits[partitionable=True ")
+    assert not [w for w in _parsed(said)[1] if "0.4.26" in str(w.message)]

@@ -234,7 +234,23 @@ SPELLINGS = {
     "pure_callback": (
         "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None vectorized=True] a",
         "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None "
-        "vmap_method=expand_dims] a",
+        "vmap_method=legacy_vectorized] a",
+    ),
+    "pure_callback, one by one": (
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None vectorized=False] a",
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None "
+        "vmap_method=sequential] a",
+    ),
+    "pure_callback, one by one where nothing is said": (
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None "
+        "vectorized=Deprecated vmap_method=None] a",
+        "c:f32[3] = pure_callback[callback=g result_avals=(ShapedArray(float32[3]),) sharding=None "
+        "vmap_method=sequential] a",
+    ),
+    "ffi_call": (
+        "c:f32[3] = ffi_call[eps=1e-05 mode=fast result_avals=(ShapedArray(float32[3]),) target_name=t vectorized=True] a",
+        "c:f32[3] = ffi_call[attributes=(('eps', 1e-05), ('mode', 'fast')) input_layouts=((0,),) output_layouts=((0,),) "
+        "result_avals=(ShapedArray(float32[3]),) target_name=t vmap_method=legacy_vectorized] a",
     ),
     "sharding_constraint": (
         "c:f32[3] = sharding_constraint[layout=None resource_env=ResourceEnv(mesh=Mesh(), ()) sharding=None "

@@ -18,7 +18,6 @@ UNDECLARED = {
     "set": "a write to a reference, which is told by its arrow",
 }  # fmt: skip
 UNREADABLE = {
-    "ffi_call": "attributes that the user names",
     "while": "`opaque_params` to 0.1.20: the jaxprs are not in the text",
 }
 # What the conversion of an equation looks into before anything else does (see `OLDER`).

@@ -237,12 +237,15 @@ def _abstract_mesh(
     device_kind: str = "",
     num_cores: int | None = None,
     platform: str = "",
+    num_tpu_cores: int | None = None,  # of releases before 0.8, where a CPU has 0
 ) -> Any:
     sizes = sizes or {}
     types = _axis_types(sizes, axis_types)
     kind: dict[str, Any] = {}
     if device_kind:
-        kind["abstract_device"] = abstract_device(device_kind, num_cores, platform)
+        kind["abstract_device"] = abstract_device(
+            device_kind, num_cores or num_tpu_cores or None, platform
+        )
     return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), types, **kind)
 
 

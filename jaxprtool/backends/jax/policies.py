@@ -25,10 +25,10 @@ from jaxprtool.interpreters.remat import Offload
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
-from jaxprtool.ir.params import Record
-from jaxprtool.rules.policies import POLICIES, offload
+from jaxprtool.ir.params import Opaque, Record
+from jaxprtool.rules.policies import POLICIES, offload, policy_saves
 
-__all__ = ["LivePolicy", "policy_from_jax", "policy_maker"]
+__all__ = ["LivePolicy", "policy_from_jax", "policy_maker", "policy_of_text"]
 
 
 class LivePolicy(LiveOpaque):
@@ -144,6 +144,16 @@ def policy_maker(name: str) -> Any:
         return found
     params = [p.kind is p.VAR_POSITIONAL for p in inspect.signature(found).parameters.values()]
     return _by_name(found) if params == [True] else found
+
+
+def policy_of_text(printed: Opaque) -> Any:
+    """JAX's policy that saves what one does of which only the print is known, `<function dots_saveable at 0x7f00>`.
+
+    What a policy saves changes no result: where nothing tells it, JAX is given one that saves nothing, as our own
+    derivatives take it, with the same warning.
+    """
+    saves = policy_saves(printed)
+    return policy_maker(next(name for name, known in POLICIES.items() if known is saves))
 
 
 def _by_name(maker: Callable[..., Any]) -> Callable[..., Any]:

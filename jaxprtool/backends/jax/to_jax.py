@@ -48,7 +48,7 @@ from jaxprtool.backends.jax.placement import (
     uses_mesh,
 )
 from jaxprtool.backends.jax.plug_ins import is_plug_ins, of_impl, stand_in, takes, theirs_in_library
-from jaxprtool.backends.jax.policies import policy_maker
+from jaxprtool.backends.jax.policies import policy_maker, policy_of_text
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_array, key_generator
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
@@ -75,7 +75,6 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
-    PrintedFunction,
     RangeTuple,
     Record,
     Structured,
@@ -439,8 +438,7 @@ class _Writer:
         if isinstance(v, Opaque) and key in _TEXTS:
             return v.text
         if isinstance(v, Opaque) and key == "policy":
-            name = v.qualified if isinstance(v, PrintedFunction) else ""
-            return policy_maker(name) or _unknown_param(prim, key, v)
+            return policy_of_text(v)
         if isinstance(v, Opaque) and key != "computation":
             return _named(prim, key, v)
         return v
