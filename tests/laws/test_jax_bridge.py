@@ -8,10 +8,13 @@ from __future__ import annotations
 import functools
 
 import jax
+import numpy as np
 import pytest
 from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
+from jaxprtool.backends.jax.plug_ins import is_plug_ins
+from jaxprtool.backends.jax.primitives import has_primitive
 from jaxprtool.driver.diff import diff
 from tests.conformance.harnesses import JaxCannot, programs
 from tests.conformance.harnesses import sample as sample_of_harnesses
@@ -24,9 +27,11 @@ from tests.laws.oracle import (
     called,
     in_jax,
     inputs,
+    is_differentiable,
     is_in_jax,
     law,
     on_jax,
+    ours,
 )
 
 STRUCTURES = [e for e in by_structure(EXAMPLES) if is_in_jax(e)]
@@ -121,6 +126,37 @@ def test_text_runs_as_it_was(example):
         assert got.dtype == want.dtype
         if not jax.dtypes.issubdtype(got.dtype, jax.dtypes.extended):
             assert_close(got, want)
+
+
+ABSENT = [
+    e
+    for e in by_structure(EXAMPLES)
+    if not has_primitive(e.primitive.name) and not is_plug_ins(e.primitive) and is_differentiable(e)
+]
+
+
+@law(ABSENT or by_structure(EXAMPLES)[:1])
+def test_what_jax_has_not_keeps_its_derivative(example):
+    """What this release of JAX has no primitive for is done by others there, and has the derivative that it has here."""
+    if example not in ABSENT:
+        pytest.skip("this release has all primitives")
+    args = inputs(example)
+    program = jt.make_jaxpr(ours(example))(*args)
+    flags = [a.dtype.kind in "fc" for a in program.in_avals]
+    tangents = [np.ones_like(x) for x, flag in zip(args, flags, strict=True) if flag]
+    moved, _ = jt.jvp_jaxpr(program, flags)
+    want = jt.eval_jaxpr(moved, [*args, *tangents])[len(program.out_avals) :]
+    f, inexact = jaxpr_as_fun(jt.to_jax(program)), [a.dtype.kind in "fc" for a in program.out_avals]
+
+    def of_floats(*xs):
+        rest = iter(xs)
+        outs = f(*[next(rest) if flag else x for x, flag in zip(args, flags, strict=True)])
+        return [y for y, flag in zip(outs, inexact, strict=True) if flag]
+
+    floats = [x for x, flag in zip(args, flags, strict=True) if flag]
+    _, got = jax.jvp(of_floats, floats, tangents)
+    for x, y in zip(got, want, strict=True):
+        assert_close(x, y)
 
 
 @pytest.mark.parametrize("primitive", list(HARNESSES))

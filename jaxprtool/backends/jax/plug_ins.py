@@ -17,10 +17,11 @@ import jax
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.private import NoTangent
 from jaxprtool.core.partition import split_list, spread
+from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.interpreters.transpose import transpose_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
@@ -31,6 +32,7 @@ from jaxprtool.makers.decomposed import expansion
 __all__ = [
     "is_plug_ins",
     "is_stand_in",
+    "loses_tangents",
     "of_impl",
     "of_library",
     "ours_of",
@@ -100,6 +102,19 @@ def stand_in(
     return found
 
 
+def loses_tangents(primitive: Primitive, params: dict[str, Any], closed: Any) -> bool:
+    """Whether a result of a jaxpr of JAX's that `of_impl` has made has no tangent, and that of the primitive has one.
+
+    So it is of `frexp`, whose impl rule takes apart the bits of a number, which have no derivative.
+    """
+    avals = [_aval(a) for a in closed.in_avals]
+    nonzeros = inexact(avals)
+    if derivative_facts[primitive] == "zero" or not any(nonzeros):
+        return False
+    flags = jvp_jaxpr(_program(primitive, avals, params), instantiate_outs=False)[1]
+    return any(flags) and [*private.jvp_of(closed, nonzeros, False)[1]] != flags
+
+
 def of_impl(
     primitive: Primitive,
     in_avals: Sequence[Any],
@@ -121,6 +136,17 @@ def of_impl(
         return None
 
 
+def _program(
+    primitive: Primitive, avals: Sequence[ShapedArray], params: dict[str, Any]
+) -> ClosedJaxpr:
+    """The program with one equation of a primitive."""
+    binders = [Var(a) for a in avals]
+    outs = [Var(a) for a in abstract_eval(primitive, avals, params)]
+    return ClosedJaxpr(
+        Jaxpr(binders, [JaxprEqn(primitive, binders, Params(params), outs)], outs), []
+    )
+
+
 class _StandIn:
     """JAX's rules of one stand-in."""
 
@@ -129,10 +155,7 @@ class _StandIn:
 
     def program(self, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
         """The program with one equation of the primitive."""
-        binders = [Var(a) for a in avals]
-        outs = [Var(a) for a in abstract_eval(self.primitive, avals, params)]
-        eqn = JaxprEqn(self.primitive, binders, Params(params), outs)
-        return ClosedJaxpr(Jaxpr(binders, [eqn], outs), [])
+        return _program(self.primitive, avals, params)
 
     def call(self, program: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         return private.jaxpr_as_fun(self.to_jax(program))(*args)

@@ -424,7 +424,7 @@ def has_batch_rule(prim: Any) -> bool:
 
 # The tangent or cotangent, of a type, that is known to be zero; whether an operand of a transpose rule is one that it is linear in.
 NoTangent: Any = ad.Zero  # pyright: ignore[reportPrivateImportUsage]
-is_unknown = ad.is_undefined_primal
+is_unknown, jvp_of = ad.is_undefined_primal, ad.jvp_jaxpr  # `jvp_of` of a closed jaxpr, with flags
 instantiated = ad.instantiate_zeros  # tangents, where those that are known to be zero are arrays
 
 

@@ -47,7 +47,14 @@ from jaxprtool.backends.jax.placement import (
     tracking,
     uses_mesh,
 )
-from jaxprtool.backends.jax.plug_ins import is_plug_ins, of_impl, stand_in, takes, theirs_in_library
+from jaxprtool.backends.jax.plug_ins import (
+    is_plug_ins,
+    loses_tangents,
+    of_impl,
+    stand_in,
+    takes,
+    theirs_in_library,
+)
 from jaxprtool.backends.jax.policies import policy_maker, policy_of_text
 from jaxprtool.backends.jax.primitives import has_primitive, jax_primitive, key_array, key_generator
 from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
@@ -252,6 +259,8 @@ class _Writer:
             if found is not None:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
             called = of_impl(eqn.primitive, [x.aval for x in inputs], params, to_jax, self.aval)
+            if called is not None and loses_tangents(eqn.primitive, params, called):
+                return inputs, outs, stand_in(eqn.primitive, to_jax, self.aval), dict(params)
             if called is not None:
                 return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
