@@ -53,8 +53,12 @@ class Lockstep(Steps):
             for k, v in zip(plan.floats, outs, strict=True):
                 self._begins_all(column, v, bad[k], origin)
             return
-        if not is_pure(plan) and not self.guess:
+        if not is_pure(plan):  # which nobody computes again
             self._do_not_know(bad)
+            for v, c in zip(outs, codes, strict=True):
+                if c is not None:
+                    self.note(column, v, xp.zeros(c.shape, xp.int32))
+            return
         if plan.elementwise and len(given) == 1 and self._hands_on(column, plan, given, codes[0]):
             return
         found = Operation(self, column, plan, given, bad, origin)
