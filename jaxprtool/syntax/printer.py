@@ -35,7 +35,7 @@ from jaxprtool.syntax.sharing import (
     names_around,
     printed_jaxprs,
     unique_name,
-    words_of_unknown,
+    words_read_as_names,
 )
 from jaxprtool.syntax.tokens import WEAK
 from jaxprtool.syntax.types import UNTYPED, scalar_text
@@ -142,7 +142,7 @@ class Printer:
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
         around = names_around(program.jaxpr, outer)
         if self.lossless:
-            around |= words_of_unknown([program.jaxpr, *given])
+            around |= words_read_as_names(program.jaxpr, given)
         taken = {*around, *given.values()}
         if len(taken) < len(around) + len(given):
             given, taken = {}, around

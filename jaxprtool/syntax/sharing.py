@@ -23,7 +23,7 @@ __all__ = [
     "names_around",
     "printed_jaxprs",
     "unique_name",
-    "words_of_unknown",
+    "words_read_as_names",
 ]
 
 _DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
@@ -167,25 +167,42 @@ def names_around(root: Jaxpr, outer: Mapping[Jaxpr, str]) -> set[str]:
     return found
 
 
-def words_of_unknown(roots: Iterable[Jaxpr]) -> set[str]:
+def words_read_as_names(root: Jaxpr, given: Mapping[Jaxpr, str]) -> set[str]:
     """The words in params of primitives that nobody declared, which a reader takes for names where definitions have these names.
 
-    They are those of the jaxprs and of all that they hold, inside of values too.
+    They are those of a jaxpr, of definitions, and of all that these hold, inside of values too. A word that is the name of a definition
+    which holds the equation is read as a word.
+
+    Args:
+      root: the jaxpr.
+      given: the definitions that it was read with, and their names.
     """
-    found: set[str] = set()
+    unknown = [*_of_unknown([root, *given])]
+    words = {w for eqn in unknown for w in _words([*eqn.params.values()])}
+    if words.isdisjoint(given.values()):
+        return words
+    held = {c.jaxpr for eqn in unknown for c in jaxprs_in({**eqn.params})}
+    for jaxpr, name in given.items():
+        if name in words and jaxpr not in held:
+            inside = [[*eqn.params.values()] for eqn in _of_unknown([jaxpr])]
+            words -= {name}.intersection(_words(inside))
+    return words
+
+
+def _of_unknown(roots: Iterable[Jaxpr]) -> Iterator[JaxprEqn]:
+    """The equations of primitives that nobody declared, at any depth, inside of values too."""
     seen, todo = set(roots), [*roots]
     while todo:
         for eqn in todo.pop().eqns:
             if not eqn.primitive.holds_jaxprs:
                 continue
             if not eqn.primitive.known:
-                found.update(chain.from_iterable(map(_words, eqn.params.values())))
+                yield eqn
             printed = (closed for value in _values(eqn) for closed in printed_jaxprs(value))
             for closed in (*printed, *inside_values(eqn)):
                 if closed.jaxpr not in seen:
                     seen.add(closed.jaxpr)
                     todo.append(closed.jaxpr)
-    return found
 
 
 def _words(value: ParamValue) -> Iterator[str]:

@@ -218,6 +218,7 @@ let h = {SINE} in
 def test_a_word_that_is_the_name_of_the_definition_around_it_is_a_word():
     read = jt.parse(WORDS)
     assert str(read) == WORDS
+    assert format_jaxpr(read, lossless=True) == WORDS
     f, g = (e.params["jaxpr"] for e in read.eqns)
     assert f.eqns[0].params["prim"] == "f"
     assert not [*jaxprs_in(f.eqns[0].params["params"])]
