@@ -5,14 +5,23 @@ from __future__ import annotations
 import ast
 import functools
 import re
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+import pytest
 
 from jaxprtool.cli.main import VERBS
 from jaxprtool.core.primitive import vocabulary
 
 PACKAGE = Path(__file__).parent.parent / "jaxprtool"
 FILES = sorted(PACKAGE.rglob("*.py"))
+# What stands at the top of the repository, beside files whose names begin with a dot.
+TOP = {
+    *("CHANGELOG.md", "LICENSE", "README.md", "pyproject.toml"),
+    *("examples", "grammar", "jaxprtool", "tests"),
+}
+LARGEST = 4 << 20  # bytes of a file that is kept; a program of the zoo has half as many
 
 # From the bottom up. A layer imports itself and what is below it.
 LAYERS = (
@@ -339,6 +348,18 @@ def test_heavy_packages_are_imported_in_backends_only() -> None:
         )
         == {}
     )
+
+
+def test_the_repository_keeps_what_was_agreed_and_nothing_large() -> None:
+    root = PACKAGE.parent
+    if not (root / ".git").exists():
+        pytest.skip("this is no clone")
+    run = subprocess.run(["git", "ls-files", "-z"], cwd=root, capture_output=True, check=True)
+    kept = [name for name in run.stdout.decode().split("\0") if name]
+    tops = {name.split("/")[0] for name in kept}
+    assert {name for name in tops if not name.startswith(".")} == TOP
+    there = [root / name for name in kept if (root / name).is_file()]
+    assert [str(f) for f in there if f.stat().st_size > LARGEST] == []
 
 
 def test_own_modules_are_imported_at_the_top() -> None:
