@@ -131,7 +131,15 @@ def _counts(eqn: JaxprEqn) -> bool:
     if eqn.params.get("partitionable") is not True or not eqn.inputs:
         return False
     aval = eqn.inputs[0].aval
-    return not isinstance(aval, ShapedArray) or aval.dtype.name in _KINDS
+    if not isinstance(aval, ShapedArray):
+        return True
+    return aval.dtype.name in _KINDS and not _draws_bits_of_rbg(eqn)
+
+
+def _draws_bits_of_rbg(eqn: JaxprEqn) -> bool:
+    """Whether XLA's generator draws bits, of `rbg` keys: Threefry only splits these."""
+    kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
+    return kind == "key<rbg>" and "bit_width" in eqn.params
 
 
 def _draws_a_batch(eqn: JaxprEqn) -> bool:
@@ -143,9 +151,8 @@ def _draws_a_batch(eqn: JaxprEqn) -> bool:
     if not eqn.primitive.name.startswith("random_") or not eqn.inputs:
         return False
     kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
-    bits = kind == "key<rbg>" and "bit_width" in eqn.params
     any_of = kind == "key<urbg>" and (bool(eqn.params) or len(eqn.inputs) > 1)
-    return (bits or any_of) and any(x.aval.shape for x in _mapped(eqn))
+    return (_draws_bits_of_rbg(eqn) or any_of) and any(x.aval.shape for x in _mapped(eqn))
 
 
 def _mapped(eqn: JaxprEqn) -> list[Atom]:

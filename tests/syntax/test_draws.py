@@ -234,3 +234,16 @@ def test_a_batch_of_which_the_text_tells_no_release_is_warned_about():
     assert not [w for w in _parsed(later)[1] if "0.4.26" in str(w.message)]
     said = text.replace("random_bits[", "random_bits[partitionable=True ")
     assert not [w for w in _parsed(said)[1] if "0.4.26" in str(w.message)]
+
+
+@pytest.mark.parametrize("tag, warned", [("fry", True), ("rbg", False)])
+def test_bits_of_rbg_keys_are_those_of_all_releases(tag, warned):
+    """XLA's generator draws them, and not Threefry, which counts in two ways."""
+    text = f"""{{ lambda ; a:key<{tag}>[]. let
+    b:u32[4] = random_bits[bit_width=32 shape=(4,)] a
+    c:u32[4] = pjit[name=f jaxpr={{ lambda ; d:u32[4]. let e:u32[4] = mul d 2 in (e,) }}] b
+  in (c,) }}"""
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        jt.parse(text)
+    assert [w.category for w in found] == [AmbiguousDrawsWarning] * warned
