@@ -125,7 +125,11 @@ class CostReport(Report):
         figure = _FIGURES[self.sort]
         if self.sort == "seconds":
             return sorted(self.estimate.rows, key=lambda r: -(r.seconds or 0.0))
-        return sorted(self.estimate.rows, key=lambda r: _down(figure(r.sums)))
+        kinds = {id(r.sums): r.sums for r in self.estimate.rows}  # equal equations share theirs
+        keys = {i: _down(figure(sums)) for i, sums in kinds.items()}
+        ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
+        rank_of = {i: ranks[key] for i, key in keys.items()}
+        return sorted(self.estimate.rows, key=lambda r: rank_of[id(r.sums)])
 
     def ordered_groups(self) -> list[tuple[Any, Group]]:
         """The groups, the largest of the figure first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import accumulate
 from typing import NamedTuple, Protocol
 
 from jaxprtool.ir.origin import Origin
@@ -26,11 +27,9 @@ class Source:
 
     def _line_starts(self) -> list[int]:
         if self._starts is None:
-            starts, pos = [0], self.text.find("\n")
-            while pos >= 0:
-                starts.append(pos + 1)
-                pos = self.text.find("\n", pos + 1)
-            self._starts = starts
+            lengths = map(len, self.text.split("\n"))
+            self._starts = [0, *accumulate(n + 1 for n in lengths)]
+            self._starts.pop()  # there is no line behind the last one
         return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:

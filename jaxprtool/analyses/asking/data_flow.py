@@ -8,7 +8,7 @@ all results.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.asking.walk import Held, in_order
@@ -23,11 +23,11 @@ _Reach = dict[Any, int]
 
 
 class Flow:
-    """What reaches the equations that a test accepts, in a program."""
+    """What reaches some equations of a program."""
 
-    def __init__(self, root: Jaxpr, is_sink: Callable[[JaxprEqn], bool]):
+    def __init__(self, root: Jaxpr, sinks: Iterable[JaxprEqn]):
         self._order = in_order(root)
-        self._is_sink = is_sink
+        self._sinks = {id(eqn) for eqn in sinks}
         self._arguments: dict[Jaxpr, list[int]] = {}
         self._reach: dict[Jaxpr, _Reach] = {}
         for jaxpr, held in self._order.items():
@@ -48,17 +48,17 @@ class Flow:
                 reach[x] = reach.get(x, 0) | 1 << (i + 1)
         calls = {id(eqn): runs for _, eqn, runs in held}
         for eqn in reversed(jaxpr.eqns):
-            results = [reach.get(v, 0) for v in eqn.out_binders]
             whole = 0
-            for bits in results:
-                whole |= bits
-            sink = _SINK if self._is_sink(eqn) else 0
-            runs = calls.get(id(eqn))
-            operands = (
-                [whole] * len(eqn.inputs)
-                if runs is None
-                else self._of_call(eqn, runs, results, whole)
-            )
+            for v in eqn.out_binders:
+                whole |= reach.get(v, 0)
+            sink = _SINK if id(eqn) in self._sinks else 0
+            if id(eqn) in calls:
+                results = [reach.get(v, 0) for v in eqn.out_binders]
+                operands = self._of_call(eqn, calls[id(eqn)], results, whole)
+            elif whole | sink:
+                operands = [whole] * len(eqn.inputs)
+            else:
+                continue
             for x, bits in zip(eqn.inputs, operands, strict=True):
                 if type(x) is not Lit and bits | sink:
                     reach[x] = reach.get(x, 0) | bits | sink

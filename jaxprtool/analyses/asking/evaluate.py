@@ -176,7 +176,7 @@ class _Evaluation:
         subject = self.asked.a
         if not isinstance(subject, Program):
             self.fault(claim, "flow is that of a program before it is lowered")
-        flow = Flow(subject.program.jaxpr, _accepts(subject, claim.sink))
+        flow = Flow(subject.program.jaxpr, _equations(subject, claim.sink))
         found = subject.find(claim.source)
         split: dict[bool, list[Item]] = {True: [], False: []}
         for item in found:
@@ -327,12 +327,11 @@ def _times(items: Sequence[Item]) -> int:
     return sum(item.times for item in items)
 
 
-def _accepts(subject: Program, pattern: Pattern) -> Callable[[JaxprEqn], bool]:
-    """Whether an equation matches a pattern, in one of its contexts; of a type, whether it makes such a value."""
+def _equations(subject: Program, pattern: Pattern) -> list[JaxprEqn]:
+    """The equations that match a pattern, in one of their contexts; of a type, those that make such a value."""
     items = subject.find(pattern)
     made = [item.made if isinstance(item, Value) else item for item in items]
-    found = {id(item.eqn) for item in made if isinstance(item, Equation)}
-    return lambda eqn: id(eqn) in found
+    return [item.eqn for item in made if isinstance(item, Equation)]
 
 
 def _feeds(flow: Flow, subject: Program, item: Item) -> bool:

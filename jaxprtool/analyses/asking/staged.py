@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprtool.analyses.asking.called import Called
 from jaxprtool.analyses.asking.items import Item, Match
+from jaxprtool.analyses.asking.matching import fits
 from jaxprtool.analyses.asking.mesh_groups import (
     axes_of_groups,
     axes_of_pairs,
@@ -18,7 +19,7 @@ from jaxprtool.analyses.asking.subject import Subject
 from jaxprtool.analyses.kept import Kept
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.synonyms import OPERATIONS, close_names, meant
-from jaxprtool.syntax.assertion_nodes import Pattern
+from jaxprtool.syntax.assertion_nodes import Pattern, TypePattern
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Staged"]
@@ -137,10 +138,11 @@ class Staged(Subject):
             if names is None or operation.name in names:
                 yield _Item(operation, self.title, self.meshes)
 
-    def values(self, *, top: bool, contexts: bool) -> Iterator[Item]:
+    def values(self, of: TypePattern, *, top: bool, contexts: bool) -> Iterator[Item]:
         for operation in self.operations:
             for out in operation.outs:
-                yield _Item(operation._replace(outs=[out]), self.title, self.meshes)
+                if fits(of, out):
+                    yield _Item(operation._replace(outs=[out]), self.title, self.meshes)
 
     def figure(self, name: str) -> float:
         if name == "equations":

@@ -25,7 +25,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.ir.walk import nesting
-from jaxprtool.syntax.assertion_nodes import Head, Pattern
+from jaxprtool.syntax.assertion_nodes import Head, Pattern, TypePattern
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Program", "Subject", "Unknown"]
@@ -45,6 +45,18 @@ class Unknown(NamedTuple):
     at: tuple[int, int]
     message: str
     help: str
+
+
+class _Fitting(dict[Any, bool]):
+    """type -> whether it is one that a pattern means."""
+
+    def __init__(self, pattern: TypePattern):
+        super().__init__()
+        self._pattern = pattern
+
+    def __missing__(self, aval: Any) -> bool:
+        found = self[aval] = fits(self._pattern, aval)
+        return found
 
 
 class Subject:
@@ -72,8 +84,8 @@ class Subject:
         """Its operations with these names (None: all), in order; `top`: outside of nested jaxprs."""
         raise NotImplementedError
 
-    def values(self, *, top: bool, contexts: bool) -> Iterable[Item]:
-        """Its values."""
+    def values(self, of: TypePattern, *, top: bool, contexts: bool) -> Iterable[Item]:
+        """Its values of a type."""
         raise NotImplementedError
 
     def figure(self, name: str) -> float:
@@ -110,12 +122,10 @@ class Subject:
 
     def _matching(self, pattern: Pattern, top: bool, contexts: bool) -> Iterator[Item]:
         if pattern.value is not None:
-            for item in self.values(top=top, contexts=contexts):
-                if fits(pattern.value, item.types("out")[0]) and matches(item, pattern):
-                    yield item
-            return
-        names = self.meant(pattern)
-        for item in self.items(names, top=top, contexts=contexts):
+            found = self.values(pattern.value, top=top, contexts=contexts)
+        else:
+            found = self.items(self.meant(pattern), top=top, contexts=contexts)
+        for item in found:
             if matches(item, pattern):
                 yield item
 
@@ -241,20 +251,24 @@ class Program(Subject):
                 if names is None or eqn.primitive.name in names:
                     yield Equation(level, i, self.arguments)
 
-    def values(self, *, top: bool, contexts: bool) -> Iterator[Item]:
-        jaxpr = self.program.jaxpr
+    def values(self, of: TypePattern, *, top: bool, contexts: bool) -> Iterator[Item]:
+        fitting, jaxpr = _Fitting(of), self.program.jaxpr
         labels = argument_labels([v.name for v in jaxpr.in_binders], self.program.interface)
         named = self.arguments
         for v in jaxpr.const_binders:
-            yield Value(v, None, f"constant {v.name or ''}", named)
+            if fitting[v.aval]:
+                yield Value(v, None, f"constant {v.name or ''}", named)
         for v, label in zip(jaxpr.in_binders, labels, strict=True):
-            yield Value(v, None, label, named)
+            if fitting[v.aval]:
+                yield Value(v, None, label, named)
         for level in self._some_levels(top, contexts):
             for i, eqn in enumerate(level.jaxpr.eqns):
-                equation = Equation(level, i, named)
-                literals = [x for x in eqn.inputs if type(x) is Lit]
-                for x in (*literals, *eqn.out_binders):
-                    yield Value(x, equation, "value", named)
+                made = [x for x in eqn.inputs if type(x) is Lit and fitting[x.aval]]
+                made += [v for v in eqn.out_binders if fitting[v.aval]]
+                if made:
+                    equation = Equation(level, i, named)
+                    for x in made:
+                        yield Value(x, equation, "value", named)
 
     def _some_levels(self, top: bool, contexts: bool) -> list[Level]:
         found = self.in_contexts if contexts else self.levels
