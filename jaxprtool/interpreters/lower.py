@@ -136,6 +136,13 @@ class LoweringContext(Builder):
         text = f"func.call @{symbol}({names}) : ({types_of(operands)}) -> {result_types(outs)}"
         return self._after(self.write_many(text, outs), ordered)
 
+    def call_module(self, text: str, operands: Sequence[HloValue], name: str) -> list[HloValue]:
+        """Call the `main` of another module as a function of this one. Raises ValueError as `Module.embed`."""
+        symbol, outs = self.module.embed(text, name), [a.physical for a in self.out_avals]
+        names = ", ".join([x.name for x in operands])
+        text = f"func.call @{symbol}({names}) : ({types_of(operands)}) -> {result_types(outs)}"
+        return self.write_many(text, outs)
+
     def function(self, closed: ClosedJaxpr, name: str) -> str:
         """The symbol of a private function of the module, written once for each jaxpr object."""
         return self.module.function(closed, name, Place(self.mesh, self.manual), self.eqn)
@@ -432,7 +439,7 @@ def lower_jaxpr(
         )
     attributes = f"{{mhlo.num_partitions = {n} : i32, mhlo.num_replicas = 1 : i32}}"
     head = f"module @jit_{identifier(name)} attributes {attributes} {{"
-    text = "\n".join([head, *module.mesh_lines(), *functions, "}", ""])
+    text = "\n".join([head, *module.mesh_lines(), *functions, *module.foreign, "}", ""])
     out_avals = [x.aval for x in jaxpr.outs]
     in_avals = [v.aval for v in binders]
     return StableHLO(text, in_avals, out_avals, module.callbacks, n, of_open(closed))

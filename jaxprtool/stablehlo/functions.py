@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.sharding import Mesh
+from jaxprtool.stablehlo.embedded import functions_of
 
 __all__ = ["Function", "Module", "Place", "identifier"]
 
@@ -38,6 +39,7 @@ class Module:
 
     Attributes:
       taken: the symbols, each with the number that is tried first for another one of that name.
+      foreign: the functions of other modules, as they are written.
       templates: the lines of equations by what they depend on: a `Template`, how many were written without one, or False
         where there can be none.
       alive: the params whose ids are in the keys of `templates`.
@@ -49,6 +51,8 @@ class Module:
         self.pending: list[Function] = []
         self.meshes: dict[Mesh, str] = {}
         self.callbacks: list[Callable[..., Any]] = []
+        self.embedded: dict[str, str] = {}  # other modules -> the symbols of their main functions
+        self.foreign: list[str] = []
         self.templates: dict[tuple[Any, ...], Any] = {}
         self.alive: list[Any] = []
 
@@ -60,6 +64,15 @@ class Module:
             found = self.symbols[key] = Function(closed, self.fresh(name), place, eqn)
             self.pending.append(found)
         return found.symbol
+
+    def embed(self, text: str, name: str) -> str:
+        """The symbol of a private function that is another module's `main`. Raises ValueError as `functions_of`."""
+        if text not in self.embedded:
+            written = functions_of(text)
+            symbols = {f.symbol: self.fresh(f"{name}_{f.symbol}") for f in written}
+            self.foreign += [f.renamed(symbols) for f in written]
+            self.embedded[text] = symbols["main"]
+        return self.embedded[text]
 
     def mesh_symbol(self, mesh: Mesh) -> str:
         """The symbol of a mesh; all meshes of a program have the same number of devices."""

@@ -95,7 +95,9 @@ class Builder:
             if written is None or len(written.definitions) < 2 or self.errors:
                 continue
             copies = WrittenOut(self.source.text, written.definitions)
-            if not copies.found:
+            if copies.any_by_name:
+                self.reading.told.add(("since", DEFINITIONS))
+            if not copies.found or copies.any_by_name:
                 continue
             if copies.are_told_apart():
                 self.reading.told.add(("before", DEFINITIONS))

@@ -34,19 +34,23 @@ class WrittenOut:
 
     Attributes:
       found: for each of these jaxprs the definition.
+      any_by_name: whether a definition has one further below by its name, as only later releases print it.
     """
 
     def __init__(self, text: str, definitions: Mapping[str, ClosedJaxpr]):
         self.text = text
         self.found: dict[ClosedJaxpr, ClosedJaxpr] = {}
+        self.any_by_name = False
         self._holders: list[JaxprEqn] = []
         self._names = {closed: name for name, closed in definitions.items()}
         self._said: dict[ClosedJaxpr, str] = {}
+        self._below: set[ClosedJaxpr] = set()
         below: dict[tuple[str | None, ...], list[ClosedJaxpr]] = {}
         for closed in reversed([*definitions.values()]):
             if below:
                 self._look(closed.jaxpr, below)
             below.setdefault(_binders(closed.jaxpr), []).append(closed)
+            self._below.add(closed)
 
     def are_told_apart(self) -> bool:
         """Whether one has variables: those that have none (`{ lambda ; . let  in () }`) have one text and are several."""
@@ -63,9 +67,7 @@ class WrittenOut:
 
     def _held(self, eqn: JaxprEqn) -> list[ClosedJaxpr]:
         """The jaxprs that an equation has written out, in the order of the text."""
-        if not eqn.primitive.holds_jaxprs:
-            return []
-        held = [c for v in eqn.params.values() for c in printed_jaxprs(v)]
+        held = _printed(eqn)
         return sorted([c for c in held if c not in self._names and c.jaxpr.span], key=_START)
 
     def _look(
@@ -73,6 +75,7 @@ class WrittenOut:
     ) -> None:
         """Find those in a definition, the innermost first, among the definitions below it."""
         for eqn in jaxpr.eqns:
+            self.any_by_name |= not self._below.isdisjoint(_printed(eqn))
             held = self._held(eqn)
             for closed in held:
                 self._look(closed.jaxpr, below)
@@ -109,6 +112,12 @@ class WrittenOut:
                 at = end.end() if end else span.end
         pieces.append(self.text[at : jaxpr.span.end])
         return _LAYOUT.sub(lambda m: m[1] or m[2] or " ", "".join(pieces))
+
+
+def _printed(eqn: JaxprEqn) -> list[ClosedJaxpr]:
+    if not eqn.primitive.holds_jaxprs:
+        return []
+    return [c for v in eqn.params.values() for c in printed_jaxprs(v)]
 
 
 def _binders(jaxpr: Jaxpr) -> tuple[str | None, ...]:

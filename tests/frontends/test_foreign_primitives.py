@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jaxlib.mlir.dialects import stablehlo as hlo
 
 import jaxprtool as jt
 from jaxprtool.driver.trace import trace
@@ -57,6 +58,26 @@ any_p = declared(
     lambda x: jax.core.ShapedArray((), np.bool_),
     batch=lambda xs, ds: (any_p.bind(*xs), None),
 )
+
+
+# what is lowered by hand, as libraries do that call other languages, and another one that calls Python
+def by_hand(name, lowering, **rules):
+    p = declared(name, lambda x: [x, x], lambda x: [x, x], several=True, impl=False, **rules)
+    mlir.register_lowering(p, lowering)
+    p.def_impl(lambda x: jax.jit(p.bind)(x))
+    return p
+
+
+lowered_p = by_hand(
+    "lowered_sine",
+    lambda ctx, x: [hlo.SineOp(x).result, x],
+    jvp=lambda ps, ts: (lowered_p.bind(*ps), [ts[0] * jnp.cos(ps[0]), None]),
+)
+called_back = mlir.lower_fun(
+    lambda x: [jax.pure_callback(np.sin, jax.ShapeDtypeStruct(x.shape, x.dtype), x), x],
+    multiple_results=True,
+)
+host_p = by_hand("host_sine", lambda ctx, x: called_back(ctx, x))
 # linear, with two results and a transpose of its own
 both_p = declared(
     "both",
@@ -219,6 +240,30 @@ def test_params_print_in_jaxs_order():
     zed_p = declared("zed", lambda x, **_: x, same)
     closed = jax.make_jaxpr(lambda x: zed_p.bind(x, z=1, name="q", b=2.5, a=(1, "r")))(X)
     assert str(jt.from_jax(closed)) == str(closed) == str(jt.to_jax(jt.from_jax(closed)))
+
+
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_that_is_only_lowered_runs_compiled(n):
+    program = jt.from_jax(
+        jax.make_jaxpr(lambda *xs: [2 * lowered_p.bind(x)[0] for x in xs])(*[X] * n)
+    )
+    text = str(jt.lower(program))
+    assert text.count("stablehlo.sine") == 1  # one function, called n times
+    assert text.count("call @lowered_sine_main(") == n
+    for ours in (jt.compile(program)(*[X] * n), jt.eval_jaxpr(program, [X] * n)):
+        np.testing.assert_allclose(ours, [2 * np.sin(X)] * n, rtol=1e-6)
+
+
+def test_a_rule_may_say_none_for_the_tangent_of_a_result_that_nothing_reads():
+    f = live(lambda x: lowered_p.bind(x)[0].sum(), X)
+    np.testing.assert_allclose(jt.grad(lambda x: f(x)[0])(X), np.cos(X), rtol=1e-6)
+
+
+def test_what_belongs_to_the_process_that_lowers_it_is_not_taken_from_it():
+    program = jt.from_jax(jax.make_jaxpr(host_p.bind)(X))
+    np.testing.assert_allclose(jt.eval_jaxpr(program, [X])[0], np.sin(X), rtol=1e-6)
+    with pytest.raises(jt.MissingRuleError, match="no lower rule for the primitive host_sine"):
+        jt.lower(program)
 
 
 def test_what_jax_has_no_rule_for_is_said_so():

@@ -92,6 +92,31 @@ def test_what_is_written_out_is_the_definition_below():
         assert closed is written.definitions[name]
 
 
+# `outer` has by name what stands below it, which no release before 0.10.2 prints so, and a jaxpr with the same variables.
+LATER = """let outer = { lambda ; a:f32[4]. let
+    b:f32[4] = jit[name=act jaxpr=act] a
+    c:f32[4] = jit[name=act jaxpr={ lambda ; d:f32[4]. let e:f32[4] = tanh d in (e,) }] b
+  in (c,) } in
+let act = { lambda ; d:f32[4]. let e:f32[4] = tanh d in (e,) } in
+{ lambda ; f:f32[4]. let
+    g:f32[4] = jit[name=outer jaxpr=outer] f
+    h:f32[4] = jit[name=outer jaxpr=outer] g
+  in (h,) }
+"""
+
+
+def test_what_a_text_writes_out_beside_a_name_is_another_jaxpr():
+    program = jt.parse(LATER)
+    written = program.jaxpr.written
+    assert written is not None
+    assert not written.later_written_out
+    named, other = (c for name, c in bodies(program) if name == "act")
+    assert named is written.definitions["act"] is not other
+    assert fmt(LATER).text == LATER
+    lossless = jt.format_jaxpr(program, lossless=True)
+    assert jt.format_jaxpr(jt.parse(lossless), lossless=True) == lossless
+
+
 def test_it_is_written_out_again():
     text = fmt(NET).text
     assert fmt(text).text == text

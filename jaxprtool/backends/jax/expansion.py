@@ -18,7 +18,7 @@ import numpy as np
 from jaxprtool.backends.jax.batch_rules import rule_of
 from jaxprtool.backends.jax.foreign import NOTHING, Known
 from jaxprtool.backends.jax.live import LivePrimitive
-from jaxprtool.backends.jax.private import has_jvp_rule
+from jaxprtool.backends.jax.private import jvp_rule_of
 from jaxprtool.backends.jax.rules import DEPTH, patterns
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import split_list
@@ -139,7 +139,7 @@ class _Expansion:
         known: Known,
     ) -> JaxprEqn:
         inside = self.closed(body)
-        ruled = has_jvp_rule(primitive.value)
+        ruled = jvp_rule_of(primitive.value) is not None
         floats = (is_inexact(a) for a in avals), (is_inexact(a) for a in body.out_avals)
         if not ruled or not all(map(any, floats)):
             call = find_primitive("jit")

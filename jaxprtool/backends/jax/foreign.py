@@ -1,20 +1,28 @@
 """Primitives that only a running JAX knows: every rule of ours asks JAX's rule, and takes the jaxpr that it makes.
 
 jvp, batch, transpose     JAX's rules of the primitive, traced for the operands' types
-impl, lower               the function that implements it
+impl, lower               the function that implements it; where JAX cannot trace one, what JAX compiles of the primitive
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import jax
 import numpy as np
 
 from jaxprtool.backends.jax.live import LivePrimitive
-from jaxprtool.backends.jax.private import array_type, implementations, result_types
-from jaxprtool.backends.jax.rules import is_inexact, with_wide_types
+from jaxprtool.backends.jax.private import (
+    NoTangent,
+    array_type,
+    implementations,
+    instantiated,
+    jvp_rule_of,
+    result_types,
+    type_of,
+)
+from jaxprtool.backends.jax.rules import is_inexact, no_tangent, with_wide_types
 from jaxprtool.backends.jax.to_jax import jax_params
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
@@ -172,6 +180,27 @@ class _Rules:
         kinds = [get_aval(x) for x in results]
         return results, fill_zeros(inexact(kinds), live_out, kinds)
 
+    def jvp_rule(self, params: dict[str, Any]) -> Callable[..., Any]:
+        """JAX's rule with these params: (primals, tangents) -> (results, their tangents), lists."""
+        theirs, given, bind = self.primitive.value, self.given(params), self.bind(params)
+        rule = jvp_rule_of(theirs)
+
+        def of_table(primals: Any, tangents: Any) -> Any:
+            outs, out_tangents = cast(Any, rule)(primals, tangents, **given)
+            if not theirs.multiple_results:
+                outs, out_tangents = [outs], [out_tangents]
+            # Some libraries say None where nothing moves, which JAX takes in reverse mode.
+            pairs = zip(outs, out_tangents, strict=True)
+            return outs, [no_tangent(x) if t is None else t for x, t in pairs]
+
+        def of_jax(primals: Any, tangents: Any) -> Any:
+            live = [type(t) is not NoTangent for t in tangents]
+            fixed, moving = partition_list(live, primals)
+            of_moving = lambda *xs: bind(*merge_lists(live, fixed, xs))  # noqa: E731
+            return jax.jvp(of_moving, moving, partition_list(live, tangents)[1])
+
+        return of_jax if rule is None else of_table
+
     def jvp_program(
         self,
         avals: Sequence[Any],
@@ -180,17 +209,14 @@ class _Rules:
         known: Known = NOTHING,
     ) -> ClosedJaxpr:
         """(*primals, *tangents of those that are `live`) -> (*results, *tangents of the inexact ones)."""
-        n, bind = len(avals), self.bind(params)
+        n, rule = len(avals), self.jvp_rule(params)
 
         def f(*xs: Any) -> list[Any]:
-            values = xs[:n]
-            fixed, moving = partition_list(live, values)
-
-            def of_moving(*moved: Any) -> list[Any]:
-                return bind(*merge_lists(live, fixed, moved))
-
-            outs, out_tangents = jax.jvp(of_moving, moving, list(xs[n:]))
-            return [*outs, *[t for t in out_tangents if t.dtype != jax.dtypes.float0]]
+            pairs = zip(xs[:n], spread(live, xs[n:]), strict=True)
+            given = tuple([no_tangent(x) if t is None else t for x, t in pairs])
+            outs, tangents = rule(xs[:n], given)
+            moving = [t for x, t in zip(outs, tangents, strict=True) if is_inexact(type_of(x))]
+            return [*outs, *map(instantiated, moving)]
 
         given = [a for a, on in zip(avals, live, strict=True) if on]
         return self.trace("jvp", params, [*avals, *given], tuple(live), f, known)
@@ -301,7 +327,24 @@ class _Rules:
         return self.trace("transpose", params, [*fixed_avals, *ct_avals], key, f, fixed)
 
     def lower(self, ctx: Any, *operands: Any, **params: Any) -> list[Any]:
-        return ctx.inline(self.expansion(ctx.in_avals, params), operands)
+        try:
+            body = self.expansion(ctx.in_avals, params)
+        except MissingRuleError:  # it is another language's, and only its lowering is JAX's
+            text = self.lowered(ctx.in_avals, params)
+            try:
+                return ctx.call_module(text, operands, self.primitive.name)
+            except ValueError as e:
+                self.missing("lower", e)
+        return ctx.inline(body, operands)
+
+    def lowered(self, avals: Sequence[Any], params: dict[str, Any]) -> str:
+        """The module that JAX lowers the primitive to, alone. Raises MissingRuleError where it does not."""
+        structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in avals]
+        try:
+            with with_wide_types(structs):
+                return jax.jit(self.bind(params), keep_unused=True).lower(*structs).as_text()
+        except Exception as e:  # a user's function runs here: any error is possible
+            self.missing("lower", e)
 
 
 class _Impl:

@@ -16,6 +16,7 @@ import jax
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.private import NoTangent
+from jaxprtool.backends.jax.rules import no_tangent
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.batch import vmap_jaxpr
@@ -202,7 +203,7 @@ class _StandIn:
         given = [t for t, on in zip(tangents, live, strict=True) if on]
         results, rest = split_list(self.call(moved, [*primals, *given]), len(flags))
         pairs = zip(results, spread(flags, rest), strict=True)
-        found = [_no_tangent(x) if t is None else t for x, t in pairs]
+        found = [no_tangent(x) if t is None else t for x, t in pairs]
         return self.given(results), self.given(found)
 
     def batch(self, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
@@ -226,10 +227,6 @@ class _StandIn:
         given = [ct for ct, on in zip(cts, live, strict=True) if on]
         fixed = [x for x, flag in zip(args, linear, strict=True) if not flag]
         return spread(linear, spread(flags, self.call(back, [*fixed, *given])))
-
-
-def _no_tangent(x: Any) -> Any:
-    return NoTangent(private.type_of(x).to_tangent_aval())
 
 
 def _unbatched(aval: ShapedArray, dim: int | None) -> ShapedArray:

@@ -86,10 +86,10 @@ __all__ = [
     "call_vmap_rule",
     "function_place",
     "has_batch_rule",
-    "has_jvp_rule",
     "hijax",
     "instantiated",
     "implementations",
+    "jvp_rule_of",
     "is_unknown",
     "new_primitive",
     "result_types",
@@ -411,9 +411,9 @@ def result_types(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> 
     return list(out) if prim.multiple_results else [out]
 
 
-def has_jvp_rule(prim: Any) -> bool:
-    """Whether JAX can differentiate a primitive forwards."""
-    return prim in ad.primitive_jvps
+def jvp_rule_of(prim: Any) -> Callable[..., Any] | None:
+    """JAX's rule that differentiates a primitive forwards: (primals, tangents) -> (results, their tangents)."""
+    return ad.primitive_jvps.get(prim)
 
 
 def has_batch_rule(prim: Any) -> bool:

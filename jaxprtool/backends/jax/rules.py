@@ -28,6 +28,7 @@ __all__ = [
     "call_backward",
     "capture_custom_rule",
     "is_inexact",
+    "no_tangent",
     "patterns",
     "with_wide_types",
     "wrapped_backward",
@@ -116,6 +117,11 @@ def is_inexact(aval: Any) -> bool:
     """Whether values of this type (JAX's) have tangents."""
     dtype = getattr(aval, "dtype", None)
     return dtype is not None and jax.numpy.issubdtype(dtype, np.inexact)
+
+
+def no_tangent(x: Any) -> Any:
+    """The tangent of a value of JAX's that is known to be zero."""
+    return private.NoTangent(private.type_of(x).to_tangent_aval())
 
 
 def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: Any) -> Any:
