@@ -537,3 +537,17 @@ def test_a_script_has_the_shape_of_an_array_without_elements():
     for shape in ((0,), (0, 7), (2, 0, 3)):
         text = script._array(np.zeros(shape, np.float32))
         assert eval(text, {"np": np, "jnp": jnp}).shape == shape
+
+
+@pytest.mark.parametrize("kind", ["i32[0]", "f32[0,3]", "bf16[2,0]", "key<fry>[0]"])
+def test_a_constant_without_elements_needs_no_value(kind):
+    call = f"""c:f32[3] = jit[name=f jaxpr={{ lambda d:{kind}; e:f32[3]. let
+        f:f32[3] = add e 1.0:f32[] in (f,) }}] b"""
+    x = np.arange(3, dtype=np.float32)
+    outer = jt.parse(f"{{ lambda a:{kind}; b:f32[3]. let {call}\n in (c, a) }}")
+    got, empty = jt.eval_jaxpr(outer, [x])
+    np.testing.assert_array_equal(got, x + 1)
+    assert empty.shape == outer.jaxpr.const_binders[0].aval.shape
+    inner = jt.parse(f"{{ lambda ; b:f32[3]. let {call}\n in (c,) }}")
+    for f in (jt.jaxpr_as_fun(inner), jt.compile(inner), jt.to_jax_function(inner)):
+        np.testing.assert_array_equal(f(x)[0], x + 1)

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.syntax.consts import ArrayText
 
 __all__ = ["check_literal", "present_constants"]
 
@@ -19,11 +20,17 @@ _Kind = type[JaxprToolError]
 def present_constants(
     closed: ClosedJaxpr, kind: _Kind = UsageError, code: str = "missing-constant"
 ) -> list[tuple[Var, Any]]:
-    """The constants of a jaxpr with their values; raises `kind` for one that has none, at its place."""
-    pairs = list(zip(closed.jaxpr.const_binders, closed.consts, strict=True))
-    for v, value in pairs:
+    """The constants of a jaxpr with their values; raises `kind` for one that has none, at its place.
+
+    An array without elements has one value only, which no text has to say.
+    """
+    pairs: list[tuple[Var, Any]] = []
+    for v, value in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
+        if value is None and getattr(v.aval, "size", -1) == 0:
+            value = ArrayText([], v.aval.shape, v.aval.dtype)
         if value is None:
             raise kind(replace(_without_value(v, closed.jaxpr), code=code))
+        pairs.append((v, value))
     return pairs
 
 
