@@ -56,6 +56,7 @@ __all__ = [
     "primitive",
     "primitive_of",
     "shown",
+    "stand_in",
     "dtype_of_result",
     "types_of_results",
     "vocabulary",
@@ -144,6 +145,12 @@ def find_primitive(name: str) -> Primitive:
     if found is None:
         found = _UNKNOWN[name] = Primitive(name, known=False, multiple_results=True)
     return found
+
+
+def stand_in(primitive: Primitive) -> None:
+    """Let a name mean a primitive that nobody has declared by a stub, unless another one has this name."""
+    _UNKNOWN.pop(primitive.name, None)
+    _FOUND.setdefault(primitive.name, primitive)
 
 
 def known_primitive(name: str) -> Primitive | None:

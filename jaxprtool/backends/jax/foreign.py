@@ -361,5 +361,11 @@ class _Impl:
             run = runner(self.rules.expansion(in_avals, params))
         except MissingRuleError:
             bind = jax.jit(self.rules.bind(params))
-            return lambda *values: [np.asarray(x) for x in bind(*values)]
+            return lambda *values: self.through_jax(bind, values)
         return lambda *values: run(values)
+
+    def through_jax(self, bind: Callable[..., Any], values: Sequence[Any]) -> list[Any]:
+        try:
+            return [np.asarray(x) for x in bind(*values)]
+        except NotImplementedError as e:
+            self.rules.missing("impl", e)

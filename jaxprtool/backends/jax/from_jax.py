@@ -74,7 +74,7 @@ from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.dialects import installed
 from jaxprtool.syntax.params import read_value
 
-__all__ = ["as_struct", "from_jax"]
+__all__ = ["as_struct", "aval_from_jax", "from_jax"]
 
 
 def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
@@ -203,7 +203,7 @@ class _Reader:
         if primitive.library and not self.is_known(eqn, primitive):
             primitive = live_primitive(eqn.primitive)
         if isinstance(primitive, LivePrimitive):
-            give_rules(primitive, from_jax, _aval)
+            give_rules(primitive, from_jax, aval_from_jax)
         operands = eqn.invars
         if primitive.notation:
             operands = references_and_indices(eqn)
@@ -287,9 +287,9 @@ class _Reader:
         try:
             found = self.avals.get(aval)
         except TypeError:
-            return _aval(aval)
+            return aval_from_jax(aval)
         if found is None:
-            found = self.avals[aval] = _aval(aval)
+            found = self.avals[aval] = aval_from_jax(aval)
         return found
 
     def value(self, v: Any, *, top: bool = True) -> Any:
@@ -417,7 +417,8 @@ def _leaf_value(v: Any, top: bool) -> Any:
     return LiveWord(text, v) if _WORD.match(text) else _by_text(text, v)
 
 
-def _aval(aval: Any) -> Any:
+def aval_from_jax(aval: Any) -> Any:
+    """A type of JAX's as ours. Raises UnsupportedError for one that we do not have."""
     name = type(aval).__name__
     if isinstance(aval, private.ShapedArray):
         return _shaped(aval)
@@ -425,9 +426,9 @@ def _aval(aval: Any) -> Any:
         return AbstractToken()
     if name == "AbstractRef":
         space = "" if aval.memory_space is None else str(aval.memory_space)
-        return RefType(_aval(aval.inner_aval), space)
+        return RefType(aval_from_jax(aval.inner_aval), space)
     if name == "AbstractFuture":
-        return FutureType(_aval(aval.inner_aval))
+        return FutureType(aval_from_jax(aval.inner_aval))
     return OpaqueType(private.type_text(aval))
 
 

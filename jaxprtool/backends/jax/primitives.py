@@ -28,6 +28,7 @@ from jaxprtool.ops import pallas
 __all__ = [
     "by_own_name",
     "has_primitive",
+    "is_of_jax",
     "jax_primitive",
     "key_array",
     "key_generator",
@@ -135,6 +136,11 @@ def _is_namesake(theirs: Any) -> bool:
         return False
     _registry.cache_clear()  # a module with further primitives may have been loaded since
     return theirs not in _registry().get(theirs.name, ())
+
+
+def is_of_jax(theirs: Any) -> bool:
+    """Whether a primitive is one of JAX's own modules, of those that are loaded."""
+    return theirs in _registry().get(theirs.name, ())
 
 
 @functools.cache

@@ -18,6 +18,8 @@ __all__ = ["load_plugin", "loaded_plugins", "plugin_at_work"]
 def load_plugin(name: str) -> None:
     """Import a module by its name, or a file by its path (`plugins/my_ops.py`), once.
 
+    Programs that are read from then on may hold the primitives that it declares: to us, or to JAX alone.
+
     Raises:
       UsageError: there is no such module or file, or running it raised an exception.
     """
@@ -26,6 +28,12 @@ def load_plugin(name: str) -> None:
     if key not in _loaded:
         _load(key, name, is_path)
         _loaded[key] = None
+        if "jax" in sys.modules:
+            from jaxprtool.backends.jax.process import (  # noqa: PLC0415 (gateway: JAX)
+                declare_primitives_of_process,
+            )
+
+            declare_primitives_of_process()
 
 
 def loaded_plugins() -> list[str]:

@@ -1,0 +1,29 @@
+"""Primitives that modules of this process have declared to JAX and nobody to us, for programs that are read from text."""
+
+from __future__ import annotations
+
+import gc
+from collections import Counter
+
+from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.foreign import give_rules
+from jaxprtool.backends.jax.from_jax import aval_from_jax, from_jax
+from jaxprtool.backends.jax.primitives import is_of_jax, live_primitive
+from jaxprtool.core.primitive import declared_primitive, stand_in
+
+__all__ = ["declare_primitives_of_process"]
+
+
+def declare_primitives_of_process() -> None:
+    """Let the names of these primitives mean JAX's objects, so that their rules are JAX's.
+
+    A name that several of them have, or that we or an installed plug-in declare, keeps its meaning.
+    """
+    found = [v for v in gc.get_objects() if isinstance(v, private.Primitive) and not is_of_jax(v)]
+    names = Counter(theirs.name for theirs in found)
+    for theirs in found:
+        name = theirs.name
+        if names[name] == 1 and declared_primitive(name) is None:
+            primitive = live_primitive(theirs)
+            give_rules(primitive, from_jax, aval_from_jax)
+            stand_in(primitive)
