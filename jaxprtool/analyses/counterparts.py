@@ -14,9 +14,17 @@ from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 
-__all__ = ["counterparts", "definitions"]
+__all__ = [
+    "NO_EQUATION",
+    "counterparts",
+    "definitions",
+    "giving",
+    "other_results",
+    "results",
+]
 
 Pair = tuple[int, int]
+NO_EQUATION = (None, 0)  # what `results` would say of a binder or a literal
 _FEW = 8  # one equation in so many may be another one, in jaxprs that are paired one by one
 
 
@@ -36,6 +44,31 @@ def counterparts(a: Jaxpr, b: Jaxpr) -> list[Pair]:
 def definitions(jaxpr: Jaxpr) -> dict[Var, int]:
     """The position of the equation that gives each variable; binders are not in it."""
     return {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.out_binders}
+
+
+def results(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
+    """For each variable that an equation gives the position of the equation, and which of its results it is."""
+    return {v: (i, k) for i, eqn in enumerate(jaxpr.eqns) for k, v in enumerate(eqn.out_binders)}
+
+
+def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
+    """The positions of results that are given by equations which are no counterparts of each other."""
+    partner, defined = dict(pairs), [results(a), results(b)]
+    found: list[int] = []
+    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+        (i, of_a), (j, of_b) = (
+            d.get(z, NO_EQUATION) if isinstance(z, Var) else NO_EQUATION
+            for d, z in zip(defined, (x, y), strict=True)
+        )
+        if (i is None) != (j is None) or (i is not None and (partner.get(i), of_a) != (j, of_b)):
+            found.append(k)
+    return found
+
+
+def giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
+    """The equation that gives result k; None for an argument or a literal."""
+    x = jaxpr.outs[k]
+    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
 
 
 def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:

@@ -12,10 +12,9 @@ from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tole
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.comparing.in_step import (
     Limits,
-    Results,
     Side,
+    both_results,
     differences,
-    of_both,
     search,
     side,
 )
@@ -78,15 +77,19 @@ def compare(
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
     if step_limit is not None:
         _check_ends((a, b), sides)
-    found = search(*sides, tolerance) if first else Results(of_both(sides, Side.results))
-    outputs, notes = compared(a, *found.results, tolerance), list[str]()
-    if tolerance.rounding and any(x.found.n_different and not x.found.exact for x in outputs):
+    found = search(*sides, tolerance) if first else both_results(*sides)
+    outputs, notes = compared(a, *found.results, tolerance), [*found.stopped]
+    if (
+        not found.stopped
+        and tolerance.rounding
+        and any(x.found.n_different and not x.found.exact for x in outputs)
+    ):
         before, rooms = outputs, rooms_of_rounding(sides, found.results, one=a is b)
         outputs = compared(a, *found.results, tolerance, rooms)
         notes = _forgiven(before, outputs)
-    if arbiter is not None:
+    if arbiter is not None and not found.stopped:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
-    equal = not _differ(outputs)
+    equal = not found.stopped and not _differ(outputs)
     seen = [_as_written(x, a, b) for x in (found.first, found.flips)]
     return Comparison(
         equal,
