@@ -19,6 +19,7 @@ __all__ = [
     "counterparts",
     "definitions",
     "giving",
+    "in_order",
     "other_results",
     "results",
 ]
@@ -81,7 +82,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
         return []
     where = {(e.span.source, e.span.start): j for j, e in enumerate(b.eqns) if e.span}
     pairs = [(i, where[span]) for i, span in enumerate(spans) if span in where]
-    return _in_order(pairs) if len(pairs) == len(spans) else []
+    return in_order(pairs) if len(pairs) == len(spans) else []
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
@@ -154,10 +155,10 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
                 found[i], taken[j] = j, i
         if i in found:
             vote(a.eqns[i].inputs, b.eqns[found[i]].inputs)
-    return _in_order(sorted(found.items()))
+    return in_order(sorted(found.items()))
 
 
-def _in_order(pairs: Sequence[Pair]) -> list[Pair]:
+def in_order(pairs: Sequence[Pair]) -> list[Pair]:
     """As many of the pairs, the first ones first, as keep the order of both sides."""
     kept: list[Pair] = []
     for i, j in pairs:

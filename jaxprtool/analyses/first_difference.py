@@ -11,13 +11,16 @@ from jaxprtool.analyses.counterparts import (
     NO_EQUATION,
     counterparts,
     giving,
+    in_order,
     other_results,
     results,
 )
 from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.signature import Signatures
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.interpreters.observe import written_as
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
@@ -104,7 +107,7 @@ class Search:
             self._paths = (*outer[0], enter_a.step), (*outer[1], enter_b.step)
         known = self._pairs.get((a, b))
         if known is None:
-            pairs = counterparts(a, b)
+            pairs = _counterparts(a, b)
             known = self._pairs[a, b] = pairs, other_results(a, b, pairs)
         pairs, others = known
         i = j = 0
@@ -244,6 +247,10 @@ class Search:
             if any(alone):
                 p = a.eqn if i is None else jaxprs[0].eqns[i]
                 q = b.eqn if j is None else jaxprs[1].eqns[j]
+                if _are_written(
+                    jaxprs, [e if one else None for e, one in zip((p, q), alone, strict=True)]
+                ):
+                    return here
                 return First(self._place(0, p), self._place(1, q), found)
             if i is None and j is None:
                 carried = binders[0].get(u) == binders[1].get(v)
@@ -267,6 +274,53 @@ def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[
     return [
         (x[where if x.ndim else ()].item(), y[where if y.ndim else ()].item()) for x, y in pairs
     ]
+
+
+def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
+    """Pairs of positions of equations that stand in each other's place; of what runs in the place of jaxprs as these are written."""
+    written = written_as(a), written_as(b)
+    if written[0] is a or written[1] is b:
+        return counterparts(a, b)
+    made = _made(a, written[0]), _made(b, written[1])
+    pairs: Pairs = []
+    for p, q in counterparts(*written):
+        of_p, of_q = made[0].get(p, []), made[1].get(q, [])
+        several = [[j.eqns[i].primitive for i in of] for j, of in ((a, of_p), (b, of_q))]
+        pairs += (
+            zip(of_p, of_q, strict=True)
+            if several[0] == several[1]
+            else zip(of_p[-1:], of_q[-1:], strict=False)
+        )
+    return in_order(sorted(pairs))
+
+
+def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:
+    """For the positions of equations as they are written those of the ones that run in their place."""
+    sites = Sites(written)
+    where = {id(eqn): i for i, eqn in enumerate(written.eqns)}
+    found: dict[int, list[int]] = {}
+    for n, eqn in enumerate(jaxpr.eqns):
+        i = where.get(id(sites.written(eqn)))
+        if i is not None:
+            found.setdefault(i, []).append(n)
+    return found
+
+
+def _are_written(jaxprs: tuple[Jaxpr, Jaxpr], eqns: Sequence[JaxprEqn | None]) -> bool:
+    """Whether equations of either jaxpr, which have no counterparts in the other, have them where the jaxprs are written.
+
+    What is run for all devices of a mesh in the place of a jaxpr lacks the equations that nobody reads.
+    """
+    written = [*map(written_as, jaxprs)]
+    if written[0] is jaxprs[0] or written[1] is jaxprs[1]:
+        return False
+    pairs = counterparts(*written)
+    for side, eqn in enumerate(eqns):
+        if eqn is not None:
+            there = Sites(written[side]).written(eqn)
+            if not any(written[side].eqns[pair[side]] is there for pair in pairs):
+                return False
+    return True
 
 
 def _is_float(eqn: JaxprEqn, k: int) -> bool:

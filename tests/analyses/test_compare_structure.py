@@ -20,7 +20,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
 from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
 from jaxprtool.passes.inline import called
-from tests.analyses.exchanged import exchanges
+from tests.analyses.exchanged import exchanges, other_variables
 from tests.programs.catalogue import EXAMPLES
 
 lax = jt.lax
@@ -286,3 +286,55 @@ def test_long_loops_that_differ_run_to_their_end():
     a, b = (jt.trace(counted(more), x) for more in (0.5, 0.25))
     found = compare(a, b, [x], first=True)
     assert not found.notes and [o.found.n_different for o in found.outputs] == [0, 1]
+
+
+def mapped_over_a_mesh(verb):
+    """Collectives of two devices, as they are or transformed."""
+
+    def shard(x, w):
+        h = jnp.tanh(x @ w)
+        mean = jax.lax.pmean(h.mean(0), "i")
+        total = jax.lax.psum((h - mean).max(), "i")
+        other = jax.lax.ppermute(h[:1], "i", [(0, 1), (1, 0)])
+        return mean * total, h + other * jax.lax.axis_index("i")
+
+    mesh = jax.sharding.AbstractMesh((2,), ("i",))
+    spec = jax.sharding.PartitionSpec
+    f = jax.shard_map(shard, mesh=mesh, in_specs=(spec("i"), spec()), out_specs=(spec(), spec("i")))
+    x, w = np.linspace(-1, 2, 32, dtype=np.float32), np.linspace(1, -2, 8, dtype=np.float32)
+    program = jt.trace(f, x.reshape(8, 4), w.reshape(4, 2))
+    if verb == "jvp":
+        return jt.jvp_jaxpr(program)[0]
+    return jt.vmap_jaxpr(program, 2, [0, None])[0] if verb == "vmap" else program
+
+
+@pytest.mark.parametrize(
+    "path", [*FILES, "plain", "jvp", "vmap"], ids=lambda p: getattr(p, "stem", p)
+)
+def test_an_equation_reads_another_variable(path):
+    """Other operands leave equations that nobody reads, which what runs in the place of a mesh's jaxpr does not have."""
+    mesh = isinstance(path, str)
+    program = mapped_over_a_mesh(path) if mesh else load_constants(jt.load(path))
+    if mesh:
+        program = jt.parse(jt.format_jaxpr(program, lossless=True), "a")
+    args = arguments(open_binders(program), ["random:0"])
+    known = {e: n for n, e in enumerate(all_eqns(program.jaxpr))}
+    for made in other_variables(program, 20 if mesh else 2 * CANDIDATES):
+        other = jt.parse(jt.format_jaxpr(made.program, lossless=True), "b")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = compare(program, other, args, first=True, step_limit=20000)
+            except jt.JaxprToolError:
+                continue
+        if found.equal:
+            continue
+        assert found.first is not None and found.first.a is not None, made.how
+        first = found.first.a.eqn
+        inside = [known[e] for c in sub_jaxprs(first) for e in all_eqns(c.jaxpr)]
+        at = known[made.eqn]
+        combined = not first.primitive.holds_jaxprs or first.primitive.name not in LOOKED_INTO
+        assert known[first] == at or (combined and at in inside), (made.how, str(found))
+
+
+LOOKED_INTO = ("jit", "cond", "scan", "while", "shard_map", "checkpoint")
