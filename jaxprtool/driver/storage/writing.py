@@ -125,11 +125,12 @@ def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator
 
 def _end(rescue: Callable[[], None], number: int, _frame: Any) -> None:
     """Rescue what is to stay, remove temporary files and what is drawn on the terminal, then end by the same signal."""
-    signal.signal(number, signal.SIG_DFL)  # a second one ends it at once
+    signal.signal(number, signal.SIG_IGN)  # what is left to do is short
     # In a thread of its own: the one that has the signal may hold the lock.
     rescuing = threading.Thread(target=rescue, daemon=True)
     rescuing.start()
     rescuing.join(_RESCUE_SECONDS)
     remove_temporaries()
     stop_showing()
+    signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
