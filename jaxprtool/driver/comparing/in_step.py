@@ -171,9 +171,10 @@ def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
     finally:
         for side in runs:
             side.close()
-    results = tuple([] if run.results is None else run.results for run in runs)
-    stopped = [_stopped(*x) for x in zip("AB", found.stopped, strict=True) if x[1] is not None]
-    return Results(results, found.first, found.flips, stopped)
+    x, y = [run.results or list[Value]() for run in runs]
+    pairs = zip("AB", found.stopped, strict=True)
+    stopped = [_stopped(name, error) for name, error in pairs if error is not None]
+    return Results((x, y), found.first, found.flips, stopped)
 
 
 def _stopped(name: str, error: UsageError) -> str:
