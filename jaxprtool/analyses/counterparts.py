@@ -14,9 +14,18 @@ from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 
-__all__ = ["counterparts", "definitions"]
+__all__ = [
+    "NO_EQUATION",
+    "counterparts",
+    "definitions",
+    "giving",
+    "in_order",
+    "other_results",
+    "results",
+]
 
 Pair = tuple[int, int]
+NO_EQUATION = (None, 0)  # what `results` would say of a binder or a literal
 _FEW = 8  # one equation in so many may be another one, in jaxprs that are paired one by one
 
 
@@ -38,6 +47,31 @@ def definitions(jaxpr: Jaxpr) -> dict[Var, int]:
     return {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.out_binders}
 
 
+def results(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
+    """For each variable that an equation gives the position of the equation, and which of its results it is."""
+    return {v: (i, k) for i, eqn in enumerate(jaxpr.eqns) for k, v in enumerate(eqn.out_binders)}
+
+
+def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
+    """The positions of results that are given by equations which are no counterparts of each other."""
+    partner, defined = dict(pairs), [results(a), results(b)]
+    found: list[int] = []
+    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+        (i, of_a), (j, of_b) = (
+            d.get(z, NO_EQUATION) if isinstance(z, Var) else NO_EQUATION
+            for d, z in zip(defined, (x, y), strict=True)
+        )
+        if (i is None) != (j is None) or (i is not None and (partner.get(i), of_a) != (j, of_b)):
+            found.append(k)
+    return found
+
+
+def giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
+    """The equation that gives result k; None for an argument or a literal."""
+    x = jaxpr.outs[k]
+    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
+
+
 def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
     """The pairs of equations that are the same ones of a text; none where b is not made of a.
 
@@ -48,7 +82,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
         return []
     where = {(e.span.source, e.span.start): j for j, e in enumerate(b.eqns) if e.span}
     pairs = [(i, where[span]) for i, span in enumerate(spans) if span in where]
-    return _in_order(pairs) if len(pairs) == len(spans) else []
+    return in_order(pairs) if len(pairs) == len(spans) else []
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
@@ -121,10 +155,10 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
                 found[i], taken[j] = j, i
         if i in found:
             vote(a.eqns[i].inputs, b.eqns[found[i]].inputs)
-    return _in_order(sorted(found.items()))
+    return in_order(sorted(found.items()))
 
 
-def _in_order(pairs: Sequence[Pair]) -> list[Pair]:
+def in_order(pairs: Sequence[Pair]) -> list[Pair]:
     """As many of the pairs, the first ones first, as keep the order of both sides."""
     kept: list[Pair] = []
     for i, j in pairs:

@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from jaxprtool.analyses.comparison import First
-from jaxprtool.analyses.counterparts import counterparts, definitions
+from jaxprtool.analyses.counterparts import (
+    NO_EQUATION,
+    counterparts,
+    giving,
+    in_order,
+    other_results,
+    results,
+)
 from jaxprtool.analyses.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.signature import Signatures
+from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.interpreters.observe import written_as
 from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 
 __all__ = ["Search"]
 
 Pairs = list[tuple[int, int]]
+_TURNS = 10_000  # steps of loops without a known end that one run may take more once a difference is known,
+_MORE = 10  # or so many times as many as the other one
 
 
 class Search:
@@ -25,6 +38,7 @@ class Search:
     Attributes:
       first: the first difference that was found.
       flips: the first result that is no float and differs.
+      stopped: for each evaluation what stopped it, where it took too many steps after a difference was known.
     """
 
     def __init__(
@@ -33,6 +47,8 @@ class Search:
         b: Stepped,
         same: Callable[[Any, Any], bool],
         difference: Callable[[Any, Any], Any],
+        *,
+        bounded: bool = True,
     ):
         """Of two evaluations.
 
@@ -40,8 +56,12 @@ class Search:
           a, b: the evaluations, which have not begun.
           same: whether two values are equal bit by bit.
           difference: how two values differ, as `backends.differences.Found` has it.
+          bounded: whether an evaluation that takes many more steps than the other one is stopped once a difference is known.
         """
         self.a, self.b = a, b
+        self.stopped: list[UsageError | None] = [None, None]
+        if bounded:
+            a.bound, b.bound = partial(self._bound, b), partial(self._bound, a)
         self.same, self.difference = same, difference
         self.first: First | None = None
         self.flips: First | None = None
@@ -51,14 +71,31 @@ class Search:
         self._signatures = Signatures()
 
     def run(self) -> None:
-        """Run both evaluations to their ends."""
+        """Run both evaluations to their ends, or as far as they may run."""
+        for k, run in enumerate((self._follow, partial(_drain, self.a), partial(_drain, self.b))):
+            try:
+                run()
+            except UsageError as e:
+                if e.diagnostics[0].code != "step-limit" or not self._known:
+                    raise
+                if k:
+                    self.stopped[k - 1] = e
+        self.first = self.first or self._carried
+
+    @property
+    def _known(self) -> bool:
+        """Whether a difference is known."""
+        return self.first is not None or self._carried is not None
+
+    def _bound(self, other: Stepped) -> int | None:
+        """How many steps an evaluation may take, beside those of the other one; None: any number."""
+        return max(_TURNS, _MORE * other.turns.taken) if self._known else None
+
+    def _follow(self) -> None:
+        """Follow both evaluations in step."""
         a, b = self.a.peek(), self.b.peek()
         if isinstance(a, Enter) and isinstance(b, Enter):
             self._level()
-        for side in (self.a, self.b):
-            while side.next() is not None:
-                pass
-        self.first = self.first or self._carried
 
     def _level(self) -> None:
         """Follow a jaxpr of each side to its end; both begin now."""
@@ -70,8 +107,8 @@ class Search:
             self._paths = (*outer[0], enter_a.step), (*outer[1], enter_b.step)
         known = self._pairs.get((a, b))
         if known is None:
-            pairs = counterparts(a, b)
-            known = self._pairs[a, b] = pairs, _others(a, b, pairs)
+            pairs = _counterparts(a, b)
+            known = self._pairs[a, b] = pairs, other_results(a, b, pairs)
         pairs, others = known
         i = j = 0
         for p, q in pairs:
@@ -101,7 +138,7 @@ class Search:
                 continue
             found = self.difference(a.outs[k], b.outs[k])
             if found.n_different:
-                eqns = [_giving(jaxpr, k) for jaxpr in jaxprs]
+                eqns = [giving(jaxpr, k) for jaxpr in jaxprs]
                 if any(eqns):
                     places = [
                         self._place(i, e) if e else self._around(i) for i, e in enumerate(eqns)
@@ -195,7 +232,7 @@ class Search:
             return here
         partner = dict(pairs)
         binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
-        defined = [definitions(j) for j in jaxprs]
+        defined = [results(j) for j in jaxprs]
         origin: First | None = here
         for k, (x, y) in enumerate(zip(a.ins, b.ins, strict=True)):
             if type(x) is Cell or self.same(x, y):
@@ -205,16 +242,20 @@ class Search:
                 continue
             u, v = a.eqn.inputs[k], b.eqn.inputs[k]
             assert isinstance(u, Var) and isinstance(v, Var)  # literals are a part of the operation
-            i, j = defined[0].get(u), defined[1].get(v)
+            (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
             alone = i is not None and i not in partner, j is not None and j not in partner.values()
             if any(alone):
                 p = a.eqn if i is None else jaxprs[0].eqns[i]
                 q = b.eqn if j is None else jaxprs[1].eqns[j]
+                if _are_written(
+                    jaxprs, [e if one else None for e, one in zip((p, q), alone, strict=True)]
+                ):
+                    return here
                 return First(self._place(0, p), self._place(1, q), found)
             if i is None and j is None:
                 carried = binders[0].get(u) == binders[1].get(v)
             else:
-                carried = i is not None and partner.get(i) == j
+                carried = i is not None and partner.get(i) == j and of_a == of_b
             if not carried:
                 return here
             origin = None
@@ -235,31 +276,59 @@ def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[
     ]
 
 
+def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
+    """Pairs of positions of equations that stand in each other's place; of what runs in the place of jaxprs as these are written."""
+    written = written_as(a), written_as(b)
+    if written[0] is a or written[1] is b:
+        return counterparts(a, b)
+    made = _made(a, written[0]), _made(b, written[1])
+    pairs: Pairs = []
+    for p, q in counterparts(*written):
+        of_p, of_q = made[0].get(p, []), made[1].get(q, [])
+        several = [[j.eqns[i].primitive for i in of] for j, of in ((a, of_p), (b, of_q))]
+        pairs += (
+            zip(of_p, of_q, strict=True)
+            if several[0] == several[1]
+            else zip(of_p[-1:], of_q[-1:], strict=False)
+        )
+    return in_order(sorted(pairs))
+
+
+def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:
+    """For the positions of equations as they are written those of the ones that run in their place."""
+    sites = Sites(written)
+    where = {id(eqn): i for i, eqn in enumerate(written.eqns)}
+    found: dict[int, list[int]] = {}
+    for n, eqn in enumerate(jaxpr.eqns):
+        i = where.get(id(sites.written(eqn)))
+        if i is not None:
+            found.setdefault(i, []).append(n)
+    return found
+
+
+def _are_written(jaxprs: tuple[Jaxpr, Jaxpr], eqns: Sequence[JaxprEqn | None]) -> bool:
+    """Whether equations of either jaxpr, which have no counterparts in the other, have them where the jaxprs are written.
+
+    What is run for all devices of a mesh in the place of a jaxpr lacks the equations that nobody reads.
+    """
+    written = [*map(written_as, jaxprs)]
+    if written[0] is jaxprs[0] or written[1] is jaxprs[1]:
+        return False
+    pairs = counterparts(*written)
+    for side, eqn in enumerate(eqns):
+        if eqn is not None:
+            there = Sites(written[side]).written(eqn)
+            if not any(written[side].eqns[pair[side]] is there for pair in pairs):
+                return False
+    return True
+
+
 def _is_float(eqn: JaxprEqn, k: int) -> bool:
     """Whether result k of an equation is of floats; what is in the cells that it was given counts as such."""
     if k >= len(eqn.out_binders):
         return True
     dtype = getattr(eqn.out_binders[k].aval, "dtype", None)
     return dtype is not None and dtype.is_inexact
-
-
-def _others(a: Jaxpr, b: Jaxpr, pairs: Pairs) -> list[int]:
-    """The positions of results that are given by equations which are no counterparts of each other."""
-    partner, defined = dict(pairs), [definitions(a), definitions(b)]
-    found: list[int] = []
-    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
-        i, j = (
-            d.get(z) if isinstance(z, Var) else None for d, z in zip(defined, (x, y), strict=True)
-        )
-        if (i is None) != (j is None) or (i is not None and partner.get(i) != j):
-            found.append(k)
-    return found
-
-
-def _giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
-    """The equation that gives result k; None for an argument or a literal."""
-    x = jaxpr.outs[k]
-    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
 
 
 def _matches(a: Step | None, b: Step | None) -> bool:
@@ -275,6 +344,12 @@ def _skip(side: Stepped, n: int) -> None:
         while isinstance(side.peek(), Enter):
             _skip_level(side)
         side.next()
+
+
+def _drain(side: Stepped) -> None:
+    """Run a side to its end."""
+    while side.next() is not None:
+        pass
 
 
 def _skip_level(side: Stepped) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Step, Watch
 from jaxprtool.interpreters import limits, observe
+from jaxprtool.interpreters.limits import Turns, limited_turns
 from jaxprtool.interpreters.observe import Observer
 from jaxprtool.interpreters.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
@@ -63,11 +64,15 @@ class Stepped:
 
     Attributes:
       results: what the evaluation returned; None until it has ended.
+      turns: the steps that its loops of an unknown number of steps have taken.
+      bound: says, each time before the evaluation goes on, how many of these there may be; None: any number.
     """
 
     def __init__(self, evaluate: Callable[[Observer], Any]):
         """Begin `evaluate(observer)`, which does not run before the first event is asked for."""
         self.results: Any = None
+        self.turns = Turns()
+        self.bound: Callable[[], int | None] = lambda: None
         self._evaluate = evaluate
         self._events: deque[Event] = deque()
         self._go, self._ready = threading.Semaphore(0), threading.Semaphore(0)
@@ -104,6 +109,7 @@ class Stepped:
 
     def _run_on(self) -> None:
         """Let the evaluation go on until it has a parcel of events, or ends."""
+        self.turns.limit = self.bound()
         held = _set_aside()
         _take_up(self._held)
         self._go.release()
@@ -115,7 +121,8 @@ class Stepped:
         self._go.acquire()
         try:
             if not self._closing:
-                self.results = self._evaluate(_Telling(self))
+                with limited_turns(self.turns):
+                    self.results = self._evaluate(_Telling(self))
         except _Closed:
             pass
         except BaseException as e:  # raised again where the events are asked for
@@ -171,7 +178,9 @@ class _Telling(Watch):
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         super().leave(jaxpr, outs)
-        self.run.tell(Leave(outs))
+        if self.run.tell(Leave(outs)) >= _PARCEL:  # a loop may have no equations
+            self.bytes = 0
+            self.run.hand_over()
 
 
 def _kept(x: Any) -> Any:

@@ -14,8 +14,8 @@ from jaxprtool.driver.comparing.in_step import (
     Limits,
     Results,
     Side,
+    both_results,
     differences,
-    of_both,
     search,
     side,
 )
@@ -78,15 +78,11 @@ def compare(
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
     if step_limit is not None:
         _check_ends((a, b), sides)
-    found = search(*sides, tolerance) if first else Results(of_both(sides, Side.results))
-    outputs, notes = compared(a, *found.results, tolerance), list[str]()
-    if tolerance.rounding and any(x.found.n_different and not x.found.exact for x in outputs):
-        before, rooms = outputs, rooms_of_rounding(sides, found.results, one=a is b)
-        outputs = compared(a, *found.results, tolerance, rooms)
-        notes = _forgiven(before, outputs)
-    if arbiter is not None:
+    found = search(*sides, tolerance) if first else both_results(*sides)
+    outputs, notes = _outputs(a, sides, found, tolerance, one=a is b)
+    if arbiter is not None and not found.stopped:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())
-    equal = not _differ(outputs)
+    equal = not found.stopped and not _differ(outputs)
     seen = [_as_written(x, a, b) for x in (found.first, found.flips)]
     return Comparison(
         equal,
@@ -228,6 +224,24 @@ def compared(
         found = differences().difference(x, y, **tolerance._asdict(), extra=room)
         outputs.append(Output(i, labels[i], found))
     return outputs
+
+
+def _outputs(
+    program: ClosedJaxpr,
+    sides: tuple[Side, Side],
+    found: Results,
+    tolerance: Tolerance,
+    *,
+    one: bool,
+) -> tuple[list[Output], list[str]]:
+    """The outputs of both sides, and what there is to say: of a side that was stopped, and of what rounding explains."""
+    outputs = compared(program, *found.results, tolerance)
+    differing = any(x.found.n_different and not x.found.exact for x in outputs)
+    if found.stopped or not tolerance.rounding or not differing:
+        return outputs, [*found.stopped]
+    rooms = rooms_of_rounding(sides, found.results, one=one)
+    after = compared(program, *found.results, tolerance, rooms)
+    return after, _forgiven(outputs, after)
 
 
 def _differ(outputs: Sequence[Output]) -> bool:

@@ -183,6 +183,27 @@ class Rescue:
             self.interest.close()
 
 
+class _Keeping:
+    """Writes the smallest candidate so far now and then, for a process that is killed.
+
+    The next one is written after so many seconds, or many times what writing took.
+    """
+
+    def __init__(self, output: str):
+        self.output, self.next = output, time.monotonic() + _KEPT_SECONDS
+
+    def __call__(self, c: Candidate) -> None:
+        """Write it, when it is time."""
+        begin = time.monotonic()
+        if begin >= self.next:
+            write_small(c, self.output)
+            end = time.monotonic()
+            self.next = end + max(_KEPT_SECONDS, _KEPT_TIMES * (end - begin))
+
+
+_KEPT_SECONDS, _KEPT_TIMES = 2.0, 20
+
+
 @dataclass(frozen=True)
 class How:
     """How a program is made smaller.
@@ -250,8 +271,11 @@ def _reduced(
     def rung(c: Candidate, by: str) -> None:
         if not ladder or ladder[-1][1] != c.size:
             ladder.append((by, c.size))
+        if keep is not None:
+            keep(c)
         how.show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
 
+    keep = None if how.output is None or how.scrub else _Keeping(how.output)
     search.on_smaller = rung
     if how.rescue is not None:
         how.rescue.search = search

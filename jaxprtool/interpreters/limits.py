@@ -68,7 +68,7 @@ class Turns:
 
     def count(self, loop: Loop) -> None:
         """Count a step; raises UsageError where there were as many as are allowed."""
-        if self.taken == self.limit:
+        if self.limit is not None and self.taken >= self.limit:
             _over_limit(loop, self.taken)
         self.taken += 1
 
@@ -192,12 +192,12 @@ def running_loops() -> list[Loop]:
 
 def set_aside() -> tuple[Any, ...]:
     """The loops that run and the limits, for `take_up`: of an evaluation that waits while another one runs."""
-    return [*_running], _limit[0], _calls[0], _bytes[0]
+    return [*_running], _limit[0], _calls[0], _bytes[0], _turns[0]
 
 
 def take_up(held: tuple[Any, ...]) -> None:
     """Go on with loops and limits that were set aside."""
-    _running[:], _limit[0], _calls[0], _bytes[0] = held
+    _running[:], _limit[0], _calls[0], _bytes[0], _turns[0] = held
 
 
 def where() -> str:

@@ -308,6 +308,26 @@ class _Namer:
             if later and jaxpr in shared:
                 self.shared[jaxpr] = shared[jaxpr]
                 self.taken.add(shared[jaxpr])
+        if lossless:
+            self._part(nested)
+
+    def _part(self, nested: Nested) -> None:
+        """Give a new name to a variable that has the one of another in its jaxpr.
+
+        It was named after a result of the call around it, and that result is a variable of the jaxpr as well.
+        """
+        names = self.names
+        for jaxpr in nested.calls:
+            bound = [*jaxpr.all_binders]
+            for eqn in jaxpr.eqns:
+                bound += eqn.out_binders
+            if len({names.get(v) for v in bound}) == len(bound):
+                continue
+            seen: set[str] = set()
+            for v in bound:
+                if names.get(v, "_") in seen:
+                    names[v] = self._next()
+                seen |= {names.get(v, "_")} - {"_"}
 
     def _name_jaxpr(self, jaxpr: Jaxpr) -> Iterator[Any]:
         """Names what a jaxpr prints; yields what names the jaxprs inside, where they are printed."""

@@ -8,10 +8,10 @@ from typing import Any, NamedTuple
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
-from jaxprtool.ir.walk import all_eqns, map_jaxprs, with_eqns
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
 
-__all__ = ["Exchange", "exchanges"]
+__all__ = ["Exchange", "exchanges", "other_variables"]
 
 # Primitives of which one can stand for another: operands, params and results are of the same types.
 LIKE = (
@@ -138,6 +138,38 @@ def _other_values(value: Any) -> list[Any]:
                     swapped = [*value]
                     swapped[i], swapped[j] = value[j], x
                     found.append(tuple(swapped))
+    return found
+
+
+def other_variables(program: ClosedJaxpr, n: int, seed: int = 0) -> list[Exchange]:
+    """Up to n well-typed programs in each of which one equation reads another variable of the same type."""
+    rng = random.Random(seed)
+    known: dict[JaxprEqn, list[Any]] = {}
+    todo, seen = [program], set[Any]()
+    while todo:
+        closed = todo.pop()
+        scope = [*closed.jaxpr.all_binders]
+        for eqn in closed.eqns if closed.jaxpr not in seen else ():
+            known[eqn] = [*scope]
+            scope += [v for v in eqn.out_binders if type(v) is Var]
+            todo += sub_jaxprs(eqn)
+        seen.add(closed.jaxpr)
+    eqns = [e for e in known if not e.primitive.holds_jaxprs]
+    rng.shuffle(eqns)
+    found: list[Exchange] = []
+    for eqn in eqns:
+        for i in rng.sample(range(len(eqn.inputs)), len(eqn.inputs)):
+            x = eqn.inputs[i]
+            like = [v for v in known[eqn] if v.aval.strong == x.aval.strong and v not in eqn.inputs]
+            if type(x) is Lit or not like:
+                continue
+            inputs = [*eqn.inputs]
+            inputs[i] = rng.choice(like)
+            made = _with(program, eqn, eqn.replace(inputs=inputs))
+            found.append(Exchange(made, eqn, f"{eqn.primitive}: another operand {i}"))
+            break
+        if len(found) == n:
+            break
     return found
 
 

@@ -7,6 +7,7 @@ each operation and `|` in the place of arithmetic, says which origins each eleme
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -210,3 +211,28 @@ def test_steps_that_follow_ones_like_those_before_are_not_followed_again(
     assert len(followed) < 250
     made = {o.made.eqn.primitive.name for o in flow.origins}
     assert len(made) == count
+
+
+def test_a_callback_is_called_again_at_most_once_a_step() -> None:
+    """A function of Python may take long: it is not called for each of the origins that meet in its operand."""
+    calls = [0]
+
+    def host(x: Any) -> Any:
+        calls[0] += 1
+        return np.asarray(x) * np.float32(1)
+
+    def step(c: Any, i: Any) -> Any:
+        y = jax.pure_callback(
+            host, jax.ShapeDtypeStruct(c.shape, c.dtype), c, vmap_method="sequential"
+        )
+        at = jnp.arange(4)
+        c = jnp.where(at == i % 4, jnp.sqrt(y - 2.0), y)
+        c = jnp.where(at == (i + 1) % 4, jnp.log(y - i * 0.01), c)
+        return jnp.where(jnp.isnan(c) & (i % 5 == 0), 1.5, c), y.sum()
+
+    x, n = np.float32([1, 2, 0.5, 3]), 100
+    program = jt.trace(lambda x: jax.lax.scan(step, x, jnp.arange(n)), x)
+    found = jt.blame(program, x)
+    assert n <= calls[0] <= 2 * n
+    assert found.first is not None and found.first.eqn.primitive.name == "sqrt"
+    assert {a.place.eqn.primitive.name for a in found.appearances} >= {"sqrt", "log"}

@@ -18,9 +18,9 @@ from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
-from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
 from jaxprtool.passes.inline import called
-from tests.analyses.exchanged import exchanges
+from tests.analyses.exchanged import exchanges, other_variables
 from tests.programs.catalogue import EXAMPLES
 
 lax = jt.lax
@@ -182,3 +182,159 @@ def test_a_branch_without_equations_has_the_place_of_what_holds_it():
         found = jt.compare(one, other, np.float32(1), first=True)
         names = {p.eqn.primitive.name for p in (found.first.a, found.first.b)}
         assert names == {"cond", "add"} and "nothing stands" not in str(found), str(found)
+
+
+def another_result(f, at):
+    """The program of f, whose jaxprs sort two arrays, and the same with the other array where equation `at` reads one."""
+    x = np.float32([0.5, 2, 1])
+    a = jt.parse(jt.format_jaxpr(jt.trace(f, x), lossless=True), "a")
+
+    def inside(closed):
+        sort = next((e for e in closed.eqns if e.primitive.name == "sort"), None)
+        eqns = [
+            e.replace(params={k: map_jaxprs(v, inside) for k, v in e.params.items()})
+            for e in closed.eqns
+        ]
+        if sort is None:
+            return with_eqns(closed, eqns)
+        other = dict(zip(sort.out_binders, reversed(sort.out_binders), strict=True))
+        if at == "out":
+            outs = [other.get(x, x) for x in closed.jaxpr.outs]
+            return closed.replace(jaxpr=closed.jaxpr.replace(outs=outs))
+        return with_eqns(
+            closed,
+            [
+                e.replace(inputs=[other.get(x, x) for x in e.inputs])
+                if e.primitive.name == at
+                else e
+                for e in closed.eqns
+            ],
+        )
+
+    b = jt.parse(jt.format_jaxpr(inside(a), lossless=True), "b")
+    return a, b, [x]
+
+
+def sorted_pair(x):
+    low, high = jax.lax.sort((x, x[::-1] * 3.0), num_keys=1)
+    return jnp.sin(low) + 1.0, low, high
+
+
+LEVELS = {
+    "top": sorted_pair,
+    "call": lambda x: jax.jit(sorted_pair)(x),
+    "calls": lambda x: jax.jit(jax.jit(sorted_pair))(x * 2.0),
+    "branch": lambda x: jax.lax.cond(x[0] > 0, sorted_pair, lambda x: (x, x, x), x),
+    "scan": lambda x: jax.lax.scan(lambda c, _: (sorted_pair(c)[0], sorted_pair(c)[2]), x, None, 3),
+    "while": lambda x: jax.lax.fori_loop(0, x.astype(int)[1], lambda _, c: sorted_pair(c)[2], x),
+}
+
+
+@pytest.mark.parametrize("backends", [("numpy",), ("numpy", "xla"), ("xla",)], ids="-".join)
+@pytest.mark.parametrize("at", ["sin", "out"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_another_result_of_the_same_equation(level, at, backends):
+    """An equation, or the jaxpr, takes the other result of an equation whose results both agree."""
+    a, b, args = another_result(LEVELS[level], at)
+    found = compare(a, b, args, first=True, backends=backends, step_limit=50)
+    if found.equal:
+        return
+    assert found.first is not None
+    names = [p.eqn.primitive.name for p in (found.first.a, found.first.b)]
+    assert names == (["sin"] * 2 if at == "sin" else ["sort"] * 2), str(found)
+
+
+def halved(x, by, n=60):
+    """Halves until a number is small: by 1.0 it never is."""
+
+    def step(c):
+        y, k = c
+        return jax.lax.while_loop(lambda c: c[0] > 0.01, lambda c: (c[0] * by, c[1] + 1), (y, k))
+
+    return jnp.sin(jax.lax.cond(x > 0, step, lambda c: c, (x, n))[0])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_loop_that_has_no_end_on_one_side_is_stopped(swapped):
+    """What is known before it is said, with the side that was stopped; the other one runs to its end."""
+    x = np.float32(1)
+    a, b = (with_places(jt.trace(lambda x, by=by: halved(x, by), x), "p") for by in (0.5, 1.0))
+    for limit in (None, 100):
+        found = compare(*((b, a) if swapped else (a, b)), [x], first=True, step_limit=limit)
+        assert not found.equal and found.first is not None and found.first.a is not None
+        assert found.first.a.eqn.primitive.name == "mul" and found.first.a.path[-1].step == 0
+        assert found.flips is not None and found.flips.a.eqn.primitive.name == "gt"
+        (note,) = found.notes
+        taken = "10,000" if limit is None else "100"
+        assert note.startswith(
+            f"{'A' if swapped else 'B'} was stopped: while has taken {taken} steps"
+        )
+        missing = found.outputs[0].found.type_a if swapped else found.outputs[0].found.type_b
+        assert missing == "-" and found.outputs[0].found.n_different == 1
+
+
+def test_long_loops_that_differ_run_to_their_end():
+    """Loops of more steps than one that has no end may take, which part in their first step."""
+    x = np.float32(0)
+
+    def counted(more):
+        def step(c):
+            return c[0] + 1, jnp.sin(c[1]) + more
+
+        return lambda x: jax.lax.while_loop(lambda c: c[0] < 15_000, step, (0, x))
+
+    a, b = (jt.trace(counted(more), x) for more in (0.5, 0.25))
+    found = compare(a, b, [x], first=True)
+    assert not found.notes and [o.found.n_different for o in found.outputs] == [0, 1]
+
+
+def mapped_over_a_mesh(verb):
+    """Collectives of two devices, as they are or transformed."""
+
+    def shard(x, w):
+        h = jnp.tanh(x @ w)
+        mean = jax.lax.pmean(h.mean(0), "i")
+        total = jax.lax.psum((h - mean).max(), "i")
+        other = jax.lax.ppermute(h[:1], "i", [(0, 1), (1, 0)])
+        return mean * total, h + other * jax.lax.axis_index("i")
+
+    mesh = jax.sharding.AbstractMesh((2,), ("i",))
+    spec = jax.sharding.PartitionSpec
+    f = jax.shard_map(shard, mesh=mesh, in_specs=(spec("i"), spec()), out_specs=(spec(), spec("i")))
+    x, w = np.linspace(-1, 2, 32, dtype=np.float32), np.linspace(1, -2, 8, dtype=np.float32)
+    program = jt.trace(f, x.reshape(8, 4), w.reshape(4, 2))
+    if verb == "jvp":
+        return jt.jvp_jaxpr(program)[0]
+    return jt.vmap_jaxpr(program, 2, [0, None])[0] if verb == "vmap" else program
+
+
+@pytest.mark.parametrize(
+    "path", [*FILES, "plain", "jvp", "vmap"], ids=lambda p: getattr(p, "stem", p)
+)
+def test_an_equation_reads_another_variable(path):
+    """Other operands leave equations that nobody reads, which what runs in the place of a mesh's jaxpr does not have."""
+    mesh = isinstance(path, str)
+    program = mapped_over_a_mesh(path) if mesh else load_constants(jt.load(path))
+    if mesh:
+        program = jt.parse(jt.format_jaxpr(program, lossless=True), "a")
+    args = arguments(open_binders(program), ["random:0"])
+    known = {e: n for n, e in enumerate(all_eqns(program.jaxpr))}
+    for made in other_variables(program, 20 if mesh else 2 * CANDIDATES):
+        other = jt.parse(jt.format_jaxpr(made.program, lossless=True), "b")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            try:
+                found = compare(program, other, args, first=True, step_limit=20000)
+            except jt.JaxprToolError:
+                continue
+        if found.equal:
+            continue
+        assert found.first is not None and found.first.a is not None, made.how
+        first = found.first.a.eqn
+        inside = [known[e] for c in sub_jaxprs(first) for e in all_eqns(c.jaxpr)]
+        at = known[made.eqn]
+        combined = not first.primitive.holds_jaxprs or first.primitive.name not in LOOKED_INTO
+        assert known[first] == at or (combined and at in inside), (made.how, str(found))
+
+
+LOOKED_INTO = ("jit", "cond", "scan", "while", "shard_map", "checkpoint")

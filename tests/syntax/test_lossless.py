@@ -7,7 +7,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
 from jaxprtool.syntax.consts import ArrayRef, ArrayText
 from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
@@ -191,3 +191,22 @@ def test_a_line_of_the_version_inside_a_text_is_no_comment():
     assert format_file(parse_file(f"# first\n{text}")) == f"# first\n{text.partition(chr(10))[2]}"
     inside = text.replace("let ", f"let\n{text.partition(chr(10))[0]}\n    ")
     assert format_file(parse_file(inside)) == text.partition("\n")[2]
+
+
+def test_a_call_whose_result_is_a_variable_inside_it():
+    """Jaxprs may share variables; where the jaxpr of the call gives another result than that, both have names of their own."""
+    called = jt.parse(
+        "{ lambda ; a:f32[]. let b:f32[] = jit[name=f jaxpr={ lambda ; c:f32[]. let d:f32[] = sin c in (d,) }] a in (b,) }"
+    )
+    (call,) = called.eqns
+    inner = call.params["jaxpr"]
+    (sine,) = inner.eqns
+    one, more = Var(sine.out_binders[0].aval), Var(sine.out_binders[0].aval)
+    eqns = [sine.replace(out_binders=[one]), sine.replace(inputs=[one], out_binders=[more])]
+    inner = inner.replace(jaxpr=inner.jaxpr.replace(eqns=eqns, outs=[more]))
+    call = call.replace(out_binders=[one], params={**call.params, "jaxpr": inner})
+    program = called.replace(jaxpr=called.jaxpr.replace(eqns=[call], outs=[one]))
+    again = parse(format_jaxpr(program, lossless=True))
+    assert jt.diff(again, program).equal
+    x = np.float32(0.5)
+    assert jt.eval_jaxpr(again.jaxpr, [x])[0] == np.sin(np.sin(x))

@@ -12,7 +12,7 @@ from typing import Any
 from jaxprtool.analyses.blaming.columns import Column, Steps
 from jaxprtool.analyses.blaming.operations import Operand, Operation
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
-from jaxprtool.analyses.blaming.separation import is_pure
+from jaxprtool.analyses.blaming.separation import calls_python, is_pure
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import steering_facts
 
@@ -53,7 +53,7 @@ class Lockstep(Steps):
             for k, v in zip(plan.floats, outs, strict=True):
                 self._begins_all(column, v, bad[k], origin)
             return
-        if not is_pure(plan):  # which nobody computes again
+        if not is_pure(plan) or calls_python(plan.eqn):  # which nobody computes again so often
             self._do_not_know(bad)
             for v, c in zip(outs, codes, strict=True):
                 if c is not None:

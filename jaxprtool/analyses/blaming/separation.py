@@ -20,14 +20,15 @@ from jaxprtool.analyses.blaming.origins import Origins, Seen
 from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.provenance import Call, Mark, merged
 from jaxprtool.analyses.logs import Log
+from jaxprtool.core.kinds.objects import FUNCTION
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.dtypes import INT32
-from jaxprtool.ir.jaxpr import Lit
+from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["MOST_SETS", "Separations", "drops_any", "is_pure", "made_of"]
+__all__ = ["MOST_SETS", "Separations", "calls_python", "drops_any", "is_pure", "made_of"]
 
 MOST_SETS = 64  # of operands of an operation that neither moves elements nor is elementwise
 _MOST_TIMES = 10_000  # an equation in a loop; in its later steps all origins of its operands count
@@ -48,7 +49,8 @@ class Separations:
         self._bad: Callable[[Any], Any] = sought.where
         self._all_drop = drops_any(sought)
         self._of: dict[int, tuple[Any, Any]] = {}
-        self._times: dict[Any, int] = {}
+        self._times: dict[Any, int] = {}  # by context and equation how often it was looked at,
+        self._spent: dict[Any, int] = {}  # and computed again
 
     def __bool__(self) -> bool:
         return bool(self._of)
@@ -218,14 +220,26 @@ class Separations:
         xp, union = numpy_namespace(), self.sets.number(whole)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
         only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
-        if only or len(sets) > MOST_SETS:  # each bad element goes into the only one
+        if only or len(sets) > self._trials(seen):  # each bad element goes into the only one
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)
+        key = seen.frame.context(), seen.eqn
+        self._spent[key] = self._spent.get(key, 0) + len(sets)
         for n in sets:
             alone = self._bad_with(seen, {i: (x == 0) | (x == n) for i, x in of.items()})
             for k in bad:
                 made[k] = self.sets.union(made[k], self._where_set(alone[k], n))
         return {k: xp.where(made[k] == 0, union, made[k]) for k in bad}
+
+    def _trials(self, seen: Seen) -> int:
+        """How many of its sets' elements an equation may be computed with alone.
+
+        A function of Python may take long: it is called again as many times as it has been called, at most.
+        """
+        if not calls_python(seen.eqn):
+            return MOST_SETS
+        key = seen.frame.context(), seen.eqn
+        return min(MOST_SETS, self._times[key] - self._spent.get(key, 0))
 
     def _where_set(self, where: Any, n: int) -> Any:
         """A number where a boolean array is true, else 0."""
@@ -253,6 +267,11 @@ def drops_any(sought: Sought) -> bool:
 def is_pure(plan: Plan) -> bool:
     """Whether an equation can be computed again, on other values."""
     return not (sub_jaxprs(plan.eqn) or has_effects(plan.eqn) or plan.refs)
+
+
+def calls_python(eqn: JaxprEqn) -> bool:
+    """Whether an equation calls a function of Python that somebody else has written."""
+    return any(p.kind is FUNCTION for p in eqn.primitive.params.values())
 
 
 def made_of(

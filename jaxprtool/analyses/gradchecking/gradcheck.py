@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradchecking.found import Check, Mismatch, largest_of
-from jaxprtool.analyses.gradchecking.point import MODES, How, Point
+from jaxprtool.analyses.gradchecking.point import FEW_BITS, MODES, How, Point
 from jaxprtool.analyses.gradchecking.rounding import Excuse, Rounding
 from jaxprtool.analyses.memory import check_memory
 from jaxprtool.core.trace import inexact
@@ -89,11 +89,13 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
     point = Point(program, args, how)
     checks = [Check(mode) for mode in how.modes]
     found = [*checks, *_Checking(point, checks).run()]
-    if any(c.wrong or c.kinks for c in found) and point.widen():
+    unsure = point.bits > FEW_BITS and any(c.unsure for c in found)
+    if (unsure or any(c.wrong or c.kinks for c in found)) and point.widen():
         again = [c if c.reason else Check(c.mode) for c in checks]
         again += _Checking(point, again).run()
         # a kink in single precision, which few bits may hide, is no mistake in double precision
-        if any(c.wrong for c in found) or not any(c.wrong for c in again):
+        kinks = any(c.kinks for c in found) and not any(c.wrong for c in found)
+        if not (kinks and any(c.wrong for c in again)):
             found = again
     if point.rounds_much:
         wrong = any(c.wrong for c in found)

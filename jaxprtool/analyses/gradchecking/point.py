@@ -13,10 +13,10 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.double import doubled, in_complex, in_double
 
-__all__ = ["MODES", "How", "Point"]
+__all__ = ["FEW_BITS", "MODES", "How", "Point"]
 
 MODES = ("fwd", "rev")
-_FEW_BITS = 16  # after the point
+FEW_BITS = 16  # after the point
 _RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
 
 
@@ -79,12 +79,12 @@ class Point:
         real = all(d.kind == "f" for d in dtypes)
         self.complex = how.complex and real
         self.forms: dict[str, ClosedJaxpr | None] = {}
-        tolerance = _RTOL["fine" if bits > 40 else "single" if bits > _FEW_BITS else "half"]
+        tolerance = _RTOL["fine" if bits > 40 else "single" if bits > FEW_BITS else "half"]
         self.rtol = tolerance if how.rtol is None else how.rtol
         self.atol = how.atol
         self.is_wide = False
         self.bits = bits
-        self.rounds_much = bits <= _FEW_BITS and not _kept_bits(program)
+        self.rounds_much = bits <= FEW_BITS and not _kept_bits(program)
 
     def form(self, word: str, make: Callable[[ClosedJaxpr], ClosedJaxpr | None]) -> Any:
         """A form of the program that is run: `make` makes it."""

@@ -13,12 +13,15 @@ from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.limits import limited_steps
+from jaxprtool.interpreters.limits import Turns, limited_steps, limited_turns
+from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.double import doubled, in_double
 from jaxprtool.passes.once import cut
 
-__all__ = ["Limits", "Results", "Side", "differences", "of_both", "search", "side"]
+__all__ = ["Limits", "Results", "Side", "both_results", "differences", "of_both", "search", "side"]
+
+_TURNS, _MORE = 1_000_000, 100  # see `both_results`
 
 
 class Limits(NamedTuple):
@@ -78,11 +81,12 @@ def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limi
 
 
 class Results(NamedTuple):
-    """The results of both sides, and what a search found."""
+    """The results of both sides, none of one that was stopped; what a search found; and what is said of sides that were stopped."""
 
     results: tuple[list[Value], list[Value]]
     first: First | None = None
     flips: First | None = None
+    stopped: Sequence[str] = ()
 
 
 T = TypeVar("T")
@@ -99,6 +103,23 @@ def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
         return first, f(b)
     second = f(b)
     return f(a), second
+
+
+def both_results(a: Side, b: Side) -> Results:
+    """The results of both sides.
+
+    Where nothing else limits the steps, B may take a hundred times as many as A has taken, but a million at least.
+
+    Raises:
+      UsageError: it takes more.
+    """
+    if not (a.steps and b.steps) or a.limits.step_limit is not None:
+        return Results(of_both((a, b), Side.results))
+    turns = Turns()
+    with limited_turns(turns):
+        first = a.results()
+    with limited_turns(Turns(max(_TURNS, _MORE * turns.taken))):
+        return Results((first, b.results()))
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
@@ -142,15 +163,25 @@ def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
     def agree(x: Value, y: Value) -> bool:
         return compare.same(x, y) or (near is not None and near(x, y))
 
-    found = Search(*runs, agree, lambda x, y: compare.difference(x, y, **how))
+    bounded = a.limits.step_limit is None
+    found = Search(*runs, agree, lambda x, y: compare.difference(x, y, **how), bounded=bounded)
     try:
         with printing_aside(), compare.quiet():
             found.run()
     finally:
         for side in runs:
             side.close()
-    results = runs[0].results, runs[1].results
-    return Results(results, found.first, found.flips)
+    x, y = [run.results or list[Value]() for run in runs]
+    pairs = zip("AB", found.stopped, strict=True)
+    stopped = [_stopped(name, error) for name, error in pairs if error is not None]
+    return Results((x, y), found.first, found.flips, stopped)
+
+
+def _stopped(name: str, error: UsageError) -> str:
+    """What there is to say of a side that took too many steps."""
+    said = error.diagnostics[0]
+    at = "" if said.span is None else f" ({said.span})"
+    return f"{name} was stopped: {said.message}{at}; --step-limit allows more"
 
 
 def differences() -> Any:

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.comparison import First
-from jaxprtool.analyses.counterparts import counterparts
+from jaxprtool.analyses.counterparts import counterparts, giving, other_results
 from jaxprtool.analyses.places import Place, Step, Watch
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.observe import observed_by, written_as
 from jaxprtool.interpreters.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Bodies", "Program", "first_of_prefixes"]
@@ -40,13 +40,17 @@ class Program(NamedTuple):
     run: Callable[[ClosedJaxpr, Sequence[Value]], Sequence[Value]]
     path: tuple[Step, ...] = ()
 
-    def values(self, n: int, outs: Sequence[Var]) -> Sequence[Value]:
+    def values(self, n: int, outs: Sequence[Atom]) -> Sequence[Value]:
         """The values of some variables after the first n equations."""
         if not outs:
             return []
         jaxpr = self.jaxpr
         cut = Jaxpr(jaxpr.all_binders, jaxpr.eqns[:n], [*outs], [])
         return self.run(ClosedJaxpr(cut, []), self.args)
+
+    def around(self) -> Place | None:
+        """The equation that holds the jaxpr; None at the top."""
+        return Place(self.path[-1].eqn, self.path[:-1]) if self.path else None
 
     def inside(self, jaxpr: Jaxpr, args: Sequence[Value], step: Step) -> Program:
         """A jaxpr that an equation of this one runs."""
@@ -86,7 +90,7 @@ def first_of_prefixes(
         return found[n] is not None
 
     if not pairs or not differs(len(pairs)):
-        return None
+        return _of_results(a, b, pairs, difference)
     low, high = 0, len(pairs)
     while high - low > 1:
         middle = (low + high) // 2
@@ -97,6 +101,24 @@ def first_of_prefixes(
         return inner
     said, k = found[high] or (None, 0)
     return First(Place(a.jaxpr.eqns[i], a.path), Place(b.jaxpr.eqns[j], b.path), said, k)
+
+
+def _of_results(
+    a: Program, b: Program, pairs: Sequence[Pair], difference: Callable[[Any, Any], Any]
+) -> First | None:
+    """The equations of the first result that differs, of those that equations give which are no counterparts of each other."""
+    for k in other_results(a.jaxpr, b.jaxpr, pairs):
+        outs = [side.jaxpr.outs[k] for side in (a, b)]
+        if not all(map(_is_array, outs)):
+            continue
+        whole = [(side, len(side.jaxpr.eqns)) for side in (a, b)]
+        values = [side.values(n, [x])[0] for (side, n), x in zip(whole, outs, strict=True)]
+        if (found := difference(*values)).n_different:
+            eqns = [giving(side.jaxpr, k) for side in (a, b)]
+            sides = zip((a, b), eqns, strict=True)
+            places = [Place(e, side.path) if e else side.around() for side, e in sides]
+            return First(places[0], places[1], found) if any(eqns) else None
+    return None
 
 
 def _shared(jaxpr: Jaxpr, at: Sequence[int]) -> list[int]:
@@ -133,7 +155,7 @@ def _differing(
     return None
 
 
-def _is_array(v: Var) -> bool:
+def _is_array(v: Atom) -> bool:
     return hasattr(v.aval, "dtype")
 
 

@@ -6,7 +6,8 @@ import contextlib
 import os
 import signal
 import threading
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from functools import partial
 from typing import Any, NoReturn
 
 from jaxprtool.driver.progress import stop_showing
@@ -17,6 +18,7 @@ __all__ = ["remove_temporaries", "removing_temporaries", "write_output"]
 _temporaries: set[str] = set()
 _lock = threading.Lock()  # held while a temporary file is made, and for good once the process ends
 _LOCK_SECONDS = 1.0
+_RESCUE_SECONDS = 20.0
 # What ends a process unless it is caught, and can be; an interrupt (SIGINT) is an exception of Python's.
 _DEADLY = ("SIGTERM", "SIGHUP", "SIGQUIT", "SIGXCPU", "SIGALRM", "SIGUSR1", "SIGUSR2")
 
@@ -101,16 +103,19 @@ def remove_temporaries() -> None:
 
 
 @contextlib.contextmanager
-def removing_temporaries() -> Generator[None]:
+def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator[None]:
     """While the block runs (in the main thread), signals that end the process remove temporary files first.
 
     Signals that are ignored stay so.
+
+    Args:
+      rescue: what else is done before: files are written that are to stay. It has some seconds.
     """
     before: dict[int, Any] = {}
     for name in _DEADLY:
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) == signal.SIG_DFL:
-            before[number] = signal.signal(number, _end)
+            before[number] = signal.signal(number, partial(_end, rescue))
     try:
         yield
     finally:
@@ -118,8 +123,13 @@ def removing_temporaries() -> Generator[None]:
             signal.signal(number, handler)
 
 
-def _end(number: int, _frame: Any) -> None:
-    """Remove temporary files and what is drawn on the terminal, then end by the same signal."""
+def _end(rescue: Callable[[], None], number: int, _frame: Any) -> None:
+    """Rescue what is to stay, remove temporary files and what is drawn on the terminal, then end by the same signal."""
+    signal.signal(number, signal.SIG_IGN)  # what is left to do is short
+    # In a thread of its own: the one that has the signal may hold the lock.
+    rescuing = threading.Thread(target=rescue, daemon=True)
+    rescuing.start()
+    rescuing.join(_RESCUE_SECONDS)
     remove_temporaries()
     stop_showing()
     signal.signal(number, signal.SIG_DFL)
