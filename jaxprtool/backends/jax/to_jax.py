@@ -32,6 +32,7 @@ from jaxprtool.backends.jax.live import (
 )
 from jaxprtool.backends.jax.objects import (
     UNREADABLE,
+    array_of_print,
     computation_of,
     object_of_record,
     object_of_text,
@@ -82,6 +83,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
+    PrintedArray,
     RangeTuple,
     Record,
     Structured,
@@ -419,6 +421,8 @@ class _Writer:
             return self.closed(v)
         if isinstance(v, (LiveFunction, LiveOpaque, LiveRecord, LiveWord)):
             return v.value
+        if isinstance(v, PrintedArray) and (array := array_of_print(v)) is not UNREADABLE:
+            return array
         if isinstance(v, Structured):
             return _named(prim, key, v) if v.live is None else v.live
         if type(v) is tuple or isinstance(v, list):

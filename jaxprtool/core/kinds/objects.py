@@ -8,7 +8,7 @@ from jaxprtool.core.kinds.containers import Anything, TupleOf
 from jaxprtool.core.kinds.numbers import TypeKind
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.kinds import Kind, Style
-from jaxprtool.ir.params import Opaque, ParamValue, Record
+from jaxprtool.ir.params import Opaque, ParamValue, PrintedArray, Record
 from jaxprtool.ir.references import RefIndex as RefIndex_
 
 __all__ = [
@@ -66,8 +66,24 @@ class Option(Kind):
 class NamedParam(Kind):
     """(name, leaves, PyTreeDef): a param of a composite operation."""
 
+    prints_itself = False
+
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (tuple, list)) and len(value) == 3 and isinstance(value[0], str)
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        if style == "jax" or not isinstance(value, tuple) or len(value) != 3:
+            return value
+        name, leaves, tree = value
+        return name, tuple(map(_whole, leaves)) if isinstance(leaves, tuple) else leaves, tree
+
+
+def _whole(leaf: Any) -> Any:
+    """An array among attributes with all that it holds; anything else as it is."""
+    inside = leaf.args[0] if isinstance(leaf, Record) and len(leaf.args) == 1 else None
+    if not isinstance(inside, PrintedArray) or inside.exact:
+        return leaf
+    return Record(leaf.name, (inside.whole,))
 
 
 class IndexOfReference(Kind):
