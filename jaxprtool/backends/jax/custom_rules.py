@@ -52,9 +52,15 @@ def rebuild_custom_rule(
         if isinstance(n, GivenConstants):
             differentiate = _without_tangents(differentiate, call.in_avals, n.stated)
         thunk = functools.cache(functools.partial(_jvp_thunk, call, n, differentiate))
-        ours = {k: p[k] for k in ("jvp_jaxpr", "num_consts")}
-        return {**shared, "jvp_jaxpr_fun": wrapped(MadeOfOurs(thunk, ours), p["jvp"])}
+        held = _held(p, closed, "jvp_jaxpr")
+        return {**shared, "jvp_jaxpr_fun": wrapped(MadeOfOurs(thunk, held), p["jvp"])}
     return {**shared, **_vjp_params(call, p, closed, n)}
+
+
+def _held(params: dict[str, Any], closed: Closed, *rules: str) -> dict[str, Any]:
+    """What `MadeOfOurs` keeps of our params: the rules as jaxprs of JAX's, None where there is none."""
+    held = {k: None if params[k] is None else closed(params[k]) for k in rules}
+    return {**held, "num_consts": params["num_consts"]}
 
 
 def _reads_constants(rule: ClosedJaxpr | None, n: int) -> bool:
@@ -151,9 +157,9 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[st
         outs, residuals = (0,) * len(call.out_avals), (0,) * n_res
         return structure(outs), structure(residuals), [None] * n_res
 
-    ours = {k: p[k] for k in ("fwd_jaxpr", "bwd_jaxpr", "num_consts")}
+    held = _held(p, closed, "fwd_jaxpr", "bwd_jaxpr")
     return {
-        "fwd_jaxpr_thunk": wrapped(MadeOfOurs(fwd_thunk, ours), p["fwd"]),
+        "fwd_jaxpr_thunk": wrapped(MadeOfOurs(fwd_thunk, held), p["fwd"]),
         "bwd": wrapped_backward(
             _flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n, fixed), p["bwd"]
         ),

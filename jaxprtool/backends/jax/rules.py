@@ -122,7 +122,7 @@ class MadeOfOurs:
 
     Attributes:
       function: what JAX calls.
-      params: those of our equation that it is made of.
+      params: those of our equation that it is made of, where jaxprs are JAX's.
     """
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]):
@@ -139,12 +139,15 @@ def _of_ours(eqn: Any, closed: Closed) -> dict[str, Any] | None:
     if not isinstance(made, MadeOfOurs) or held.transforms:
         return None
     call = closed(eqn.params["call_jaxpr"])
-    types = custom_jvp_types if "jvp_jaxpr" in made.params else custom_vjp_types
+    found = {
+        k: closed(v) if isinstance(v, private.ClosedJaxpr) else v for k, v in made.params.items()
+    }
+    types = custom_jvp_types if "jvp_jaxpr" in found else custom_vjp_types
     try:
-        types(*call.in_avals, call_jaxpr=call, name="", **made.params)
+        types(*call.in_avals, call_jaxpr=call, name="", **found)
     except JaxprToolError:
         return None
-    return dict(made.params)
+    return found
 
 
 def is_inexact(aval: Any) -> bool:
