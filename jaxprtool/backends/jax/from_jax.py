@@ -266,7 +266,7 @@ class _Reader:
         keep_hints(name, eqn.params, params)
         if name in _HIDES_SHARDING and _is_unsharded(eqn):
             params["sharding"] = None
-        if name == "reshard":
+        if name == "reshard" and _HIDES_LAYOUT:
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "custom_vmap_call":
             params["rule"] = LiveVmapRule(eqn, from_jax, as_struct, Surroundings.now())
@@ -354,6 +354,9 @@ _HIDES_SHARDING = {
     for name, release in {"broadcast_in_dim": (0, 10), "convert_element_type": (0, 9, 1)}.items()
     if since(*release)
 }
+
+
+_HIDES_LAYOUT = since(0, 10)  # a `reshard`, whose result says it
 
 
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
