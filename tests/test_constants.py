@@ -537,3 +537,22 @@ def test_a_script_has_the_shape_of_an_array_without_elements():
     for shape in ((0,), (0, 7), (2, 0, 3)):
         text = script._array(np.zeros(shape, np.float32))
         assert eval(text, {"np": np, "jnp": jnp}).shape == shape
+
+
+RESULTS = {
+    "jvp": lambda f, x: jt.jvp(f, [x], [x])[0],
+    "vjp": lambda f, x: jt.vjp(f, x)[0],
+    "linearize": lambda f, x: jt.linearize(f, x)[0],
+    "vmap": lambda f, x: jt.vmap(f, in_axes=0)(x[None]),
+}
+
+
+@pytest.mark.parametrize("how", RESULTS)
+def test_a_constant_among_results_is_an_array(how):
+    """Not the object that holds the text of a file, in whatever transformation the program is called."""
+    key = jax.random.key(3)
+    f = lambda x: (2 * x, jnp.asarray(np.arange(600.0, dtype=np.float32)), key, np.arange(3))
+    program = jt.from_jax(jax.make_jaxpr(f)(np.float32(1)))
+    text = f"{jt.format_jaxpr(program, lossless=True)}\n"
+    results = RESULTS[how](jt.jaxpr_as_fun(jt.parse(text)), np.float32(1))
+    assert all(isinstance(y, (np.ndarray, np.generic, jt.KeyArray)) for y in results)
