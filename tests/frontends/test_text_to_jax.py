@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import jax
@@ -294,3 +295,14 @@ def test_an_array_that_prints_in_part_is_whole_in_a_file(array):
     np.testing.assert_array_equal(held.val, array, strict=True)
     assert program_text({"": jt.parse(text)}) == text
     assert str(jt.lower(jt.parse(text))) == str(jt.lower(program))
+
+
+def test_a_tolerance_is_in_a_file():
+    """JAX prints the address of the object that it is."""
+    tolerance = lax.Tolerance(atol=1e-3, ulps=2)
+    closed = jax.make_jaxpr(lambda x: lax.sin(x, accuracy=tolerance))(X)
+    program = jt.from_jax(closed)
+    masked = re.sub("0x[0-9a-f]+", f"0x{'X' * 12}", str(closed))
+    assert re.sub("0x[0-9a-fX]+", f"0x{'X' * 12}", jt.format_jaxpr(program)) == masked
+    back = jt.to_jax(jt.parse(program_text({"": program})))
+    assert vars(back.eqns[0].params["accuracy"]) == vars(tolerance)

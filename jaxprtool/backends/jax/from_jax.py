@@ -397,6 +397,8 @@ def _opaque(v: Any, top: bool) -> Any:
 def _by_text(text: str, v: Any) -> Any:
     """What the text of an object reads as, with the object: fields where it has any, else the text alone."""
     found = read_value(text)
+    if isinstance(v, jax.lax.Tolerance):
+        return LiveRecord.of(Record("Tolerance", (), **vars(v)), v)
     if type(v).__name__ == "HashableArray" and isinstance(found, Record):
         return LiveRecord.of(Record(found.name, (_printed_array(v.val),)), v)
     if isinstance(found, Structured):

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
-from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 
 __all__ = [
@@ -119,6 +119,19 @@ class RecordKind(Kind):
         return isinstance(value, Record) and value.name in self.constructors
 
 
+class AddressedRecord(RecordKind):
+    """Constructors of objects that JAX prints as the address of one: a file has the constructor."""
+
+    prints_itself = False
+
+    def __init__(self, constructor: str, module: str, one: str):
+        super().__init__(constructor, one=one)
+        self.shown = Opaque(f"<{module}.{constructor} object at 0x{'X' * 12}>")
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        return self.shown if style == "jax" and self.fits(value) else value
+
+
 _ALGORITHMS = (
     *("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY"),
     *("ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16"),
@@ -184,7 +197,7 @@ class Printed(Kind):
 _ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
 ACCURACY = either(
     _ACCURACY_MODE,
-    RecordKind("Tolerance", one="a tolerance"),
+    AddressedRecord("Tolerance", "jax._src.lax.lax", "a tolerance"),
     Printed("Tolerance", "a tolerance"),
     name="Accuracy",
 )
