@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.custom_batching import custom_vmap
 from jax.experimental import sparse
 from jax.extend.core import primitives
@@ -306,3 +307,41 @@ def test_a_tolerance_is_in_a_file():
     assert re.sub("0x[0-9a-fX]+", f"0x{'X' * 12}", jt.format_jaxpr(program)) == masked
     back = jt.to_jax(jt.parse(program_text({"": program})))
     assert vars(back.eqns[0].params["accuracy"]) == vars(tolerance)
+
+
+OFFLOADING = {
+    "dots": jax.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    "names": jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"],
+        names_which_can_be_offloaded=["b"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", OFFLOADING)
+def test_a_policy_that_moves_values(policy):
+    """Some releases have a class for it, the others a function."""
+    f = jax.checkpoint(
+        lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "b")), policy=OFFLOADING[policy]
+    )
+    program = jt.from_jax(jax.make_jaxpr(f)(X))
+    text = program_text({"": program})
+    back = jt.from_jax(jt.to_jax(jt.parse(text)))
+    assert program_text({"": back}) == text
+    assert jt.hash(back) == jt.hash(program)
+
+
+def test_policies_are_equal_by_class_and_by_function():
+    text = "{{ lambda ; a:f32[3]. let b:f32[3] = checkpoint[differentiated=False jaxpr={{ lambda ; c:f32[3]. let in (c,) }} policy={} prevent_cse=True] a in (b,) }}"
+    fields = "(offload_src='device', offload_dst='pinned_host')"
+    names = "(names_which_can_be_saved={}, names_which_can_be_offloaded={}, " + fields[1:]
+    pairs = [
+        (f"OffloadDotWithNoBatchDims{fields}", f"offload_dot_with_no_batch_dims{fields}"),
+        ("SaveAndOffloadOnlyTheseNames" + names.format("frozenset({'b', 'a'})", "frozenset()"),
+         "save_and_offload_only_these_names" + names.format("('a', 'b')", "()")),
+    ]  # fmt: skip
+    for pair in pairs:
+        one, other = (jt.hash(jt.parse(text.format(p))) for p in pair)
+        assert one == other

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import Anything, TupleOf
-from jaxprtool.core.kinds.numbers import TypeKind
+from jaxprtool.core.kinds.numbers import BOOLEAN, TypeKind
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, PrintedArray, Record
@@ -17,6 +17,7 @@ __all__ = [
     "Constants",
     "Effect",
     "Exported",
+    "Flags",
     "Function",
     "JsonText",
     "LogRecord",
@@ -32,6 +33,12 @@ __all__ = [
 
 class BookkeepingKind(Anything):
     """What says nothing about what is computed."""
+
+    is_bookkeeping = True
+
+
+class FlagsOfOperands(TupleOf):
+    """Booleans that say how JAX goes about it, and nothing of what is computed."""
 
     is_bookkeeping = True
 
@@ -126,6 +133,7 @@ class JsonTextKind(Kind):
 
 
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
+FLAGS = FlagsOfOperands(BOOLEAN, name="Flags", note="JAX's bookkeeping")
 FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
 TREE = StructureOfTrees("TreeDef", "a tree definition", "tree definitions")
 EFFECT = ObjectOfJax("Effect", "an effect", "effects")
@@ -149,6 +157,7 @@ CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
 )
 
+Flags = Annotated[Any, FLAGS]
 Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
