@@ -334,7 +334,7 @@ def test_a_policy_that_moves_values(policy):
 
 
 def test_policies_are_equal_by_class_and_by_function():
-    text = "{{ lambda ; a:f32[3]. let b:f32[3] = checkpoint[differentiated=False jaxpr={{ lambda ; c:f32[3]. let in (c,) }} policy={} prevent_cse=True] a in (b,) }}"
+    text = "{{ lambda ; a:f32[3]. let b:f32[3] = remat2[differentiated=False jaxpr={{ lambda ; c:f32[3]. let in (c,) }} policy={} prevent_cse=True] a in (b,) }}"
     fields = "(offload_src='device', offload_dst='pinned_host')"
     names = "(names_which_can_be_saved={}, names_which_can_be_offloaded={}, " + fields[1:]
     pairs = [
