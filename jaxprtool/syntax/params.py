@@ -286,8 +286,8 @@ class _Reader:
     def element(self, number: Any) -> Any:
         """An element of an array that begins with a number: that one, or a complex one of which it is the real part."""
         m = _TOKEN.match(self.text, self.pos)
-        part = m["num"] if m and m.start("num") == self.pos else None
-        imaginary = untyped_scalar(part) if part and part[0] in "+-" else None
+        part: str = m["num"] or "" if m and m.start("num") == self.pos else ""
+        imaginary = untyped_scalar(part) if part[:1] in ("+", "-") else None
         if type(imaginary) is not complex or number is None:
             return number
         self.pos += len(part)

@@ -139,7 +139,7 @@ def _of_ours(eqn: Any, closed: Closed) -> dict[str, Any] | None:
     if not isinstance(made, MadeOfOurs) or held.transforms:
         return None
     call = closed(eqn.params["call_jaxpr"])
-    found = {
+    found: dict[str, Any] = {
         k: closed(v) if isinstance(v, private.ClosedJaxpr) else v for k, v in made.params.items()
     }
     types = custom_jvp_types if "jvp_jaxpr" in found else custom_vjp_types

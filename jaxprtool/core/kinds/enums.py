@@ -6,6 +6,7 @@ in texts of earlier releases, the member's number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -120,16 +121,20 @@ class RecordKind(Kind):
 
 
 class AddressedRecord(RecordKind):
-    """Constructors of objects that JAX prints as the address of one: a file has the constructor."""
+    """Constructors of objects of a class that JAX prints by their address: a file has the constructor."""
 
     prints_itself = False
 
-    def __init__(self, constructor: str, module: str, one: str):
-        super().__init__(constructor, one=one)
-        self.shown = Opaque(f"<{module}.{constructor} object at 0x{'X' * 12}>")
-
     def printed(self, value: ParamValue, style: Style) -> Any:
-        return self.shown if style == "jax" and self.fits(value) else value
+        live = getattr(
+            value, "value", None
+        )  # of a record that stands for an object of a running JAX
+        if style != "jax" or live is None:
+            return value
+        return Opaque(_ADDRESS.sub(lambda m: f"0x{'X' * len(m[1])}", str(live)))
+
+
+_ADDRESS = re.compile(r"\b0x([0-9a-f]+)")
 
 
 _ALGORITHMS = (
@@ -197,7 +202,7 @@ class Printed(Kind):
 _ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
 ACCURACY = either(
     _ACCURACY_MODE,
-    AddressedRecord("Tolerance", "jax._src.lax.lax", "a tolerance"),
+    AddressedRecord("Tolerance", one="a tolerance"),
     Printed("Tolerance", "a tolerance"),
     name="Accuracy",
 )

@@ -82,7 +82,11 @@ class NamedParam(Kind):
         if style == "jax" or not isinstance(value, tuple) or len(value) != 3:
             return value
         name, leaves, tree = value
-        return name, tuple(map(_whole, leaves)) if isinstance(leaves, tuple) else leaves, tree
+        return name, _each_whole(leaves), tree
+
+
+def _each_whole(leaves: Any) -> Any:
+    return tuple([_whole(x) for x in leaves]) if isinstance(leaves, tuple) else leaves  # pyright: ignore[reportUnknownVariableType]
 
 
 def _whole(leaf: Any) -> Any:
