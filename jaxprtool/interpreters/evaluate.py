@@ -39,6 +39,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitiv
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
+from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 from jaxprtool.syntax.open_programs import is_open, typed
 
 __all__ = [
@@ -489,8 +490,11 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
 
 
 def as_value(x: Value) -> Value:
-    """A result as the user gets it: literals become NumPy scalars."""
-    return numpy_namespace().value(x) if type(x) is Lit else x
+    """A result as the user gets it: literals become NumPy scalars, and constants as a file holds them arrays."""
+    return numpy_namespace().value(x) if type(x) in _NO_VALUES else x
+
+
+_NO_VALUES = frozenset({Lit, ArrayText, ArrayBytes})
 
 
 def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:

@@ -24,6 +24,7 @@ __all__ = [
     "Opaque",
     "OrderedSet",
     "ParamValue",
+    "PrintedArray",
     "PrintedFunction",
     "RangeTuple",
     "Record",
@@ -220,8 +221,46 @@ class ElementClass(Structured):
     def __reduce__(self):
         return ElementClass, self._key()
 
+    @property
+    def name(self) -> str:
+        """The name of the element type, as a dtype of NumPy's has it."""
+        return self.dtype.name
+
     def _text(self) -> str:
         return f"<class '{self.qualified}'>"
+
+
+class PrintedArray(Structured):
+    """An array of NumPy's as it prints: `array([0, 1], dtype=int32)`; lines and blanks of a print are kept.
+
+    Attributes:
+      rows: the elements, in lists as deep as it has axes; `...` stands for those that a print leaves out.
+      fields: `dtype` and `shape`, where a print has them.
+      exact: whether `spelled` has all elements with all their digits.
+    """
+
+    __slots__ = ("exact", "fields", "rows")
+    rows: Any
+    fields: FrozenDict[str, Any]
+    exact: bool
+
+    def __init__(self, rows: Any, fields: dict[str, Any], exact: bool = True):
+        self._fill(rows=rows, fields=FrozenDict(fields), exact=exact)
+
+    def _key(self) -> tuple[Any, ...]:
+        return repr(self.rows), self.fields
+
+    def __reduce__(self):
+        return PrintedArray, (self.rows, dict(self.fields), self.exact), self._state()
+
+    def _text(self) -> str:
+        named = [f", {k}={v}" for k, v in self.fields.items()]
+        return f"array({self.rows!r}{''.join(named)})".replace("Ellipsis", "...")
+
+    @property
+    def whole(self) -> PrintedArray:
+        """The array as it prints with all that it holds."""
+        return self if self.exact else PrintedArray(self.rows, self.fields)
 
 
 class Record(Frozen):

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxprtool.core.inner import Arguments, United, slice_of
 from jaxprtool.core.kinds.numbers import Dimension
-from jaxprtool.core.kinds.objects import Bookkeeping
+from jaxprtool.core.kinds.objects import Bookkeeping, Flags
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -99,7 +99,7 @@ def scan_call(
     num_consts: int,
     reverse: bool = shown(False),
     unroll: int = shown(1),
-    linear: Bookkeeping = None,
+    linear: Flags | None = None,
     _split_transpose: Bookkeeping = False,
     ft_in: Bookkeeping = None,
     ft_out: Bookkeeping = None,

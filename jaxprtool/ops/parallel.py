@@ -10,7 +10,7 @@ from typing import Any
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of
 from jaxprtool.core.kinds.numbers import Axis, Size
-from jaxprtool.core.kinds.objects import Bookkeeping
+from jaxprtool.core.kinds.objects import Bookkeeping, Flags
 from jaxprtool.core.kinds.placement import (
     AxesByName,
     AxisNames,
@@ -331,7 +331,7 @@ def xla_pmap(
     name: str = shown("f"),
     backend: Bookkeeping = shown(None),
     devices: Bookkeeping = shown(None),
-    donated_invars: Bookkeeping = shown(None),
+    donated_invars: Flags | None = shown(None),
     global_axis_size: Bookkeeping = shown(None),
     is_explicit_global_axis_size: bool = shown(False),
     global_arg_shapes: Bookkeeping = None,
@@ -381,7 +381,7 @@ def xmap(
     name: str = shown("f"),
     axis_resources: Bookkeeping = shown(None),
     backend: Bookkeeping = shown(None),
-    donated_invars: Bookkeeping = shown(None),
+    donated_invars: Flags | None = shown(None),
     resource_env: Bookkeeping = shown(None),
     spmd_in_axes: Bookkeeping = shown(None),
     spmd_out_axes: Bookkeeping = shown(None),

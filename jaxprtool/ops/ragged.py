@@ -2,9 +2,9 @@
 
 from jaxprtool.core.kinds.dimension_numbers import RaggedDotNumbers
 from jaxprtool.core.kinds.enums import Precision
+from jaxprtool.core.kinds.numbers import ElementTypeOrClass
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
-from jaxprtool.ir.dtypes import DType
 
 __all__ = ["ragged_dot_general"]
 
@@ -17,7 +17,7 @@ def ragged_dot_general(
     *,
     ragged_dot_dimension_numbers: RaggedDotNumbers,
     precision: Precision | None = shown(None),
-    preferred_element_type: DType | None = shown(None),
+    preferred_element_type: ElementTypeOrClass | None = shown(None),
     group_offset: int | None = shown(None),
     out_sharding: Sharding | None = shown(None),
 ):

@@ -5,7 +5,7 @@ from typing import Any
 
 from jaxprtool.core.inner import Arguments, reference_to
 from jaxprtool.core.kinds.numbers import Shape
-from jaxprtool.core.kinds.objects import Bookkeeping, RefIndex, RefType
+from jaxprtool.core.kinds.objects import Bookkeeping, Flags, RefIndex, RefType
 from jaxprtool.core.kinds.placement import MemorySpace
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -125,7 +125,7 @@ def _by_references(avals: Sequence[Any], *, jaxpr: Any, **_: Any) -> Arguments:
 def run_state(
     *args,
     jaxpr: ClosedJaxpr,
-    which_linear: Bookkeeping = shown(()),
+    which_linear: Flags = shown(()),
     is_initialized: tuple[bool, ...] = shown(()),
 ):
     """What is in new cells, which held args, after jaxpr has used them.

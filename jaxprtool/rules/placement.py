@@ -21,7 +21,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
-from jaxprtool.ir.params import ElementClass, ParamValue, Record
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.sharding import find_mesh, find_spec
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.stablehlo.text import mlir_type
@@ -203,7 +203,7 @@ define(
 
 def _element_type(primitive: str, dtype: DType) -> Aval:
     """The element type that a param means."""
-    found = dtype.dtype if isinstance(dtype, ElementClass) else dtype_of(dtype)
+    found = dtype_of(dtype)
     if found is None or found.kind in "0?":
         ill_typed(f"{primitive} dtype {dtype} is not an element type of arrays", "param-value")
     return found

@@ -17,8 +17,10 @@ from jaxprtool.ir.params import PrintedFunction, Record, Word
 
 __all__ = [
     "POLICIES",
+    "POLICY_RECORDS",
     "PolicyWarning",
     "offload",
+    "policy_as_called",
     "policy_name",
     "policy_saves",
     "save_everything",
@@ -142,6 +144,27 @@ def policy_name(policy: Any) -> str | None:
     return next((name for name, saves in POLICIES.items() if saves is found), None)
 
 
+# Classes of JAX's policies that print their fields, in 0.10 and 0.11; before and after that all are functions.
+POLICY_RECORDS = (
+    *("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames"),
+    *("OffloadDotWithNoBatchDims", "SaveAndOffloadOnlyTheseNames"),
+)
+
+
+_CALLED = {
+    "OffloadDotWithNoBatchDims": "offload_dot_with_no_batch_dims",
+    "SaveAndOffloadOnlyTheseNames": "save_and_offload_only_these_names",
+}
+
+
+def policy_as_called(policy: Any) -> Any:
+    """A policy that prints as a class as the call that makes it, which is what other releases tell of it; others as they are."""
+    if not isinstance(policy, Record) or policy.name not in _CALLED:
+        return policy
+    fields = {k: v if isinstance(v, str) else tuple(sorted(v)) for k, v in policy.fields.items()}
+    return Record(_CALLED[policy.name], (), **fields)
+
+
 def _known(policy: Any) -> Saves | None:
     """What a policy saves, where its name or its record tells it."""
     if isinstance(policy, str):
@@ -173,15 +196,19 @@ def _saved_or_offloaded(
     return _Either(saved, _Offloading(moved, offload(offload_src, offload_dst)))
 
 
+def _offloaded_dot(offload_src: str, offload_dst: str) -> Saves:
+    return _Offloading(_is_dot_without_batch, offload(offload_src, offload_dst))
+
+
 _RECORDS: dict[str, Callable[..., Saves]] = {
     "DotsSaveable": lambda only_if_no_batch_dims: (
         _is_dot_without_batch if only_if_no_batch_dims else _is_dot
     ),
     "SaveOnlyTheseNames": lambda saveable_names: _Named(frozenset(saveable_names)),
     "SaveAnyNamesButThese": lambda names: _Named(frozenset(names), but=True),
-    "offload_dot_with_no_batch_dims": lambda offload_src, offload_dst: _Offloading(
-        _is_dot_without_batch, offload(offload_src, offload_dst)
-    ),
+    "offload_dot_with_no_batch_dims": _offloaded_dot,
+    "OffloadDotWithNoBatchDims": _offloaded_dot,
+    "SaveAndOffloadOnlyTheseNames": _saved_or_offloaded,
     "save_anything_except_these_names": lambda **_: save_everything,
     "save_and_offload_only_these_names": _saved_or_offloaded,
     "save_from_both_policies": lambda policy_1, policy_2: _Either(

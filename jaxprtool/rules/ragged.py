@@ -18,6 +18,7 @@ from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprTypeError, UnsupportedError, fail
+from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.makers.axes import (
@@ -128,7 +129,7 @@ def _ragged_type(
                 f"{NAME} group_sizes {sizes} must have shape {list(wanted)}", "operand-shapes"
             )
     inner = with_shape(y, removed(y.shape, numbers.groups))
-    params = {"dimension_numbers": numbers.without_groups(), **params}
+    params = {**params, **_dot_params(params), "dimension_numbers": numbers.without_groups()}
     try:
         (out,) = abstract_eval(lax.dot_general.primitive, [x, inner], params)
     except JaxprTypeError as e:
@@ -198,7 +199,9 @@ def _as_dot(
 
 
 def _dot_params(params: dict[str, ParamValue]) -> dict[str, Any]:
-    return {k: v for k, v in params.items() if k in ("precision", "preferred_element_type")}
+    """The params of a `dot_general` with the same result; JAX keeps an element type here as it is given, be it a class."""
+    wanted = params["preferred_element_type"]
+    return {"precision": params["precision"], "preferred_element_type": dtype_of(wanted)}
 
 
 def _ragged_lower(ctx: LoweringContext, x: Value, y: Value, sizes: Any, **params: Any) -> Value:

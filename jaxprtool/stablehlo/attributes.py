@@ -14,14 +14,14 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Value
-from jaxprtool.ir.params import NumpyScalar, Opaque, Record, Word
+from jaxprtool.ir.params import NumpyScalar, Opaque, PrintedArray, Record, Word
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.stablehlo.text import dense, element_type, mlir_type, scalar_text
 
 __all__ = ["composite_attributes", "quoted"]
 
 _BARE_NAME = re.compile(r"[A-Za-z_][\w$.]*", re.ASCII)
-_PYTHON = {"bool": "bool", "int": "int64", "float": "float64"}
+_PYTHON = {"bool": "bool", "int": "int64", "float": "float64", "complex": "complex128"}
 _BOOLEANS = {"np.True_": "true", "np.False_": "false"}
 
 
@@ -80,17 +80,19 @@ def _value(value: Value) -> str:
 def _record(value: Record) -> str:
     """`np.float32(2.0)`, `dtype('float32')`, `HashableArray(array([0, 1], dtype=int32))`."""
     content = value.args[0] if len(value.args) == 1 else None
-    if value.name == "HashableArray" and isinstance(content, Record) and content.name == "array":
+    if isinstance(content, PrintedArray):
         return _printed_array(content)
     if value.name == "dtype":
         return _type(find_dtype(str(content)))
     return _scalar(content, find_dtype(value.name.removeprefix("np.")))
 
 
-def _printed_array(array: Record) -> str:
-    (rows,) = array.args
-    shape, at = [], rows
+def _printed_array(array: PrintedArray) -> str:
+    rows, shape = array.rows, []
+    at = rows
     while isinstance(at, (tuple, list)):
+        if ... in at:
+            raise _NoSpelling(array)
         shape.append(len(at))
         at = at[0] if at else None
     name = _PYTHON.get(type(at).__name__, "float64")
@@ -107,7 +109,7 @@ def _array(array: Value, dtype: DType) -> str:
 
 
 def _scalar(value: Value, dtype: DType | None) -> str:
-    if dtype is None or dtype.kind == "c":
+    if dtype is None or dtype.kind == "c":  # a complex number is no attribute; an array of them is
         raise _NoSpelling(value)
     text = scalar_text(value, dtype)
     return text if dtype.kind == "b" else f"{text} : {element_type(dtype)}"

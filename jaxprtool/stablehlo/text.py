@@ -169,7 +169,7 @@ def dense(values: Value, aval: ShapedArray) -> str:
     """The attribute `dense<...>` of an array constant, without its type.
 
     Args:
-      values: a NumPy array, something that turns into one by `__array__`, or nested lists.
+      values: a NumPy array, something that turns into one by `__array__`, nested lists, or a number.
       aval: its type; the element type of `values` may be another of the same kind.
     """
     dtype, shape = aval.dtype, aval.shape
@@ -180,7 +180,7 @@ def dense(values: Value, aval: ShapedArray) -> str:
         return "dense<>"
     if dtype.kind == "0":
         return "dense<false>"
-    if isinstance(values, (list, tuple)):
+    if isinstance(values, (list, tuple, bool, int, float, complex)):
         return f"dense<{_nested(values, shape, dtype)}>"
     if not hasattr(values, "tolist"):
         values = values.__array__()

@@ -24,6 +24,7 @@ from jaxprtool.ir.params import (
     Opaque,
     OrderedSet,
     ParamValue,
+    PrintedArray,
     PrintedFunction,
     RangeTuple,
     Record,
@@ -62,6 +63,7 @@ _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", "'": "'", '"': '"'}
 _ESCAPE = pattern(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.))")
 _BRACKET = pattern(r"[()\[\]{}]")
 _CLOSES = {"(": ")", "[": "]", "{": "}"}
+_ELIDED = pattern(r"\s*\.\.\.")
 _SHAPED_ARRAY = pattern(rf"\s*([\w<>]+\[[^\]]*\](?:{VARYING})?)\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
@@ -130,6 +132,8 @@ def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None)
             return Opaque(raw)
     except _Outside:
         return Opaque(raw)
+    if reader.keeps_lines and format_value(value) != text:
+        return Opaque(raw)
     return value
 
 
@@ -138,7 +142,11 @@ class _Reader:
 
     def __init__(self, text: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None = None):
         self.text, self.pos, self.read_jaxpr, self.read_name = text, 0, read_jaxpr, read_name
-        self.placing = self.in_tree = False  # inside a mesh, inside a tree definition
+        # Inside a mesh, a tree definition, a print of an array.
+        self.placing = self.in_tree = self.in_array = False
+        self.keeps_lines = (
+            False  # whether the value is to print as it stands here, or is none of the grammar
+        )
 
     def next(self) -> re.Match[str]:
         m = _TOKEN.match(self.text, self.pos)
@@ -160,10 +168,14 @@ class _Reader:
     def value(self, depth: int) -> Any:
         if depth > _MAX_DEPTH:
             raise _Outside
+        if self.in_array and (elided := _ELIDED.match(self.text, self.pos)):
+            self.pos = elided.end()
+            return ...
         m = self.next()
         kind = m.lastgroup
         if kind == "num":
-            return untyped_scalar(m["num"])
+            number = untyped_scalar(m["num"])
+            return self.element(number) if self.in_array else number
         if kind == "str":
             return _unquote(m["str"])
         if kind == "leaf" and self.in_tree:
@@ -248,12 +260,38 @@ class _Reader:
             return self.frozenset(depth)
         if word == "ShapedArray":
             return self.shaped_array()
+        if word == "array" and (array := self.array(depth)) is not None:
+            return array
         if word in PLACEMENTS and (found := self.placement(word, depth)) is not None:
             return found
-        if "\n" in self.text and "lambda" not in self.text and not self.placing:
-            raise _Outside  # a print of an array, or of a function: line breaks mean something
+        # In what is no literal of Python's, of a function or an array, line breaks mean something.
+        self.keeps_lines |= "\n" in self.text and "lambda" not in self.text and not self.placing
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)
+
+    def array(self, depth: int) -> PrintedArray | None:
+        """A print of an array, in which complex numbers have no brackets, and `...` stands for elements; None for another call."""
+        start, self.in_array = self.pos, True
+        try:
+            args, fields = self.arguments(depth)
+        except _Outside:
+            args, fields = (), {}
+        finally:
+            self.in_array = False
+        if len(args) != 1 or not fields.keys() <= {"dtype", "shape"}:
+            self.pos = start
+            return None
+        return spelled(PrintedArray(args[0], fields), f"array({self.text[start : self.pos]}")
+
+    def element(self, number: Any) -> Any:
+        """An element of an array that begins with a number: that one, or a complex one of which it is the real part."""
+        m = _TOKEN.match(self.text, self.pos)
+        part: str = m["num"] or "" if m and m.start("num") == self.pos else ""
+        imaginary = untyped_scalar(part) if part[:1] in ("+", "-") else None
+        if type(imaginary) is not complex or number is None:
+            return number
+        self.pos += len(part)
+        return complex(number, imaginary.imag)
 
     def frozenset(self, depth: int) -> frozenset[Any]:
         if self.take(")"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.ad_checkpoint import checkpoint_name
 from jax.custom_batching import custom_vmap
 from jax.experimental import sparse
 from jax.extend.core import primitives
@@ -18,6 +20,7 @@ import jaxprtool as jt
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.driver.fmt import fmt
+from jaxprtool.driver.storage.output import program_text
 from jaxprtool.ir.walk import map_programs
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of
 from tests.releases import SERIES
@@ -246,3 +249,99 @@ def test_functions_of_solvers_come_back_from_a_file(solve):
     closed = jax.make_jaxpr(lambda x: solved(x, with_steps)[0])(X)
     text = jt.format_jaxpr(jt.from_jax(closed), lossless=True)
     assert str(jt.to_jax(jt.parse(text))) == str(closed)
+
+
+def test_a_class_of_an_element_type():
+    """`ragged_dot` keeps the class that its user gave."""
+    f = partial(lax.ragged_dot, preferred_element_type=jnp.float32)
+    closed = jax.make_jaxpr(f)(
+        np.ones((3, 2), np.float32), np.ones((1, 2, 4), np.float32), np.array([3])
+    )
+    comes_back(closed)
+    program = jt.from_jax(closed)
+    jt.typecheck_jaxpr(program.jaxpr)
+    args = np.ones((3, 2), np.float32), np.ones((1, 2, 4), np.float32), np.array([3], np.int32)
+    np.testing.assert_array_equal(jt.eval_jaxpr(program, args)[0], np.full((3, 4), 2, np.float32))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [np.array([1, 2]), np.array([True]), np.zeros((0, 3), np.float32), np.array([0.5, 1.25], np.float32),
+     np.array([[1, 2], [3, 4]], np.int32), np.arange(24.0).reshape(2, 3, 4), np.array([1 + 2j, 3]),
+     np.dtype("float32"), np.float32(0.5), np.True_, "words", {"k": (1, [2.5])}],
+    ids=repr,
+)  # fmt: skip
+def test_attributes_of_a_composite(value):
+    """Arrays print with lines, padding and complex numbers without brackets, none of them a literal of Python's."""
+    f = lax.composite(lambda x, *, key: 2 * x, name="mine.double")
+    closed = jax.make_jaxpr(lambda x: f(x, key=value))(X)
+    program = jt.parse(str(closed))
+    jt.typecheck_jaxpr(program.jaxpr)
+    comes_back(closed)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.array([0.1, 1 / 3]), np.arange(2000), np.array(np.pi, np.float32)],
+    ids=["digits", "elements", "scalar"],
+)
+def test_an_array_that_prints_in_part_is_whole_in_a_file(array):
+    f = lax.composite(lambda x, *, key: 2 * x, name="mine.double")
+    closed = jax.make_jaxpr(lambda x: f(x, key=array))(X)
+    program = jt.from_jax(closed)
+    assert jt.format_jaxpr(program) == str(closed)
+    text = program_text({"": program})
+    back = jt.to_jax(jt.parse(text))
+    ((_, (held,), _),) = back.eqns[0].params["attributes"]
+    np.testing.assert_array_equal(held.val, array, strict=True)
+    assert program_text({"": jt.parse(text)}) == text
+    assert str(jt.lower(jt.parse(text))) == str(jt.lower(program))
+
+
+def test_a_tolerance_is_in_a_file():
+    """JAX prints the address of the object that it is."""
+    tolerance = lax.Tolerance(atol=1e-3, ulps=2)
+    closed = jax.make_jaxpr(lambda x: lax.sin(x, accuracy=tolerance))(X)
+    program = jt.from_jax(closed)
+    masked = re.sub("0x[0-9a-f]+", f"0x{'X' * 12}", str(closed))
+    assert re.sub("0x[0-9a-fX]+", f"0x{'X' * 12}", jt.format_jaxpr(program)) == masked
+    back = jt.to_jax(jt.parse(program_text({"": program})))
+    assert vars(back.eqns[0].params["accuracy"]) == vars(tolerance)
+
+
+OFFLOADING = {
+    "dots": jax.checkpoint_policies.offload_dot_with_no_batch_dims("device", "pinned_host"),
+    "names": jax.checkpoint_policies.save_and_offload_only_these_names(
+        names_which_can_be_saved=["a"],
+        names_which_can_be_offloaded=["b"],
+        offload_src="device",
+        offload_dst="pinned_host",
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", OFFLOADING)
+def test_a_policy_that_moves_values(policy):
+    """Some releases have a class for it, the others a function."""
+    f = jax.checkpoint(
+        lambda x: jnp.sin(checkpoint_name(jnp.sin(x), "b")), policy=OFFLOADING[policy]
+    )
+    program = jt.from_jax(jax.make_jaxpr(f)(X))
+    text = program_text({"": program})
+    back = jt.from_jax(jt.to_jax(jt.parse(text)))
+    assert program_text({"": back}) == text
+    assert jt.hash(back) == jt.hash(program)
+
+
+def test_policies_are_equal_by_class_and_by_function():
+    text = "{{ lambda ; a:f32[3]. let b:f32[3] = remat2[differentiated=False jaxpr={{ lambda ; c:f32[3]. let in (c,) }} policy={} prevent_cse=True] a in (b,) }}"
+    fields = "(offload_src='device', offload_dst='pinned_host')"
+    names = "(names_which_can_be_saved={}, names_which_can_be_offloaded={}, " + fields[1:]
+    pairs = [
+        (f"OffloadDotWithNoBatchDims{fields}", f"offload_dot_with_no_batch_dims{fields}"),
+        ("SaveAndOffloadOnlyTheseNames" + names.format("frozenset({'b', 'a'})", "frozenset()"),
+         "save_and_offload_only_these_names" + names.format("('a', 'b')", "()")),
+    ]  # fmt: skip
+    for pair in pairs:
+        one, other = (jt.hash(jt.parse(text.format(p))) for p in pair)
+        assert one == other

@@ -12,6 +12,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.driver.storage.output import program_text
 from tests.invoke import invoke
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of, quick_jit
 from tests.programs.catalogue import close as close_to
@@ -354,3 +355,21 @@ def test_rules_that_read_constants_get_their_values(name):
     assert back.eqns[0].params["num_consts"] == 1
     derived = jt.parse(invoke("grad --wrt 0,1", jt.format_jaxpr(back, lossless=True)).output)
     close(jt.eval_jaxpr(derived, [np.float32(2), np.float32(3)]), want)
+
+
+def test_a_cell_that_a_call_reads_is_batched():
+    """The rule of JAX for reads reads the shapes of indices, which are literals in a call."""
+
+    @jax.jit
+    def add(cell, x):
+        cell[...] += x
+        return cell[0] * x[1]
+
+    def f(x):
+        cell = jax.new_ref(x)
+        return add(cell, x), add(cell, 2 * x), cell[...]
+
+    batch = jnp.arange(6.0).reshape(2, 3)
+    g = jt.to_jax_function(jt.parse(program_text({"": jt.from_jax(jax.make_jaxpr(f)(batch[0]))})))
+    for got, want in zip(jax.vmap(g)(batch), jax.vmap(f)(batch), strict=True):
+        np.testing.assert_array_equal(got, want)

@@ -14,7 +14,12 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax.private import jaxpr_as_fun, wrapped, zeros_of_type
-from jaxprtool.backends.jax.rules import GivenConstants, is_inexact, wrapped_backward
+from jaxprtool.backends.jax.rules import (
+    GivenConstants,
+    MadeOfOurs,
+    is_inexact,
+    wrapped_backward,
+)
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
@@ -46,9 +51,16 @@ def rebuild_custom_rule(
         differentiate = _jvp_function(call, rule, closed)
         if isinstance(n, GivenConstants):
             differentiate = _without_tangents(differentiate, call.in_avals, n.stated)
-        thunk = functools.partial(_jvp_thunk, call, n, differentiate)
-        return {**shared, "jvp_jaxpr_fun": wrapped(functools.cache(thunk), p["jvp"])}
+        thunk = functools.cache(functools.partial(_jvp_thunk, call, n, differentiate))
+        held = _held(p, closed, "jvp_jaxpr")
+        return {**shared, "jvp_jaxpr_fun": wrapped(MadeOfOurs(thunk, held), p["jvp"])}
     return {**shared, **_vjp_params(call, p, closed, n)}
+
+
+def _held(params: dict[str, Any], closed: Closed, *rules: str) -> dict[str, Any]:
+    """What `MadeOfOurs` keeps of our params: the rules as jaxprs of JAX's, None where there is none."""
+    held = {k: None if params[k] is None else closed(params[k]) for k in rules}
+    return {**held, "num_consts": params["num_consts"]}
 
 
 def _reads_constants(rule: ClosedJaxpr | None, n: int) -> bool:
@@ -121,6 +133,12 @@ def _float0(x: Any) -> Any:
     return np.zeros(np.shape(x), jax.dtypes.float0)
 
 
+def _dense(ct: Any) -> Any:
+    """A cotangent as an array; where the rule of a program asks for symbolic zeros, JAX gives it objects for some."""
+    symbolic = isinstance(ct, jax.custom_derivatives.SymbolicZero)
+    return zeros_of_type(ct.aval) if symbolic else ct
+
+
 def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[str, Any]:
     fixed = p["num_consts"]
     consts_in, in_avals = split_list(call.in_avals, n)
@@ -139,8 +157,9 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[st
         outs, residuals = (0,) * len(call.out_avals), (0,) * n_res
         return structure(outs), structure(residuals), [None] * n_res
 
+    held = _held(p, closed, "fwd_jaxpr", "bwd_jaxpr")
     return {
-        "fwd_jaxpr_thunk": wrapped(fwd_thunk, p["fwd"]),
+        "fwd_jaxpr_thunk": wrapped(MadeOfOurs(fwd_thunk, held), p["fwd"]),
         "bwd": wrapped_backward(
             _flat_bwd(bwd, n_res, call.out_avals, call.in_avals, n, fixed), p["bwd"]
         ),
@@ -186,7 +205,7 @@ def _flat_bwd(
 
     def flat(*xs: Any) -> list[Any]:
         residuals, cotangents = split_list(xs, n_res)
-        kept = [ct for ct, a in zip(cotangents, out_avals, strict=True) if is_inexact(a)]
+        kept = [_dense(ct) for ct, a in zip(cotangents, out_avals, strict=True) if is_inexact(a)]
         rest = iter(bwd(*residuals, *kept))
         full = [next(rest) if is_inexact(a) else _float0(a) for a in in_avals]
         zeros = [
@@ -209,7 +228,7 @@ def _lin_params(eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]) ->
             message = "the backward rule of this custom_lin is not in the text"
             fail(UnsupportedError, message, "no-rule")
         residuals, cotangents = split_list(xs, p["num_res"])
-        kept = [ct for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
+        kept = [_dense(ct) for ct, a in zip(cotangents, outs, strict=True) if is_inexact(a)]
         return spread([not z for z in zeros], jaxpr_as_fun(rule)(*residuals, *kept))
 
     return {

@@ -28,6 +28,7 @@ from jaxprtool.backends.jax.live import (
     live_jaxpr,
     masked_text,
 )
+from jaxprtool.backends.jax.objects import UNREADABLE, array_of_print
 from jaxprtool.backends.jax.origins import origin_of
 from jaxprtool.backends.jax.placement import Surroundings, mapped_over
 from jaxprtool.backends.jax.plug_ins import is_stand_in
@@ -69,7 +70,16 @@ from jaxprtool.ir.jaxpr import (
     Var,
     Written,
 )
-from jaxprtool.ir.params import NumpyScalar, PrintedFunction, RangeTuple, Record, Structured
+from jaxprtool.ir.params import (
+    NumpyScalar,
+    PrintedArray,
+    PrintedFunction,
+    RangeTuple,
+    Record,
+    Structured,
+    Word,
+    spelled,
+)
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.dialects import installed
 from jaxprtool.syntax.params import read_value
@@ -256,7 +266,7 @@ class _Reader:
         keep_hints(name, eqn.params, params)
         if name in _HIDES_SHARDING and _is_unsharded(eqn):
             params["sharding"] = None
-        if name == "reshard":
+        if name == "reshard" and _HIDES_LAYOUT:
             return {"dst_sharding": placement_of(self.aval(eqn.outvars[0].aval))}
         if name == "custom_vmap_call":
             params["rule"] = LiveVmapRule(eqn, from_jax, as_struct, Surroundings.now())
@@ -346,6 +356,9 @@ _HIDES_SHARDING = {
 }
 
 
+_HIDES_LAYOUT = since(0, 10)  # a `reshard`, whose result says it
+
+
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
     """Whether a value is the type of an array in a param that is for types."""
     return isinstance(v, private.ShapedArray) and isinstance(primitive.params[key].kind, TypeKind)
@@ -384,6 +397,10 @@ def _opaque(v: Any, top: bool) -> Any:
 def _by_text(text: str, v: Any) -> Any:
     """What the text of an object reads as, with the object: fields where it has any, else the text alone."""
     found = read_value(text)
+    if isinstance(v, jax.lax.Tolerance):
+        return LiveRecord.of(Record("Tolerance", (), **vars(v)), v)
+    if type(v).__name__ == "HashableArray" and isinstance(found, Record):
+        return LiveRecord.of(Record(found.name, (_printed_array(v.val),)), v)
     if isinstance(found, Structured):
         amend(found, live=v)
         return found
@@ -392,6 +409,21 @@ def _by_text(text: str, v: Any) -> Any:
     if isinstance(found, PrintedFunction):
         return LiveFunction(text, found.path, v)
     return LiveOpaque(text, v)
+
+
+def _printed_array(array: Any) -> Any:
+    """An array among attributes: prints as it does, which may be with fewer digits, or elements, than it has."""
+    text = repr(array)
+    shown = read_value(text)
+    found = array_of_print(shown) if isinstance(shown, PrintedArray) else UNREADABLE
+    if (
+        found is not UNREADABLE
+        and found.dtype == array.dtype
+        and found.tobytes() == array.tobytes()
+    ):
+        return shown
+    fields = {"dtype": Word(array.dtype.name), "shape": array.shape}
+    return spelled(PrintedArray(FrozenList(array.tolist()), fields, exact=False), text)
 
 
 def _enum_value(v: enum.Enum, top: bool) -> Any:

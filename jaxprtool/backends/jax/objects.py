@@ -31,12 +31,27 @@ from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.ir.frozen import FrozenList
-from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
+from jaxprtool.ir.params import (
+    ElementClass,
+    EnumMember,
+    Opaque,
+    PrintedArray,
+    Record,
+    Structured,
+    Word,
+)
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
 
-__all__ = ["UNREADABLE", "computation_of", "object_of_record", "object_of_text", "symbolic_dim"]
+__all__ = [
+    "UNREADABLE",
+    "array_of_print",
+    "computation_of",
+    "object_of_record",
+    "object_of_text",
+    "symbolic_dim",
+]
 
 UNREADABLE: Any = object()  # instead of an object, where the process has none that prints so
 
@@ -47,7 +62,7 @@ _PREFERRED = {  # enums whose members print without the name of the enum
     "mode": (jax.lax.GatherScatterMode,),
     "fft_type": (jax.lax.FftType,),
 }
-_CLASS = re.compile(r"<class '(?:[\w.]+\.)?(\w+)'>")
+_CLASS = re.compile(r"<class '(?:([\w.]+)\.)?(\w+)'>")
 
 
 def object_of_text(key: str, text: str) -> Any:
@@ -94,11 +109,13 @@ def _singleton(key: str, text: str) -> Any:
 
 
 def _type(key: str, text: str) -> Any:
-    """A class of numbers, `<class 'numpy.float32'>`, or a dtype."""
+    """A class of numbers, `<class 'numpy.float32'>` or one of `jax.numpy`, or a dtype."""
     m = _CLASS.fullmatch(text)
-    dtype = find_dtype(m[1] if m else text)
+    dtype = find_dtype(m[2] if m else text)
     if dtype is None or dtype.kind in "k?":
         return UNREADABLE
+    if m and m[1] == "jax.numpy":
+        return getattr(jax.numpy, m[2], UNREADABLE)
     return np_dtype(dtype).type if m else np_dtype(dtype)
 
 
@@ -150,6 +167,8 @@ def _restored(key: str, v: Any) -> Any:
         return object_of_record(key, v, functools.partial(_restored, key))
     if isinstance(v, TreeDefinition):
         return _tree(v)
+    if isinstance(v, PrintedArray):
+        return array_of_print(v)
     if isinstance(v, (Mesh, PartitionSpec)):
         return _placement(v)
     if isinstance(v, (EnumMember, ElementClass)):
@@ -249,14 +268,30 @@ def _abstract_mesh(
     return jax.sharding.AbstractMesh(tuple(sizes.values()), tuple(sizes), types, **kind)
 
 
+def _hashable(array: Any) -> Any:
+    """An array among attributes of a `composite` or an `ffi_call`; its class is in another module in each series."""
+    return _class_named("HashableArray")(array)
+
+
+def array_of_print(array: PrintedArray) -> Any:
+    """The array of NumPy's that prints so, or `UNREADABLE`, where the print leaves out elements."""
+    dtype = find_dtype(str(array.fields.get("dtype", "")))
+    found = _made(np.array, array.rows, None if dtype is None else np_dtype(dtype))
+    if found is UNREADABLE or found.dtype == object:
+        return UNREADABLE
+    return _made(found.reshape, array.fields.get("shape", found.shape))
+
+
 _WORDS = frozenset({"memory_kind", "device_kind", "platform"})  # fields that are text to JAX too
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {
     "AbstractMesh": _abstract_mesh,
+    "HashableArray": _hashable,
     "Mesh": _mesh,
     "NamedSharding": jax.sharding.NamedSharding,
     "SingleDeviceSharding": jax.sharding.SingleDeviceSharding,
+    "dtype": lambda name: np_dtype(find_dtype(name)),
 }
 
 

@@ -7,7 +7,7 @@ program was read from, or of the process (`jax.set_mesh`).
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -22,8 +22,11 @@ from jaxprtool.backends.jax.private import (
 from jaxprtool.ir.avals import Spec
 
 __all__ = [
+    "HOLD_A_MESH",
+    "HOLD_A_SHARDING",
     "Surroundings",
     "entered",
+    "first_mesh",
     "manual_mesh",
     "mapped_over",
     "mesh_of_live",
@@ -38,6 +41,19 @@ __all__ = [
 def uses_mesh(mesh: Any) -> bool:
     """Whether types mention a mesh: one of its axes is explicit or manual."""
     return mesh is not None and any(t != AxisType.Auto for t in mesh.axis_types)
+
+
+HOLD_A_MESH = ("mesh", "ctx_mesh")  # params
+HOLD_A_SHARDING = ("sharding", "out_sharding", "dst_sharding")
+
+
+def first_mesh(meshes: Iterable[Any], shardings: Iterable[Any]) -> Any:
+    """The first mesh that is not empty, else the first of a sharding that types mention; None where there is none."""
+    for mesh in meshes:
+        if not getattr(mesh, "empty", True):  # a kernel's mesh is of another kind
+            return mesh.abstract_mesh
+    found = (x.mesh.abstract_mesh for x in shardings if type(x) is NamedSharding)
+    return next(filter(uses_mesh, found), None)
 
 
 def manual_mesh(mesh: Any, axes: Any) -> AbstractMesh:

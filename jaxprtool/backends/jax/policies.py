@@ -173,6 +173,8 @@ _OF_CLASS: dict[str, Callable[..., Any]] = {
         if only_if_no_batch_dims
         else jax.checkpoint_policies.dots_saveable
     ),
+    "OffloadDotWithNoBatchDims": jax.checkpoint_policies.offload_dot_with_no_batch_dims,
+    "SaveAndOffloadOnlyTheseNames": jax.checkpoint_policies.save_and_offload_only_these_names,
     "SaveAnyNamesButThese": lambda names: jax.checkpoint_policies.save_any_names_but_these(*names),
     "SaveOnlyTheseNames": lambda saveable_names: jax.checkpoint_policies.save_only_these_names(
         *saveable_names

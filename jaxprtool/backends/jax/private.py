@@ -37,6 +37,7 @@ from jax.extend import backend
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from jaxprtool.backends.jax.releases import first_module
+from jaxprtool.rules.policies import POLICY_RECORDS
 
 __all__ = [
     # programs
@@ -493,11 +494,8 @@ def call_vmap_rule(
     return out, out_batched
 
 
-# Classes of policies of `jax.checkpoint` whose objects print as what they are: in 0.10 and 0.11; before and after that all are functions.
 POLICY_CLASSES = tuple(
-    getattr(ad_checkpoint, name)
-    for name in ("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames")
-    if hasattr(ad_checkpoint, name)
+    getattr(ad_checkpoint, name) for name in POLICY_RECORDS if hasattr(ad_checkpoint, name)
 )
 
 
@@ -528,7 +526,7 @@ def is_policy_named(policy: Any, name: str) -> bool:
 def policy_maker_of(policy: Any) -> str | None:
     """The name of the function of JAX's policies that made a function as a closure; None where none did."""
     own = getattr(policy, "__module__", "") == ad_checkpoint.__name__
-    return policy.__qualname__.partition(".<locals>")[0] if own else None
+    return getattr(policy, "__qualname__", "").partition(".<locals>")[0] if own else None
 
 
 def own_module(name: str) -> Any:

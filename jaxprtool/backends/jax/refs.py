@@ -117,8 +117,14 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
         transforms.append(indexer(items, shape, max(arrays, key=len, default=())))
         inner = inner.update(shape=selected_shape(index, avals))
     leaves, tree = jax.tree.flatten(tuple(transforms))
-    atoms = [Literal(x, type_of(x)) if type(x) is int else x for x in leaves]
+    atoms = [_number_to_jax(x) if type(x) is int else x for x in leaves]
     return [*inputs[:n], *atoms], tree
+
+
+def _number_to_jax(n: int) -> Any:
+    """An index as a literal of JAX's; its rules read the shape, which an integer of Python's has not."""
+    aval = type_of(n)
+    return Literal(aval.dtype.type(n), aval)
 
 
 def drops_what_was_there(eqn: JaxprEqn) -> bool:

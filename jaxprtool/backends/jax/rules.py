@@ -19,12 +19,14 @@ from jaxprtool.backends.jax import private
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
+from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.makers.call_types import custom_jvp_types, custom_vjp_types
 
 __all__ = [
     "DEPTH",
     "GivenConstants",
+    "MadeOfOurs",
     "call_backward",
     "capture_custom_rule",
     "is_inexact",
@@ -60,7 +62,10 @@ def capture_custom_rule(
             params[ours] = private.function_name(eqn.params[theirs])
     if isinstance(n := eqn.params.get("num_consts"), GivenConstants):
         params["num_consts"] = n.stated
-    if active is not None:
+    given = _of_ours(eqn, closed) if active is not None else None
+    if given is not None:
+        params.update(given)
+    elif active is not None:
         params.update(_RULES[eqn.primitive.name](eqn, closed, active))
     return params
 
@@ -111,6 +116,39 @@ class GivenConstants(int):
 
     def __repr__(self) -> str:
         return str(self.stated)
+
+
+class MadeOfOurs:
+    """A function that is the rule of a custom call for JAX, and that `to_jax` made of a program's.
+
+    Attributes:
+      function: what JAX calls.
+      params: those of our equation that it is made of, where jaxprs are JAX's.
+    """
+
+    def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]):
+        self.function, self.params = function, params
+
+    def __call__(self, *args: Any) -> Any:
+        return self.function(*args)
+
+
+def _of_ours(eqn: Any, closed: Closed) -> dict[str, Any] | None:
+    """The rules that our equation had of which `to_jax` made one of JAX's; None where JAX has changed it since."""
+    held = eqn.params.get("jvp_jaxpr_fun") or eqn.params.get("fwd_jaxpr_thunk")
+    made = getattr(held, "f", None)
+    if not isinstance(made, MadeOfOurs) or held.transforms:
+        return None
+    call = closed(eqn.params["call_jaxpr"])
+    found: dict[str, Any] = {
+        k: closed(v) if isinstance(v, private.ClosedJaxpr) else v for k, v in made.params.items()
+    }
+    types = custom_jvp_types if "jvp_jaxpr" in found else custom_vjp_types
+    try:
+        types(*call.in_avals, call_jaxpr=call, name="", **found)
+    except JaxprToolError:
+        return None
+    return found
 
 
 def is_inexact(aval: Any) -> bool:

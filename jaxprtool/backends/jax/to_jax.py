@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -32,13 +32,17 @@ from jaxprtool.backends.jax.live import (
 )
 from jaxprtool.backends.jax.objects import (
     UNREADABLE,
+    array_of_print,
     computation_of,
     object_of_record,
     object_of_text,
     symbolic_dim,
 )
 from jaxprtool.backends.jax.placement import (
+    HOLD_A_MESH,
+    HOLD_A_SHARDING,
     entered,
+    first_mesh,
     manual_mesh,
     mesh_of_live,
     on_mesh,
@@ -82,11 +86,13 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import (
     NumpyScalar,
     Opaque,
+    PrintedArray,
     RangeTuple,
     Record,
     Structured,
     Word,
 )
+from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.indexing import update_jaxpr_of
 from jaxprtool.rules.effects import absent_function, calls_absent
@@ -109,7 +115,8 @@ def to_jax(program: ClosedJaxpr) -> Any:
     check_constants(program)
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
-        writer.mesh = writer.mesh or writer.mesh_named(program)
+        of_keys = functools.partial(writer.named_objects, program)
+        writer.mesh = writer.mesh or first_mesh(of_keys(HOLD_A_MESH), of_keys(HOLD_A_SHARDING))
         writer.twice = written_twice(program)
         return writer.closed(program)
     except RecursionError:
@@ -265,7 +272,7 @@ class _Writer:
                 return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
         if name == "reshard":
-            return inputs, outs, prim, self.reshard(eqn)
+            return inputs, outs, prim, self.reshard(eqn, prim)
         if eqn.primitive.notation:
             return self.reference(eqn, inputs, outs, prim)
         if name in ("custom_jvp_call", "custom_vjp_call", "custom_lin"):
@@ -368,19 +375,21 @@ class _Writer:
         mesh = self.param(prim, "ctx_mesh", params["ctx_mesh"])
         return self.mesh if mesh.empty else mesh.abstract_mesh
 
-    def mesh_named(self, program: ClosedJaxpr) -> Any:
-        """The first mesh that an equation of a program names, in jaxprs inside it too; None where there is none."""
+    def named_objects(self, program: ClosedJaxpr, keys: Sequence[str]) -> Iterator[Any]:
+        """JAX's objects for params of a program's equations, in jaxprs inside it too, where they have such."""
         for eqn in all_eqns(program.jaxpr):
-            for key in ("mesh", "ctx_mesh"):
+            for key in keys:
                 if eqn.primitive.known and eqn.params.get(key) is not None:
-                    mesh = self.param(jax_primitive(eqn.primitive.name), key, eqn.params[key])
-                    if not getattr(mesh, "empty", True):  # a kernel's mesh is of another kind
-                        return mesh.abstract_mesh
-        return None
+                    with contextlib.suppress(UnsupportedError):
+                        yield self.param(jax_primitive(eqn.primitive.name), key, eqn.params[key])
 
-    def reshard(self, eqn: JaxprEqn) -> dict[str, Any]:
-        """The params of a `reshard`, which are in the type of its result."""
-        aval = eqn.out_binders[0].aval
+    def reshard(self, eqn: JaxprEqn, prim: Any) -> dict[str, Any]:
+        """The params of a `reshard`, which are in the type of its result where they are not said."""
+        aval, given = eqn.out_binders[0].aval, eqn.params["dst_sharding"]
+        if given is not None and not isinstance(given, Placement):
+            made = {"dst_sharding": self.param(prim, "dst_sharding", given)}
+            where = {"concrete_mesh": self.param(prim, "mesh", eqn.params["concrete_mesh"])}
+            return {**made, **(where if since(0, 8, 2) else {})}
         if self.mesh is None:
             fail(
                 UnsupportedError,
@@ -419,6 +428,8 @@ class _Writer:
             return self.closed(v)
         if isinstance(v, (LiveFunction, LiveOpaque, LiveRecord, LiveWord)):
             return v.value
+        if isinstance(v, PrintedArray) and (array := array_of_print(v)) is not UNREADABLE:
+            return array
         if isinstance(v, Structured):
             return _named(prim, key, v) if v.live is None else v.live
         if type(v) is tuple or isinstance(v, list):

@@ -6,13 +6,14 @@ in texts of earlier releases, the member's number.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
-from jaxprtool.ir.kinds import Kind
+from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 
 __all__ = [
@@ -119,6 +120,23 @@ class RecordKind(Kind):
         return isinstance(value, Record) and value.name in self.constructors
 
 
+class AddressedRecord(RecordKind):
+    """Constructors of objects of a class that JAX prints by their address: a file has the constructor."""
+
+    prints_itself = False
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        live = getattr(
+            value, "value", None
+        )  # of a record that stands for an object of a running JAX
+        if style != "jax" or live is None:
+            return value
+        return Opaque(_ADDRESS.sub(lambda m: f"0x{'X' * len(m[1])}", str(live)))
+
+
+_ADDRESS = re.compile(r"\b0x([0-9a-f]+)")
+
+
 _ALGORITHMS = (
     *("ANY_F8_ANY_F8_F32", "ANY_F8_ANY_F8_F32_FAST_ACCUM", "ANY_F8_ANY_F8_ANY"),
     *("ANY_F8_ANY_F8_ANY_FAST_ACCUM", "F16_F16_F16", "F16_F16_F32", "BF16_BF16_BF16"),
@@ -184,7 +202,7 @@ class Printed(Kind):
 _ACCURACY_MODE = EnumKind("AccuracyMode", ("DEFAULT", "HIGHEST"))
 ACCURACY = either(
     _ACCURACY_MODE,
-    RecordKind("Tolerance", one="a tolerance"),
+    AddressedRecord("Tolerance", one="a tolerance"),
     Printed("Tolerance", "a tolerance"),
     name="Accuracy",
 )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import Anything, TupleOf
-from jaxprtool.core.kinds.numbers import TypeKind
+from jaxprtool.core.kinds.numbers import BOOLEAN, TypeKind
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.kinds import Kind, Style
-from jaxprtool.ir.params import Opaque, ParamValue, Record
+from jaxprtool.ir.params import Opaque, ParamValue, PrintedArray, Record
 from jaxprtool.ir.references import RefIndex as RefIndex_
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Constants",
     "Effect",
     "Exported",
+    "Flags",
     "Function",
     "JsonText",
     "LogRecord",
@@ -32,6 +33,12 @@ __all__ = [
 
 class BookkeepingKind(Anything):
     """What says nothing about what is computed."""
+
+    is_bookkeeping = True
+
+
+class FlagsOfOperands(TupleOf):
+    """Booleans that say how JAX goes about it, and nothing of what is computed."""
 
     is_bookkeeping = True
 
@@ -66,8 +73,28 @@ class Option(Kind):
 class NamedParam(Kind):
     """(name, leaves, PyTreeDef): a param of a composite operation."""
 
+    prints_itself = False
+
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (tuple, list)) and len(value) == 3 and isinstance(value[0], str)
+
+    def printed(self, value: ParamValue, style: Style) -> Any:
+        if style == "jax" or not isinstance(value, tuple) or len(value) != 3:
+            return value
+        name, leaves, tree = value
+        return name, _each_whole(leaves), tree
+
+
+def _each_whole(leaves: Any) -> Any:
+    return tuple([_whole(x) for x in leaves]) if isinstance(leaves, tuple) else leaves  # pyright: ignore[reportUnknownVariableType]
+
+
+def _whole(leaf: Any) -> Any:
+    """An array among attributes with all that it holds; anything else as it is."""
+    inside = leaf.args[0] if isinstance(leaf, Record) and len(leaf.args) == 1 else None
+    if not isinstance(inside, PrintedArray) or inside.exact:
+        return leaf
+    return Record(leaf.name, (inside.whole,))
 
 
 class IndexOfReference(Kind):
@@ -110,6 +137,7 @@ class JsonTextKind(Kind):
 
 
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
+FLAGS = FlagsOfOperands(BOOLEAN, name="Flags", note="JAX's bookkeeping")
 FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
 TREE = StructureOfTrees("TreeDef", "a tree definition", "tree definitions")
 EFFECT = ObjectOfJax("Effect", "an effect", "effects")
@@ -133,6 +161,7 @@ CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
 )
 
+Flags = Annotated[Any, FLAGS]
 Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
