@@ -539,7 +539,6 @@ def test_a_script_has_the_shape_of_an_array_without_elements():
         assert eval(text, {"np": np, "jnp": jnp}).shape == shape
 
 
-<<<<<<< HEAD
 @pytest.mark.parametrize("kind", ["i32[0]", "f32[0,3]", "bf16[2,0]", "key<fry>[0]"])
 def test_a_constant_without_elements_needs_no_value(kind):
     call = f"""c:f32[3] = jit[name=f jaxpr={{ lambda d:{kind}; e:f32[3]. let
@@ -552,7 +551,8 @@ def test_a_constant_without_elements_needs_no_value(kind):
     inner = jt.parse(f"{{ lambda ; b:f32[3]. let {call}\n in (c,) }}")
     for f in (jt.jaxpr_as_fun(inner), jt.compile(inner), jt.to_jax_function(inner)):
         np.testing.assert_array_equal(f(x)[0], x + 1)
-=======
+
+
 RESULTS = {
     "jvp": lambda f, x: jt.jvp(f, [x], [x])[0],
     "vjp": lambda f, x: jt.vjp(f, x)[0],
@@ -570,4 +570,3 @@ def test_a_constant_among_results_is_an_array(how):
     text = f"{jt.format_jaxpr(program, lossless=True)}\n"
     results = RESULTS[how](jt.jaxpr_as_fun(jt.parse(text)), np.float32(1))
     assert all(isinstance(y, (np.ndarray, np.generic, jt.KeyArray)) for y in results)
->>>>>>> issue-13
