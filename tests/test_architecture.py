@@ -53,9 +53,9 @@ BY_NAME = {
     "makers/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
     "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
-    "syntax/earlier_releases.py": "earlier releases' spellings, many of names that are no primitives now",
-    "syntax/spellings.py": "what each release of JAX prints, one row for a primitive",
-    "syntax/tuples.py": "what the releases to 0.1.40 pack and take apart",
+    "syntax/releases/earlier.py": "earlier releases' spellings, many of names that are no primitives now",
+    "syntax/releases/spellings.py": "what each release of JAX prints, one row for a primitive",
+    "syntax/building/tuples.py": "what the releases to 0.1.40 pack and take apart",
     "syntax/params.py": "`slice(...)` is a constructor in the value of a param",
 }
 # `name` is the name of a primitive and, much more often, that of a param.

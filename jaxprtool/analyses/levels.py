@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.identity.products import is_mixing
 from jaxprtool.analyses.places import Step
-from jaxprtool.analyses.products import is_mixing
 from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo

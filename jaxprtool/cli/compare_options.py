@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jaxprtool.analyses.comparison import EXACT, Tolerance
+from jaxprtool.analyses.comparing.comparison import EXACT, Tolerance
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = ["runs_options", "tolerance_options"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.cli.options import file_argument, json_option, max_bytes_option, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.cli.table_options import trips_option

@@ -22,7 +22,7 @@ from jaxprtool.driver.machine import default_max_bytes
 from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.driver.user_code.plugins import load_plugin
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
+from jaxprtool.syntax.scanning.long_numbers import MOST_DIGITS, long_number
 
 __all__ = [
     "args_option",

@@ -30,7 +30,7 @@ from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 
 if TYPE_CHECKING:
     from jaxprtool.analyses.answer import Answer

@@ -29,8 +29,8 @@ from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.passes.specialise import specialise
-from jaxprtool.syntax.assertion_nodes import Claim
-from jaxprtool.syntax.assertions import read_claim, read_pattern
+from jaxprtool.syntax.assertions.nodes import Claim
+from jaxprtool.syntax.assertions.read import read_claim, read_pattern
 
 __all__ = [
     "STAGES",

@@ -6,10 +6,10 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jaxprtool.analyses.cost import Estimate
-from jaxprtool.analyses.hashing import program_hash
-from jaxprtool.analyses.inexact import inexact_pairs, without_inexact
-from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.analyses.counting.cost import Estimate
+from jaxprtool.analyses.identity.hashing import program_hash
+from jaxprtool.analyses.identity.normal_form import same_normal_form
+from jaxprtool.analyses.rounding.inexact import inexact_pairs, without_inexact
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.residuals import residuals
 from jaxprtool.driver.storage.constants import load_constants

@@ -16,7 +16,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Var
-from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.inference.open_programs import missing_types
 
 __all__ = ["Signature", "check", "joined", "lines"]
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
 
-from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance
+from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, First, Output, Tolerance
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.comparing.in_step import (
     Limits,
@@ -31,7 +31,7 @@ from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.once import runs_once
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = ["BACKENDS", "compare", "compare_words"]
 

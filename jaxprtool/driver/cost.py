@@ -6,10 +6,10 @@ import math
 import re
 from collections.abc import Callable
 
-from jaxprtool.analyses.cost import Estimate
-from jaxprtool.analyses.cost_answer import SORTS, CostReport, Limit
-from jaxprtool.analyses.devices import DEVICES, Device
-from jaxprtool.analyses.stats import KEYS
+from jaxprtool.analyses.counting.cost import Estimate
+from jaxprtool.analyses.counting.cost_answer import SORTS, CostReport, Limit
+from jaxprtool.analyses.counting.devices import DEVICES, Device
+from jaxprtool.analyses.counting.stats import KEYS
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.verify import check_input

@@ -15,8 +15,8 @@ from jaxprtool.analyses.diffing.page import Section, cells, page
 from jaxprtool.analyses.diffing.rows import Row
 from jaxprtool.analyses.diffing.text import hunks, summary, unified
 from jaxprtool.analyses.diffing.values import Near
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.signature import same_programs
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import has_references, load_constants
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail

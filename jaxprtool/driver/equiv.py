@@ -8,8 +8,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.analyses.answer import json_number
-from jaxprtool.analyses.equiv import Argument, Equivalence, Sample, Samples, shrunk
-from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.analyses.identity.equiv import Argument, Equivalence, Sample, Samples, shrunk
+from jaxprtool.analyses.identity.normal_form import same_normal_form
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.storage.constants import load_constants
@@ -50,7 +50,7 @@ def equiv(
 ) -> Equivalence:
     """Whether two programs give the same results.
 
-    They are equal when their normal forms are (`analyses.normal_form`). Else both run on samples on NumPy: of ordinary
+    They are equal when their normal forms are (`analyses.identity.normal_form`). Else both run on samples on NumPy: of ordinary
     values first, halves, powers of two, equal arguments and the numbers that are written in the programs among them, then also
     of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples after the first on which a loop takes too many
     steps are left out.

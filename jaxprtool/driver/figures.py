@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.analyses.cost import Estimate
+from jaxprtool.analyses.counting.cost import Estimate
 from jaxprtool.analyses.table import Report
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.ir.diagnostics import MissingRuleError

@@ -15,7 +15,7 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
     directions_of,
 )
 from jaxprtool.analyses.gradchecking.point import MODES, How
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import checked_arguments, printing_aside, run
@@ -30,7 +30,7 @@ from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_labels, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = ["gradcheck", "gradcheck_words"]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprtool.analyses.hashing import program_hash
+from jaxprtool.analyses.identity.hashing import program_hash
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -12,7 +12,7 @@ __all__ = ["hash_program"]
 def hash_program(program: ClosedJaxpr) -> str:
     """The hash of a program, values of its constants included: 64 hexadecimal digits.
 
-    Equal for programs that differ in names, origins, comments, layout and dialect alone; see `analyses.hashing`.
+    Equal for programs that differ in names, origins, comments, layout and dialect alone; see `analyses.identity.hashing`.
 
     Raises:
       UsageError: a file with constants cannot be read.

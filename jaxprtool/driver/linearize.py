@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from jaxprtool.analyses import residuals as analysis
-from jaxprtool.analyses.residuals import Residual
+from jaxprtool.analyses.memory import residuals as analysis
+from jaxprtool.analyses.memory.residuals import Residual
 from jaxprtool.driver.results import shown
 from jaxprtool.driver.run import run
 from jaxprtool.driver.verify import check_arrays, check_input

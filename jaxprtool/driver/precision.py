@@ -6,12 +6,12 @@ from collections.abc import Callable, Collection, Sequence
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.analyses.places import Place
-from jaxprtool.analyses.precision import Measure, Worst
-from jaxprtool.analyses.precision_answer import OutputError, Precision
-from jaxprtool.analyses.precision_pairs import pairing
-from jaxprtool.analyses.shadow import Shadow, in_f64, is_rounded
+from jaxprtool.analyses.rounding.precision import Measure, Worst
+from jaxprtool.analyses.rounding.precision_answer import OutputError, Precision
+from jaxprtool.analyses.rounding.precision_pairs import pairing
+from jaxprtool.analyses.rounding.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.precision_trials import together_of, trials_of
@@ -31,7 +31,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
 from jaxprtool.passes.double import Raised, doubled, raised
 from jaxprtool.passes.raising import raise_some
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = ["precision", "precision_words"]
 

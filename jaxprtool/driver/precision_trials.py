@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Sequence
 
-from jaxprtool.analyses.precision import Errors
-from jaxprtool.analyses.precision_answer import Together, Trial
 from jaxprtool.analyses.readers import Readers
+from jaxprtool.analyses.rounding.precision import Errors
+from jaxprtool.analyses.rounding.precision_answer import Together, Trial
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
 __all__ = ["together_of", "trials_of"]

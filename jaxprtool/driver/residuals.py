@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping, Sequence
 
-from jaxprtool.analyses.kept import Keeping, Kept, keeping
-from jaxprtool.analyses.kept_answer import Residuals
-from jaxprtool.analyses.recomputation import values_to_keep
+from jaxprtool.analyses.memory.kept import Keeping, Kept, keeping
+from jaxprtool.analyses.memory.kept_answer import Residuals
+from jaxprtool.analyses.memory.recomputation import values_to_keep
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.verify import check_arrays, check_input

@@ -7,7 +7,7 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from typing import Any
 
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.stack import heap_set_aside
 from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
@@ -30,7 +30,7 @@ from jaxprtool.ir.printable import PrintableStream
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.effects import refuse_absent
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = [
     "checked_arguments",

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.syntax.dialects import find_dialect
+from jaxprtool.syntax.releases.dialects import find_dialect
 
 __all__ = ["dialect_of_project", "project_file", "settings_in"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from jaxprtool.analyses.growth import trends
-from jaxprtool.analyses.stats import KEYS, collect
-from jaxprtool.analyses.stats_answer import Growth, Stats
+from jaxprtool.analyses.counting.growth import trends
+from jaxprtool.analyses.counting.stats import KEYS, collect
+from jaxprtool.analyses.counting.stats_answer import Growth, Stats
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.verify import blaming_the_program

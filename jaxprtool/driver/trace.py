@@ -11,7 +11,7 @@ from contextlib import nullcontext
 from types import ModuleType
 from typing import Any
 
-from jaxprtool.analyses.share import share_equal
+from jaxprtool.analyses.identity.share import share_equal
 from jaxprtool.core.caller import recording_callers
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.user_code.loading import (

@@ -13,7 +13,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import UsageError, are, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.syntax.open_programs import is_open, typed
+from jaxprtool.syntax.inference.open_programs import is_open, typed
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["typed_by_words", "with_types"]

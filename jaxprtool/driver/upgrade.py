@@ -15,14 +15,8 @@ from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.printable import one_line
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
-from jaxprtool.syntax.dialects import find_dialect, installed
-from jaxprtool.syntax.draws import draws_of
-from jaxprtool.syntax.infer import reachable
-from jaxprtool.syntax.open_programs import missing_types
-from jaxprtool.syntax.parse import parse_and_scan
-from jaxprtool.syntax.print import format_file
-from jaxprtool.syntax.reading import Reading
-from jaxprtool.syntax.spelled import (
+from jaxprtool.syntax.building.draws import draws_of
+from jaxprtool.syntax.building.spelled import (
     Releases,
     SpelledEquation,
     dropped_param,
@@ -30,6 +24,12 @@ from jaxprtool.syntax.spelled import (
     releases_of,
     spelled,
 )
+from jaxprtool.syntax.infer import reachable
+from jaxprtool.syntax.inference.open_programs import missing_types
+from jaxprtool.syntax.parse import parse_and_scan
+from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.releases.dialects import find_dialect, installed
+from jaxprtool.syntax.scanning.reading import Reading
 from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.version import version_line
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.discharge import DISCHARGE_FIRST

@@ -55,10 +55,10 @@ from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
-from jaxprtool.syntax.earlier_releases import OLDER
 from jaxprtool.syntax.infer import set_type_rule
-from jaxprtool.syntax.open_programs import missing_types, untyped_constants
-from jaxprtool.syntax.parts import param_place, primitive_place
+from jaxprtool.syntax.inference.open_programs import missing_types, untyped_constants
+from jaxprtool.syntax.releases.earlier import OLDER
+from jaxprtool.syntax.scanning.parts import param_place, primitive_place
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [

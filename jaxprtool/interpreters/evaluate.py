@@ -40,7 +40,7 @@ from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
 from jaxprtool.syntax.consts import ArrayBytes, ArrayText
-from jaxprtool.syntax.open_programs import is_open, typed
+from jaxprtool.syntax.inference.open_programs import is_open, typed
 
 __all__ = [
     "EvalTrace",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jaxprtool.analyses.kept import keeping
+from jaxprtool.analyses.memory.kept import keeping
 from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.avals import ShapedArray

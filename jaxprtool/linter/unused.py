@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from jaxprtool.analyses.stats import dead_equations
+from jaxprtool.analyses.counting.stats import dead_equations
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.linter.engine import View
 from jaxprtool.linter.frames import Frame, is_derived

@@ -22,7 +22,7 @@ from jaxprtool.ir.jaxpr import Primitive, Value
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW, PLACES
-from jaxprtool.syntax.history import history
+from jaxprtool.syntax.releases.history import history
 
 __all__ = ["column_text", "main", "row_text", "table_text"]
 

@@ -11,7 +11,7 @@ from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement
-from jaxprtool.syntax.spellings import Form
+from jaxprtool.syntax.releases.spellings import Form
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["has_open_results", "params_in_form", "params_order", "printed_params", "recover_params"]

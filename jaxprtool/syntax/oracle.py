@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from jaxprtool.syntax.earlier_releases import declared_params
-from jaxprtool.syntax.reading import DEFINED_NAME, odd_names
+from jaxprtool.syntax.releases.earlier import declared_params
+from jaxprtool.syntax.scanning.reading import DEFINED_NAME, odd_names
 from jaxprtool.syntax.tables import grammar_folder
 from jaxprtool.syntax.tokens import NUMBER_WORDS
 

@@ -7,18 +7,18 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError
 from jaxprtool.ir.interface import Interface
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
-from jaxprtool.syntax.atoms import Missing
-from jaxprtool.syntax.build import Builder
-from jaxprtool.syntax.definitions import Definitions
-from jaxprtool.syntax.dialects import ANNOTATES_BELOW
+from jaxprtool.syntax.building.atoms import Missing
+from jaxprtool.syntax.building.definitions import Definitions
+from jaxprtool.syntax.building.program import Builder
 from jaxprtool.syntax.errors import Errors
-from jaxprtool.syntax.hints import hint
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
-from jaxprtool.syntax.long_numbers import check_numbers
 from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.reading import Reading
-from jaxprtool.syntax.scanner import scan, scan_inner
+from jaxprtool.syntax.releases.dialects import ANNOTATES_BELOW
+from jaxprtool.syntax.scanning.hints import hint
+from jaxprtool.syntax.scanning.long_numbers import check_numbers
+from jaxprtool.syntax.scanning.reading import Reading
+from jaxprtool.syntax.scanning.scanner import scan, scan_inner
 from jaxprtool.syntax.tokens import LABELS
 from jaxprtool.syntax.version import without_header
 

@@ -8,10 +8,10 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, set_printer
-from jaxprtool.syntax.autodidax_print import format_autodidax
-from jaxprtool.syntax.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 from jaxprtool.syntax.origins import annotate
-from jaxprtool.syntax.printer import Printer
+from jaxprtool.syntax.printing.autodidax import format_autodidax
+from jaxprtool.syntax.printing.printer import Printer
+from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 

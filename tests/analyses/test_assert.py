@@ -20,8 +20,8 @@ from jaxprtool.analyses.asking.subject import Program
 from jaxprtool.cli.asking_page import PAGE
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.places import with_places
-from jaxprtool.syntax.assertions import read_claim, read_pattern
-from jaxprtool.syntax.linear_regex import LinearRegex, RegexFault
+from jaxprtool.syntax.assertions.linear_regex import LinearRegex, RegexFault
+from jaxprtool.syntax.assertions.read import read_claim, read_pattern
 from jaxprtool.syntax.print import format_jaxpr
 from jaxprtool.syntax.tables import grammar_folder
 from tests.analyses.planting import REAL, real_program

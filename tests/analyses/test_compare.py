@@ -14,7 +14,7 @@ import pytest
 from jax.experimental import io_callback
 
 import jaxprtool as jt
-from jaxprtool.analyses.comparison import Tolerance
+from jaxprtool.analyses.comparing.comparison import Tolerance
 from jaxprtool.analyses.places import Watch
 from jaxprtool.backends import differences
 from jaxprtool.backends.agreement import gap

@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.comparison import Tolerance
+from jaxprtool.analyses.comparing.comparison import Tolerance
 from jaxprtool.backends.arrays import generate
 from jaxprtool.backends.differences import difference
 from jaxprtool.driver.compare import compare

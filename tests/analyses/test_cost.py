@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from jax.sharding import AbstractMesh, PartitionSpec
 
 import jaxprtool as jt
-from jaxprtool.analyses.devices import DEVICES
+from jaxprtool.analyses.counting.devices import DEVICES
 from jaxprtool.driver.changed import figures
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.ir.diagnostics import UsageError

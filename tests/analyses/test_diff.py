@@ -9,7 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.diffing.align import align
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.driver.diff import diff
 from jaxprtool.driver.storage.files import load
 from jaxprtool.syntax.parse import parse, parse_file

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.normal_form import same_normal_form
+from jaxprtool.analyses.identity.normal_form import same_normal_form
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.interpreters.dce import dce_closed, has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from jax.sharding import AbstractMesh, PartitionSpec
 
 import jaxprtool as jt
-from jaxprtool.analyses.liveness import Sizes, best_order, lifetimes, memory
-from jaxprtool.analyses.schedules import Graph, bytes_in_order, orders
-from jaxprtool.analyses.tally import in_order
+from jaxprtool.analyses.counting.tally import in_order
+from jaxprtool.analyses.memory.liveness import Sizes, best_order, lifetimes, memory
+from jaxprtool.analyses.memory.schedules import Graph, bytes_in_order, orders
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from tests.random.programs import programs

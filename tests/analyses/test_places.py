@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.analyses.places import Place, Watch
-from jaxprtool.analyses.signature import same_program
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
 from jaxprtool.driver.words.values import arguments, open_binders

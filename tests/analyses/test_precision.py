@@ -12,7 +12,8 @@ import pytest
 from jax.experimental import io_callback
 
 import jaxprtool as jt
-from jaxprtool.analyses import logs, shadow
+from jaxprtool.analyses import logs
+from jaxprtool.analyses.rounding import shadow
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
 from jaxprtool.ir.dtypes import BFLOAT16
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced

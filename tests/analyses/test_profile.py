@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
+from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.profiling.compiled import attributed
 from jaxprtool.analyses.profiling.files import ENDINGS, profile_file
-from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.backends.xla.hlo_shares import shares_of
 from jaxprtool.backends.xla.profile import Piece, executed, innermost, shared_out
 from jaxprtool.driver.compile import compile_located

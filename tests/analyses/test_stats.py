@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
-from jaxprtool.analyses.stats import KEYS
+from jaxprtool.analyses.counting.stats import KEYS
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.ir.walk import all_eqns, count_eqns, nesting
 from tests.analyses.planting import REAL, real_program

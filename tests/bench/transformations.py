@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
-from jaxprtool.analyses.share import share_equal
+from jaxprtool.analyses.identity.share import share_equal
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from jaxprtool.interpreters.origins import without_origins

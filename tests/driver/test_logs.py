@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.driver.storage.dumps import programs_of_dump
 from jaxprtool.driver.storage.logs import excerpts, jaxprs_of_log
 from jaxprtool.ir.diagnostics import JaxprParseError

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.comparison import EXACT, Tolerance
+from jaxprtool.analyses.comparing.comparison import EXACT, Tolerance
 from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.recording import Recorder, Selection, selection_of
 from jaxprtool.backends.digests import digest, hash_of

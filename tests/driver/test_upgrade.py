@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.upgrade import Report, report, target
-from jaxprtool.syntax.dialects import RELEASES
-from jaxprtool.syntax.earlier_releases import OLDER
+from jaxprtool.syntax.building.spelled import now_called
 from jaxprtool.syntax.parse import parse_file
-from jaxprtool.syntax.spelled import now_called
+from jaxprtool.syntax.releases.dialects import RELEASES
+from jaxprtool.syntax.releases.earlier import OLDER
 from tests.invoke import invoke
 
 FOLDER = Path(__file__).parent.parent / "syntax" / "dialects"

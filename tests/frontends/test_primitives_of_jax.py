@@ -14,7 +14,7 @@ from jax.extend.core import Primitive
 
 from jaxprtool.core.primitive import declared_primitive
 from jaxprtool.driver.user_code.entry_points import load_plugins
-from jaxprtool.syntax.earlier_releases import OLDER
+from jaxprtool.syntax.releases.earlier import OLDER
 
 # What is written in the languages of kernels and of foreign programs, or has a lowering for one kind of device alone.
 ELSEWHERE = (

@@ -20,8 +20,8 @@ from jaxprtool.backends.jax.primitives import has_primitive
 from jaxprtool.backends.jax.trace import trace_with_jax
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.syntax import spellings
-from jaxprtool.syntax.spellings import SPELLINGS
+from jaxprtool.syntax.releases import spellings
+from jaxprtool.syntax.releases.spellings import SPELLINGS
 
 X = jnp.array([1.0, 2.0, 4.0])
 TABLE = np.arange(3.0, dtype=np.float32)

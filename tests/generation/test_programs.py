@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.generation.programs import draw_typed, is_sized
 from jaxprtool.generation.seeds import primitives_in, seeds
 from jaxprtool.generation.wrapping import WRAPS

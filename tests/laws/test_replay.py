@@ -13,7 +13,7 @@ from hypothesis import given, settings
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
-from jaxprtool.analyses.share import share_equal
+from jaxprtool.analyses.identity.share import share_equal
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.interpreters import replay
 from jaxprtool.interpreters.batch import batch_rules

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 
 import jaxprtool as jt
+from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.places import Watch
-from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest

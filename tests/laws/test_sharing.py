@@ -9,7 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.diffing.diff import diff_programs
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.discharge import discharge_jaxpr

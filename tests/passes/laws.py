@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.driver.run import run
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.passes.pipeline import Stage

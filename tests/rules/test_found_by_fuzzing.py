@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.driver.linearize import linearize
 from jaxprtool.driver.transpose import transpose
 from jaxprtool.ir.avals import ShapedArray

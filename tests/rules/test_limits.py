@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla import compile as compiling
 from jaxprtool.backends.xla import precautions

@@ -13,8 +13,8 @@ from jaxprtool.core.primitive import vocabulary
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.rules.__main__ import row_text
 from jaxprtool.rules.define import COLUMNS, FACTS, FEW
-from jaxprtool.syntax.history import history
-from jaxprtool.syntax.spellings import SPELLINGS
+from jaxprtool.syntax.releases.history import history
+from jaxprtool.syntax.releases.spellings import SPELLINGS
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "rule_table.txt"
 EVERY_PRIMITIVE_HAS = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost")

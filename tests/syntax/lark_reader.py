@@ -33,18 +33,18 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var, 
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.references import Fragments, Operand
-from jaxprtool.syntax.atoms import next_drop, undrop
 from jaxprtool.syntax.autodidax import from_autodidax
-from jaxprtool.syntax.drops import decide_reads
-from jaxprtool.syntax.earlier_equations import with_jaxpr
-from jaxprtool.syntax.earlier_releases import OLDER, declared_params, expanded, from_older, is_older
+from jaxprtool.syntax.building.atoms import next_drop, undrop
+from jaxprtool.syntax.building.drops import decide_reads
+from jaxprtool.syntax.building.tuples import OF_TUPLES, has_tuples, take_tuples_apart
+from jaxprtool.syntax.building.units import UNIT, take_units_out
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_literals, untyped_literal
-from jaxprtool.syntax.open_programs import infer_types
+from jaxprtool.syntax.inference.open_programs import infer_types
+from jaxprtool.syntax.releases.earlier import OLDER, declared_params, expanded, from_older, is_older
+from jaxprtool.syntax.releases.earlier_equations import with_jaxpr
 from jaxprtool.syntax.tokens import LITERAL
-from jaxprtool.syntax.tuples import OF_TUPLES, has_tuples, take_tuples_apart
 from jaxprtool.syntax.types import UNTYPED
-from jaxprtool.syntax.units import UNIT, take_units_out
 from tests.syntax.lark_definitions import Mistaken, of_themselves
 from tests.syntax.lark_interface import interface_of
 from tests.syntax.lark_references import index_of

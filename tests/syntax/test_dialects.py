@@ -16,9 +16,9 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.settings import dialect_of_project
-from jaxprtool.syntax import dialects
-from jaxprtool.syntax.dialects import NEWEST, RELEASES, find_dialect, installed
-from jaxprtool.syntax.spellings import SPELLINGS
+from jaxprtool.syntax.releases import dialects
+from jaxprtool.syntax.releases.dialects import NEWEST, RELEASES, find_dialect, installed
+from jaxprtool.syntax.releases.spellings import SPELLINGS
 from tests.invoke import invoke
 from tests.releases import only_oracle
 from tests.syntax.dialects.programs import PROGRAMS
@@ -157,7 +157,7 @@ def test_a_new_program_is_in_the_dialect_of_the_installed_release():
 
 def test_the_installed_release_is_found_without_an_import():
     code = (
-        "import sys\nfrom jaxprtool.syntax.dialects import installed\n"
+        "import sys\nfrom jaxprtool.syntax.releases.dialects import installed\n"
         "print(installed().release)\n"
         "assert not {'jax', 'importlib.metadata', 'tomllib'} & {*sys.modules}"
     )

@@ -19,7 +19,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.driver.diff import diff
 from tests.invoke import VERBS, invoke
 

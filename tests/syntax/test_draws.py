@@ -9,7 +9,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.upgrade import report
-from jaxprtool.syntax.draws import AmbiguousDrawsWarning
+from jaxprtool.syntax.building.draws import AmbiguousDrawsWarning
 from jaxprtool.syntax.version import HEADER
 
 KEY = np.array([0, 1], np.uint32)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.syntax.drops import AmbiguousResultWarning
+from jaxprtool.syntax.building.drops import AmbiguousResultWarning
 
 # Part of jnp.unique: the second result of the sort, the positions, is read, by way of the result of the inner call.
 TEXT = """\

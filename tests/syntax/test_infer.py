@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.infer import UntypedWarning
 from tests.syntax.programs import CASES, traced

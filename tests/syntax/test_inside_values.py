@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Record, Word
 from jaxprtool.ir.walk import jaxprs_in

@@ -7,7 +7,7 @@ import re
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.syntax.long_numbers import MOST_DIGITS, long_number
+from jaxprtool.syntax.scanning.long_numbers import MOST_DIGITS, long_number
 from tests.invoke import invoke
 from tests.test_cases import CASES, MARK
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given, settings
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 
 PROGRAM = jt.parse(
     "{ lambda ; a:f64[2]. let\n"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.syntax.drops import AmbiguousResultWarning
+from jaxprtool.syntax.building.drops import AmbiguousResultWarning
 
 CURRENT = """\
 { lambda ; a:f32[8]. let

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from tests.syntax.two_readers import difference
 
 X = np.arange(1, 4, dtype=np.float32)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jaxprtool.syntax.earlier_releases import OLDER, declared_params
+from jaxprtool.syntax.releases.earlier import OLDER, declared_params
 
 TABLE = Path(__file__).parent / "dialects" / "params_of_releases.txt"
 

@@ -11,7 +11,7 @@ import pytest
 from jax.experimental.pallas import ds
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.ir.dtypes import FLOAT32
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.references import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import jax
 import pytest
 
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.syntax.scan_trees import flat_trees, parts_of_trees
+from jaxprtool.syntax.releases.scan_trees import flat_trees, parts_of_trees
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from jaxprtool.ir.spans import Source
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
-from jaxprtool.syntax.scanner import scan
+from jaxprtool.syntax.scanning.scanner import scan
 from jaxprtool.syntax.tables import TABLES_PATH, build_tables, lark_parser
 from jaxprtool.syntax.tokens import LABELS
 from tests.syntax.programs import CASES, traced

@@ -7,9 +7,9 @@ import pytest
 from jaxprtool.ir.avals import AbstractToken, AxisGroups, RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Var
-from jaxprtool.syntax.naming import base26
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
+from jaxprtool.syntax.printing.naming import base26
 from tests.timing import assert_growth
 
 UNCHANGED = {

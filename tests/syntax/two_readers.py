@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.spans import Source
-from jaxprtool.syntax.dialects import NEWEST
-from jaxprtool.syntax.draws import count_as_printed
-from jaxprtool.syntax.earlier_releases import declared_params
+from jaxprtool.syntax.building.draws import count_as_printed
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.parse import parse_and_scan, parse_file
 from jaxprtool.syntax.print import format_file
-from jaxprtool.syntax.scanner import scan
+from jaxprtool.syntax.releases.dialects import NEWEST
+from jaxprtool.syntax.releases.earlier import declared_params
+from jaxprtool.syntax.scanning.scanner import scan
+from jaxprtool.syntax.scanning.values import free_params
 from jaxprtool.syntax.tokens import LOOSE_BINDER
-from jaxprtool.syntax.values import free_params
 from tests.syntax.lark_reader import read_with_lark
 from tests.syntax.lark_tree import Meaningless, Rejected
 from tests.syntax.lark_values import reject_fault

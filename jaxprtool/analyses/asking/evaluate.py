@@ -15,11 +15,11 @@ from jaxprtool.analyses.asking.named import names_in
 from jaxprtool.analyses.asking.numbers import plain_number
 from jaxprtool.analyses.asking.subject import Program, Subject
 from jaxprtool.analyses.asking.verdict import Fact, Verdict
-from jaxprtool.analyses.growth import exponent
+from jaxprtool.analyses.counting.growth import exponent
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.spans import Source, Span
-from jaxprtool.syntax.assertion_nodes import (
+from jaxprtool.syntax.assertions.nodes import (
     AllWhere,
     Arithmetic,
     Before,
@@ -67,7 +67,7 @@ def evaluate(claim: Claim, text: str, asked: Asked) -> Verdict:
     """Whether a claim is true.
 
     Args:
-      claim: what `syntax.assertions.read_claim` made of the text.
+      claim: what `syntax.assertions.read.read_claim` made of the text.
       text: the expression.
       asked: the programs. Of several sizes it has to be true of each, or of their growth.
 

@@ -8,8 +8,9 @@ from typing import Any
 
 from jaxprtool.analyses.asking.called import Called
 from jaxprtool.analyses.asking.items import Item, array_of
-from jaxprtool.syntax.assertion_filters import FIELDS, OF_VALUES, amount, value_tokens
-from jaxprtool.syntax.assertion_nodes import (
+from jaxprtool.syntax.assertions.filters import FIELDS, OF_VALUES, amount, value_tokens
+from jaxprtool.syntax.assertions.linear_regex import LinearRegex
+from jaxprtool.syntax.assertions.nodes import (
     Comparison,
     Filter,
     Operand,
@@ -17,7 +18,6 @@ from jaxprtool.syntax.assertion_nodes import (
     Pattern,
     TypePattern,
 )
-from jaxprtool.syntax.linear_regex import LinearRegex
 
 __all__ = ["ORDERS", "fits", "holds", "matches", "needs_context"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from jaxprtool.syntax.assertion_nodes import Comparison, Filter, Operand
+from jaxprtool.syntax.assertions.nodes import Comparison, Filter, Operand
 
 __all__ = ["Named", "names_in"]
 

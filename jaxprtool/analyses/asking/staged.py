@@ -16,10 +16,10 @@ from jaxprtool.analyses.asking.mesh_groups import (
 )
 from jaxprtool.analyses.asking.stage_text import Operation
 from jaxprtool.analyses.asking.subject import Subject
-from jaxprtool.analyses.kept import Kept
+from jaxprtool.analyses.memory.kept import Kept
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.synonyms import OPERATIONS, close_names, meant
-from jaxprtool.syntax.assertion_nodes import Pattern, TypePattern
+from jaxprtool.syntax.assertions.nodes import Pattern, TypePattern
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Staged"]

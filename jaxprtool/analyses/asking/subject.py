@@ -11,12 +11,12 @@ from jaxprtool.analyses.asking.items import Equation, Item, Value
 from jaxprtool.analyses.asking.matching import fits, matches, needs_context
 from jaxprtool.analyses.asking.named import Named, names_in
 from jaxprtool.analyses.asking.walk import Level, levels_of
-from jaxprtool.analyses.cost import Estimate
-from jaxprtool.analyses.fixed_sizes import check_sizes
-from jaxprtool.analyses.kept import Kept
-from jaxprtool.analyses.liveness import memory
-from jaxprtool.analyses.stats import grouped
-from jaxprtool.analyses.tally import ALL, Count, in_order
+from jaxprtool.analyses.counting.cost import Estimate
+from jaxprtool.analyses.counting.fixed_sizes import check_sizes
+from jaxprtool.analyses.counting.stats import grouped
+from jaxprtool.analyses.counting.tally import ALL, Count, in_order
+from jaxprtool.analyses.memory.kept import Kept
+from jaxprtool.analyses.memory.liveness import memory
 from jaxprtool.core.primitive import declared_primitive, vocabulary
 from jaxprtool.interpreters.communication import sends_rules
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -25,7 +25,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.synonyms import PRIMITIVES as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
 from jaxprtool.ir.walk import nesting
-from jaxprtool.syntax.assertion_nodes import Head, Pattern, TypePattern
+from jaxprtool.syntax.assertions.nodes import Head, Pattern, TypePattern
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Program", "Subject", "Unknown"]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.counting.tally import Count, after_nested, times_of
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.tally import Count, after_nested, times_of
 from jaxprtool.interpreters.runs import Run, runs_of
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn

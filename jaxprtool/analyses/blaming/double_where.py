@@ -12,6 +12,7 @@ from typing import Any
 
 from jaxprtool.analyses.blaming.plans import is_float
 from jaxprtool.analyses.blaming.zeros import Zero, Zeros
+from jaxprtool.analyses.identity.products import is_linear_in
 from jaxprtool.analyses.levels import (
     Level,
     all_levels,
@@ -22,7 +23,6 @@ from jaxprtool.analyses.levels import (
     walk_before,
 )
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.analyses.products import is_linear_in
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.jvp import jvp_jaxpr

@@ -7,7 +7,7 @@ from collections.abc import Container, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
-from jaxprtool.analyses.products import floats_of, is_product
+from jaxprtool.analyses.identity.products import floats_of, is_product
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import (

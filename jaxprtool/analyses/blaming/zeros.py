@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought
-from jaxprtool.analyses.logs import Log
-from jaxprtool.analyses.products import (
+from jaxprtool.analyses.identity.products import (
     floats_of,
     is_bilinear,
     is_linear_in,
@@ -15,6 +14,7 @@ from jaxprtool.analyses.products import (
     reaches,
     read_by,
 )
+from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.flow import steering_facts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.diffing.align import Gap, Pair, align, fill
-from jaxprtool.analyses.signature import Signatures
+from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, Lit, Value
 
 __all__ = ["Correspondence", "align_equations", "binder_pairs", "comes_later", "correspond"]

@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.canonical import canonical_const
 from jaxprtool.analyses.diffing.correspondence import binder_pairs, comes_later, correspond
 from jaxprtool.analyses.diffing.equation_order import following, matches
 from jaxprtool.analyses.diffing.ignored import NOTHING_IGNORED, Ignored
 from jaxprtool.analyses.diffing.keys import Keys
 from jaxprtool.analyses.diffing.rows import Names, Part, Row
 from jaxprtool.analyses.diffing.values import Near, constants_apart
+from jaxprtool.analyses.identity.canonical import canonical_const
 from jaxprtool.analyses.places import Step
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
 
-from jaxprtool.analyses.schedules import is_ordered
+from jaxprtool.analyses.memory.schedules import is_ordered
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Value
 
 __all__ = ["Numbers", "canonical_order", "following", "matches"]

@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.analyses.diffing.equation_order import canonical_order
 from jaxprtool.analyses.diffing.ignored import NOTHING_IGNORED, Ignored
-from jaxprtool.analyses.signature import Signatures
+from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn
 
 __all__ = ["Keys"]

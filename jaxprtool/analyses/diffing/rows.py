@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from jaxprtool.analyses.canonical import canonical_const, canonical_lit, canonical_params
 from jaxprtool.analyses.diffing.values import Apart
+from jaxprtool.analyses.identity.canonical import canonical_const, canonical_lit, canonical_params
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Value, Var
-from jaxprtool.syntax.naming import Nested, name_variables, shared_jaxprs
+from jaxprtool.syntax.printing.naming import Nested, name_variables, shared_jaxprs
 
 __all__ = ["Names", "Part", "Row", "names_of"]
 

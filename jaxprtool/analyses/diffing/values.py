@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.canonical import canonical_scalar, element_of, flat_values
+from jaxprtool.analyses.identity.canonical import canonical_scalar, element_of, flat_values
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.jaxpr import Aval, Lit, Value
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.gradchecking.found import Check, Mismatch, largest_of
 from jaxprtool.analyses.gradchecking.point import FEW_BITS, MODES, How, Point
 from jaxprtool.analyses.gradchecking.rounding import Excuse, Rounding
-from jaxprtool.analyses.memory import check_memory
+from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.forward_mode import check_forward

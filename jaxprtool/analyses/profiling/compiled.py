@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.profiling.profile import Instruction
 from jaxprtool.analyses.profiling.timing import Node
-from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.places import Place, position
 from jaxprtool.analyses.profiling.timing import Node, Slice
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.analyses.table import Parts, Report, Table
-from jaxprtool.analyses.tally import in_order, sites
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 

@@ -12,7 +12,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.trees import TreeDefinition
 from jaxprtool.syntax.params import read_value
-from jaxprtool.syntax.scan_trees import parts_of_trees
+from jaxprtool.syntax.releases.scan_trees import parts_of_trees
 
 __all__ = ["flat_trees"]
 

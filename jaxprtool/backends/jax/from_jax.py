@@ -81,8 +81,8 @@ from jaxprtool.ir.params import (
     spelled,
 )
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.syntax.dialects import installed
 from jaxprtool.syntax.params import read_value
+from jaxprtool.syntax.releases.dialects import installed
 
 __all__ = ["as_struct", "aval_from_jax", "from_jax"]
 

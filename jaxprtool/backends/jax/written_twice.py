@@ -15,7 +15,7 @@ from jaxprtool.ir.frozen import FrozenDict
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.print import format_standalone
-from jaxprtool.syntax.printer import Printer
+from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.sharing import inside_values
 
 __all__ = ["Twice", "written_twice"]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.equiv import Equivalence
 from jaxprtool.analyses.gradchecking.answer import GradCheck
-from jaxprtool.analyses.precision_answer import Precision
+from jaxprtool.analyses.identity.equiv import Equivalence
+from jaxprtool.analyses.rounding.precision_answer import Precision
 from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking
 from jaxprtool.driver import precision as measuring

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.comparison import EXACT, Comparison, Tolerance
+from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, Tolerance
 from jaxprtool.driver import compare as comparing
 from jaxprtool.driver.api.programs import with_values, with_values_of_two
 from jaxprtool.driver.places import with_places

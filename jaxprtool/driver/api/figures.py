@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.cost_answer import CostReport
-from jaxprtool.analyses.kept_answer import Residuals
-from jaxprtool.analyses.stats_answer import Growth, Stats
+from jaxprtool.analyses.counting.cost_answer import CostReport
+from jaxprtool.analyses.counting.stats_answer import Growth, Stats
+from jaxprtool.analyses.memory.kept_answer import Residuals
 from jaxprtool.driver import cost as costing
 from jaxprtool.driver import residuals as keeping
 from jaxprtool.driver import stats as counting

@@ -30,7 +30,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting
 from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax import print as printing
-from jaxprtool.syntax.open_programs import missing_types
+from jaxprtool.syntax.inference.open_programs import missing_types
 
 __all__ = [
     "as_program",

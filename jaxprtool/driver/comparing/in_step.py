@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple, TypeVar
 
-from jaxprtool.analyses.comparison import First, Tolerance
-from jaxprtool.analyses.first_difference import Search
-from jaxprtool.analyses.in_step import Stepped
+from jaxprtool.analyses.comparing.comparison import First, Tolerance
+from jaxprtool.analyses.comparing.first_difference import Search
+from jaxprtool.analyses.comparing.in_step import Stepped
 from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from jaxprtool.analyses.comparison import First, Written
+from jaxprtool.analyses.comparing.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.comparison import First
-from jaxprtool.analyses.counterparts import counterparts, giving, other_results
+from jaxprtool.analyses.comparing.comparison import First
+from jaxprtool.analyses.comparing.counterparts import counterparts, giving, other_results
 from jaxprtool.analyses.places import Place, Step, Watch
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.observe import observed_by, written_as

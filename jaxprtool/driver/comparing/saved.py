@@ -7,7 +7,14 @@ import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple, NoReturn
 
-from jaxprtool.analyses.comparison import EXACT, Comparison, First, Output, Tolerance, Written
+from jaxprtool.analyses.comparing.comparison import (
+    EXACT,
+    Comparison,
+    First,
+    Output,
+    Tolerance,
+    Written,
+)
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.comparing.in_step import Limits, differences
 from jaxprtool.driver.record import INDEX, digest_lines, digests, literals_of

@@ -10,7 +10,7 @@ from io import StringIO
 from typing import Any, NamedTuple
 
 import jaxprtool as jt
-from jaxprtool.analyses.signature import same_program
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.backends.arrays import generate
 from jaxprtool.core.verification import set_verify
 from jaxprtool.driver.grad import grad

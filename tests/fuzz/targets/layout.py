@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.walk import all_eqns

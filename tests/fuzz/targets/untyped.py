@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprtool.analyses.signature import same_programs
+from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.run import run
 from jaxprtool.driver.typing import with_types
@@ -19,7 +19,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, JaxprTypeError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.syntax.infer import UntypedWarning
-from jaxprtool.syntax.open_programs import is_open
+from jaxprtool.syntax.inference.open_programs import is_open
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
 from tests.fuzz.choice import choose

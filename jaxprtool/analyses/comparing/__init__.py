@@ -1,0 +1,1 @@
+"""Two runs beside each other: what differs, and which equation differs first."""

@@ -1,0 +1,167 @@
+"""Which equation of one jaxpr stands in the place of which of another.
+
+Where one was made of the other, its equations have kept their places in the text. Two jaxprs that have the same equations but for some primitives, literals and params are paired equation by equation. Others are
+aligned as `diff` aligns them. Where that pairs equations only because they look alike, and their results are not used in the
+same places, the pair is given up for the two whose results are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from jaxprtool.analyses.diffing.correspondence import align_equations
+from jaxprtool.analyses.identity.signature import Signatures
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+
+__all__ = [
+    "NO_EQUATION",
+    "counterparts",
+    "definitions",
+    "giving",
+    "in_order",
+    "other_results",
+    "results",
+]
+
+Pair = tuple[int, int]
+NO_EQUATION = (None, 0)  # what `results` would say of a binder or a literal
+_FEW = 8  # one equation in so many may be another one, in jaxprs that are paired one by one
+
+
+def counterparts(a: Jaxpr, b: Jaxpr) -> list[Pair]:
+    """Pairs of positions of equations that stand in each other's place, in order."""
+    n = len(a.eqns)
+    if a is b or _alike(a, b):
+        return [(i, i) for i in range(n)]
+    if written := _by_place(a, b):
+        return written
+    binders = [(i, i) for i in range(min(len(a.all_binders), len(b.all_binders)))]
+    signatures = Signatures()
+    pairs = align_equations(a, b, binders, signatures)
+    return _by_use(a, b, pairs, _certain(a, b, pairs, signatures))
+
+
+def definitions(jaxpr: Jaxpr) -> dict[Var, int]:
+    """The position of the equation that gives each variable; binders are not in it."""
+    return {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.out_binders}
+
+
+def results(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
+    """For each variable that an equation gives the position of the equation, and which of its results it is."""
+    return {v: (i, k) for i, eqn in enumerate(jaxpr.eqns) for k, v in enumerate(eqn.out_binders)}
+
+
+def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
+    """The positions of results that are given by equations which are no counterparts of each other."""
+    partner, defined = dict(pairs), [results(a), results(b)]
+    found: list[int] = []
+    for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+        (i, of_a), (j, of_b) = (
+            d.get(z, NO_EQUATION) if isinstance(z, Var) else NO_EQUATION
+            for d, z in zip(defined, (x, y), strict=True)
+        )
+        if (i is None) != (j is None) or (i is not None and (partner.get(i), of_a) != (j, of_b)):
+            found.append(k)
+    return found
+
+
+def giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
+    """The equation that gives result k; None for an argument or a literal."""
+    x = jaxpr.outs[k]
+    return next((e for e in jaxpr.eqns if x in e.out_binders), None)
+
+
+def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
+    """The pairs of equations that are the same ones of a text; none where b is not made of a.
+
+    A pass that puts several equations in the place of one gives them its place; the last of them has its results.
+    """
+    spans = [e.span and (e.span.source, e.span.start) for e in a.eqns]
+    if None in spans or len({*spans}) < len(spans):
+        return []
+    where = {(e.span.source, e.span.start): j for j, e in enumerate(b.eqns) if e.span}
+    pairs = [(i, where[span]) for i, span in enumerate(spans) if span in where]
+    return in_order(pairs) if len(pairs) == len(spans) else []
+
+
+def _alike(a: Jaxpr, b: Jaxpr) -> bool:
+    """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and primitive."""
+    if len(a.eqns) != len(b.eqns) or len(a.all_binders) != len(b.all_binders):
+        return False
+    names = dict(zip(a.all_binders, b.all_binders, strict=True))
+    others = 0
+    for p, q in zip(a.eqns, b.eqns, strict=True):
+        if [v.aval.strong for v in p.out_binders] != [v.aval.strong for v in q.out_binders]:
+            return False
+        others += p.primitive is not q.primitive or not _same_operands(p, q, names)
+        names.update(zip(p.out_binders, q.out_binders, strict=True))
+    return others <= 1 + len(a.eqns) // _FEW
+
+
+def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var]) -> bool:
+    """Whether the variables among the operands correspond; literals may be others."""
+    if len(p.inputs) != len(q.inputs):
+        return False
+    return all(
+        names.get(x) is y if isinstance(x, Var) else type(y) is Lit
+        for x, y in zip(p.inputs, q.inputs, strict=True)
+    )
+
+
+def _certain(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], signatures: Signatures) -> set[int]:
+    """The positions in a of pairs that compute the same of the same operands, from the binders on."""
+    names = dict(zip(a.all_binders, b.all_binders, strict=False))
+    found: set[int] = set()
+    for i, j in pairs:
+        p, q = a.eqns[i], b.eqns[j]
+        sure = _same_operands(p, q, names) and _literals(p) == _literals(q)
+        if sure and signatures.shallow(p, nested=True) == signatures.shallow(q, nested=True):
+            found.add(i)
+            names.update(zip(p.out_binders, q.out_binders, strict=True))
+    return found
+
+
+def _literals(eqn: JaxprEqn) -> list[str]:
+    return [str(x) for x in eqn.inputs if type(x) is Lit]
+
+
+def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> list[Pair]:
+    """The pairs, with those in the place of which others are used in the same places; certain ones stay."""
+    found = dict(pairs)
+    taken = {j: i for i, j in pairs}
+    def_a, def_b = definitions(a), definitions(b)
+    votes: dict[int, Counter[int]] = {}
+
+    def vote(xs: Sequence[object], ys: Sequence[object]) -> None:
+        if len(xs) != len(ys):
+            return
+        for x, y in zip(xs, ys, strict=True):
+            i = def_a.get(x) if isinstance(x, Var) else None
+            j = def_b.get(y) if isinstance(y, Var) else None
+            if i is not None and j is not None:
+                votes.setdefault(i, Counter())[j] += 1
+
+    vote(a.outs, b.outs)
+    for i in range(len(a.eqns) - 1, -1, -1):
+        said = votes.get(i)
+        if i not in certain and said and not said[found.get(i, -1)]:
+            j, _ = said.most_common(1)[0]
+            other = taken.get(j)
+            if other is None or not (other in certain or votes.get(other, Counter())[j]):
+                taken.pop(found.pop(i, -1), None)
+                if other is not None:
+                    del found[other]
+                found[i], taken[j] = j, i
+        if i in found:
+            vote(a.eqns[i].inputs, b.eqns[found[i]].inputs)
+    return in_order(sorted(found.items()))
+
+
+def in_order(pairs: Sequence[Pair]) -> list[Pair]:
+    """As many of the pairs, the first ones first, as keep the order of both sides."""
+    kept: list[Pair] = []
+    for i, j in pairs:
+        if not kept or j > kept[-1][1]:
+            kept.append((i, j))
+    return kept

@@ -1,0 +1,362 @@
+"""The first equation whose results differ although its operands agree: two evaluations that run in step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from jaxprtool.analyses.comparing.comparison import First
+from jaxprtool.analyses.comparing.counterparts import (
+    NO_EQUATION,
+    counterparts,
+    giving,
+    in_order,
+    other_results,
+    results,
+)
+from jaxprtool.analyses.comparing.in_step import Enter, Leave, See, Stepped
+from jaxprtool.analyses.identity.signature import Signatures
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.sites import Sites
+from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.interpreters.observe import written_as
+from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+
+__all__ = ["Search"]
+
+Pairs = list[tuple[int, int]]
+_TURNS = 10_000  # steps of loops without a known end that one run may take more once a difference is known,
+_MORE = 10  # or so many times as many as the other one
+
+
+class Search:
+    """The search in two evaluations.
+
+    Attributes:
+      first: the first difference that was found.
+      flips: the first result that is no float and differs.
+      stopped: for each evaluation what stopped it, where it took too many steps after a difference was known.
+    """
+
+    def __init__(
+        self,
+        a: Stepped,
+        b: Stepped,
+        same: Callable[[Any, Any], bool],
+        difference: Callable[[Any, Any], Any],
+        *,
+        bounded: bool = True,
+    ):
+        """Of two evaluations.
+
+        Args:
+          a, b: the evaluations, which have not begun.
+          same: whether two values are equal bit by bit.
+          difference: how two values differ, as `backends.differences.Found` has it.
+          bounded: whether an evaluation that takes many more steps than the other one is stopped once a difference is known.
+        """
+        self.a, self.b = a, b
+        self.stopped: list[UsageError | None] = [None, None]
+        if bounded:
+            a.bound, b.bound = partial(self._bound, b), partial(self._bound, a)
+        self.same, self.difference = same, difference
+        self.first: First | None = None
+        self.flips: First | None = None
+        self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
+        self._pairs: dict[tuple[Jaxpr, Jaxpr], tuple[Pairs, list[int]]] = {}
+        self._carried: First | None = None
+        self._signatures = Signatures()
+
+    def run(self) -> None:
+        """Run both evaluations to their ends, or as far as they may run."""
+        for k, run in enumerate((self._follow, partial(_drain, self.a), partial(_drain, self.b))):
+            try:
+                run()
+            except UsageError as e:
+                if e.diagnostics[0].code != "step-limit" or not self._known:
+                    raise
+                if k:
+                    self.stopped[k - 1] = e
+        self.first = self.first or self._carried
+
+    @property
+    def _known(self) -> bool:
+        """Whether a difference is known."""
+        return self.first is not None or self._carried is not None
+
+    def _bound(self, other: Stepped) -> int | None:
+        """How many steps an evaluation may take, beside those of the other one; None: any number."""
+        return max(_TURNS, _MORE * other.turns.taken) if self._known else None
+
+    def _follow(self) -> None:
+        """Follow both evaluations in step."""
+        a, b = self.a.peek(), self.b.peek()
+        if isinstance(a, Enter) and isinstance(b, Enter):
+            self._level()
+
+    def _level(self) -> None:
+        """Follow a jaxpr of each side to its end; both begin now."""
+        enter_a, enter_b = self.a.next(), self.b.next()
+        assert isinstance(enter_a, Enter) and isinstance(enter_b, Enter)
+        a, b = enter_a.jaxpr, enter_b.jaxpr
+        outer = self._paths
+        if enter_a.step is not None and enter_b.step is not None:
+            self._paths = (*outer[0], enter_a.step), (*outer[1], enter_b.step)
+        known = self._pairs.get((a, b))
+        if known is None:
+            pairs = _counterparts(a, b)
+            known = self._pairs[a, b] = pairs, other_results(a, b, pairs)
+        pairs, others = known
+        i = j = 0
+        for p, q in pairs:
+            if p > i or q > j:
+                _skip(self.a, p - i)
+                _skip(self.b, q - j)
+            self._pair(pairs, (a, b))
+            i, j = p + 1, q + 1
+        _skip(self.a, len(a.eqns) - i)
+        _skip(self.b, len(b.eqns) - j)
+        leave_a, leave_b = self.a.next(), self.b.next()
+        if (
+            others
+            and self.first is None
+            and isinstance(leave_a, Leave)
+            and isinstance(leave_b, Leave)
+        ):
+            self._compare_results(others, (a, b), leave_a, leave_b)
+        self._paths = outer
+
+    def _compare_results(
+        self, others: Sequence[int], jaxprs: tuple[Jaxpr, Jaxpr], a: Leave, b: Leave
+    ) -> None:
+        """Compare results of jaxprs that equations give which are no counterparts of each other."""
+        for k in others:
+            if self.same(a.outs[k], b.outs[k]):
+                continue
+            found = self.difference(a.outs[k], b.outs[k])
+            if found.n_different:
+                eqns = [giving(jaxpr, k) for jaxpr in jaxprs]
+                if any(eqns):
+                    places = [
+                        self._place(i, e) if e else self._around(i) for i, e in enumerate(eqns)
+                    ]
+                    self.first = First(places[0], places[1], found)
+                return
+
+    def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
+        """Run an equation of each side, which stand in each other's place, with what is inside them."""
+        while True:
+            x, y = self.a.peek(), self.b.peek()
+            if type(x) is See and type(y) is See:
+                break
+            if isinstance(x, Enter) and isinstance(y, Enter) and _matches(x.step, y.step):
+                self._level()
+                continue
+            inside = [isinstance(e, Enter) for e in (x, y)]
+            for side, entered in zip((self.a, self.b), inside, strict=True):
+                if entered:
+                    _skip_level(side)
+            if not any(inside):
+                break
+        seen_a, seen_b = self.a.next(), self.b.next()
+        if isinstance(seen_a, See) and isinstance(seen_b, See):
+            self._compare(pairs, jaxprs, seen_a, seen_b)
+
+    def _compare(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See) -> None:
+        """Compare the results of a pair, and say where a difference comes from."""
+        if self.first is not None and self.flips is not None:
+            return
+        carried = None if self._carried is None else self._carried.a
+        if isinstance(carried, Place) and carried.eqn is a.eqn:
+            # what the jaxprs inside were given is known now
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn))
+            self._carried = self._origin(pairs, jaxprs, a, b, here) or self._outside(here)
+        for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
+            if self.first is not None and _is_float(a.eqn, k):
+                continue  # what is left to find is a comparison that flips
+            if self.same(x, y):
+                continue
+            found = self.difference(x, y)
+            if not found.n_different:
+                continue
+            given = _given(a, b, k, found.where)
+            here = First(self._place(0, a.eqn), self._place(1, b.eqn), found, k, given)
+            if self.first is None:
+                self.first = self._origin(pairs, jaxprs, a, b, here)
+            if self.first is None and self._carried is None:
+                self._carried = self._outside(here)
+            if found.exact and self.flips is None:
+                self.flips = here
+
+    def _place(self, side: int, eqn: JaxprEqn) -> Place:
+        return Place(eqn, self._paths[side])
+
+    def _same_operation(self, a: JaxprEqn, b: JaxprEqn) -> bool:
+        """Whether two equations do the same with their variables, whatever the jaxprs in their params do."""
+        if a is b:
+            return True
+        lit = self._signatures.lit
+        literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
+        pairs = zip(*literals, strict=True)
+        if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
+            return False
+        numbers = [self._signatures.shallow(e, nested=False) for e in (a, b)]
+        return numbers[0] == numbers[1]
+
+    def _around(self, side: int) -> Place | None:
+        """The equation that holds the jaxpr which runs; None at the top."""
+        path = self._paths[side]
+        return Place(path[-1].eqn, path[:-1]) if path else None
+
+    def _outside(self, here: First) -> First:
+        """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
+        if not all(self._paths):
+            return here
+        return First(self._around(0), self._around(1))
+
+    def _origin(
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
+    ) -> First | None:
+        """The equations that are to blame for results that differ.
+
+        They are this pair where it is of two operations, where the operands agree, or are other variables than those that stand
+        in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
+        before.
+        """
+        if len(a.ins) != len(b.ins):
+            return here
+        if not self._same_operation(a.eqn, b.eqn):
+            return here
+        partner = dict(pairs)
+        binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
+        defined = [results(j) for j in jaxprs]
+        origin: First | None = here
+        for k, (x, y) in enumerate(zip(a.ins, b.ins, strict=True)):
+            if type(x) is Cell or self.same(x, y):
+                continue
+            found = self.difference(x, y)
+            if not found.n_different:
+                continue
+            u, v = a.eqn.inputs[k], b.eqn.inputs[k]
+            assert isinstance(u, Var) and isinstance(v, Var)  # literals are a part of the operation
+            (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
+            alone = i is not None and i not in partner, j is not None and j not in partner.values()
+            if any(alone):
+                p = a.eqn if i is None else jaxprs[0].eqns[i]
+                q = b.eqn if j is None else jaxprs[1].eqns[j]
+                if _are_written(
+                    jaxprs, [e if one else None for e, one in zip((p, q), alone, strict=True)]
+                ):
+                    return here
+                return First(self._place(0, p), self._place(1, q), found)
+            if i is None and j is None:
+                carried = binders[0].get(u) == binders[1].get(v)
+            else:
+                carried = i is not None and partner.get(i) == j and of_a == of_b
+            if not carried:
+                return here
+            origin = None
+        return origin
+
+
+def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[Any, Any]]:
+    """The operands of two equations of elements at an index of their results; [] of others, and where one has none there."""
+    if where is None or len(a.ins) != len(b.ins):
+        return []
+    if not is_elementwise(a.eqn.primitive) or not is_elementwise(b.eqn.primitive):
+        return []
+    pairs, shapes = list(zip(a.ins, b.ins, strict=True)), ((), a.outs[k].shape)
+    if any(getattr(x, "shape", None) not in shapes for pair in pairs for x in pair):
+        return []
+    return [
+        (x[where if x.ndim else ()].item(), y[where if y.ndim else ()].item()) for x, y in pairs
+    ]
+
+
+def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
+    """Pairs of positions of equations that stand in each other's place; of what runs in the place of jaxprs as these are written."""
+    written = written_as(a), written_as(b)
+    if written[0] is a or written[1] is b:
+        return counterparts(a, b)
+    made = _made(a, written[0]), _made(b, written[1])
+    pairs: Pairs = []
+    for p, q in counterparts(*written):
+        of_p, of_q = made[0].get(p, []), made[1].get(q, [])
+        several = [[j.eqns[i].primitive for i in of] for j, of in ((a, of_p), (b, of_q))]
+        pairs += (
+            zip(of_p, of_q, strict=True)
+            if several[0] == several[1]
+            else zip(of_p[-1:], of_q[-1:], strict=False)
+        )
+    return in_order(sorted(pairs))
+
+
+def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:
+    """For the positions of equations as they are written those of the ones that run in their place."""
+    sites = Sites(written)
+    where = {id(eqn): i for i, eqn in enumerate(written.eqns)}
+    found: dict[int, list[int]] = {}
+    for n, eqn in enumerate(jaxpr.eqns):
+        i = where.get(id(sites.written(eqn)))
+        if i is not None:
+            found.setdefault(i, []).append(n)
+    return found
+
+
+def _are_written(jaxprs: tuple[Jaxpr, Jaxpr], eqns: Sequence[JaxprEqn | None]) -> bool:
+    """Whether equations of either jaxpr, which have no counterparts in the other, have them where the jaxprs are written.
+
+    What is run for all devices of a mesh in the place of a jaxpr lacks the equations that nobody reads.
+    """
+    written = [*map(written_as, jaxprs)]
+    if written[0] is jaxprs[0] or written[1] is jaxprs[1]:
+        return False
+    pairs = counterparts(*written)
+    for side, eqn in enumerate(eqns):
+        if eqn is not None:
+            there = Sites(written[side]).written(eqn)
+            if not any(written[side].eqns[pair[side]] is there for pair in pairs):
+                return False
+    return True
+
+
+def _is_float(eqn: JaxprEqn, k: int) -> bool:
+    """Whether result k of an equation is of floats; what is in the cells that it was given counts as such."""
+    if k >= len(eqn.out_binders):
+        return True
+    dtype = getattr(eqn.out_binders[k].aval, "dtype", None)
+    return dtype is not None and dtype.is_inexact
+
+
+def _matches(a: Step | None, b: Step | None) -> bool:
+    """Whether two jaxprs are in the same place of two equations that stand in each other's place."""
+    if a is None or b is None:
+        return a is b
+    return (a.param, a.branch, a.step) == (b.param, b.branch, b.step)
+
+
+def _skip(side: Stepped, n: int) -> None:
+    """Run n equations of a side that have no counterparts."""
+    for _ in range(n):
+        while isinstance(side.peek(), Enter):
+            _skip_level(side)
+        side.next()
+
+
+def _drain(side: Stepped) -> None:
+    """Run a side to its end."""
+    while side.next() is not None:
+        pass
+
+
+def _skip_level(side: Stepped) -> None:
+    """Run a jaxpr of one side alone."""
+    depth = 0
+    while True:
+        event = side.next()
+        depth += isinstance(event, Enter) - isinstance(event, Leave)
+        if depth <= 0:
+            return

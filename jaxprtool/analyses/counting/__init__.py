@@ -1,0 +1,1 @@
+"""Equations, operations and bytes of a program, counted: `stats` and `cost`."""

@@ -1,0 +1,1 @@
+"""When two programs are the same: hashes, normal forms, signatures."""

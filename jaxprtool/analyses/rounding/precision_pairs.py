@@ -1,0 +1,296 @@
+"""Jaxprs beside those that compute the same in a wider precision: which equations correspond, and what there is to measure."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jaxprtool.analyses.logs import Log
+from jaxprtool.analyses.rounding.shadow import Shadow, is_rounded
+from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.observe import written_as
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.walk import jaxprs_in
+
+__all__ = ["Block", "Functions", "Group", "Pair", "pairing"]
+
+# The operation of an equation as a function of values in the wider precision.
+Functions = Callable[[JaxprEqn], Callable[..., Any]]
+
+
+class Pair:
+    """A jaxpr and its wider one.
+
+    Attributes:
+      own, wide: the jaxprs; None where the wider run has none.
+      positions: of each equation, where the one in its place is in the wider jaxpr, or None.
+      columns: the results of floating and complex types that have elements: the position of the equation, and of the result.
+      firsts: the first column of each equation that has some.
+    """
+
+    def __init__(
+        self,
+        own: Jaxpr,
+        wide: Jaxpr | None,
+        before: dict[JaxprEqn, JaxprEqn],
+        functions: Functions,
+    ):
+        self.own, self.wide, self.functions = own, wide, functions
+        self.positions = _positions(own, wide, before)
+        self.columns = [
+            (i, k)
+            for i, eqn in enumerate(own.eqns)
+            for k, v in enumerate(eqn.out_binders)
+            if is_rounded(v.aval) and v.aval.size
+        ]
+        self.column_of: dict[Any, int] = {
+            own.eqns[i].out_binders[k]: c for c, (i, k) in enumerate(self.columns)
+        }
+        at = [i for i, _ in self.columns]
+        self.firsts = [n for n, i in enumerate(at) if not n or at[n - 1] != i]
+        self._blocks: dict[tuple[int, int], Block] = {}
+
+    def eqn(self, column: int) -> JaxprEqn:
+        """The equation that gives a column."""
+        return self.own.eqns[self.columns[column][0]]
+
+    def counterpart(self, i: int) -> JaxprEqn | None:
+        """The equation of the wider jaxpr in the place of one."""
+        j = self.positions[i]
+        return None if j is None or self.wide is None else self.wide.eqns[j]
+
+    def block(self, start: int, end: int) -> Block:
+        """What there is to measure in some equations."""
+        found = self._blocks.get((start, end))
+        if found is None:
+            if len(self._blocks) > 64:
+                self._blocks.clear()
+            found = self._blocks[start, end] = Block(self, start, end)
+        return found
+
+
+def pairing(
+    raised: Any, functions: Functions, *, kept: bool
+) -> Callable[[Jaxpr, Log | None, Any], Pair]:
+    """A function of a jaxpr that has run and the log of the wider run in its place that gives their pair.
+
+    Its last argument says where the jaxpr is, in case the wider run has none: the pair around it, the position of the equation
+    that holds it, and its log.
+
+    Args:
+      raised: the wider program, with the equation that each of its equations stands for.
+      functions: the operations of its equations.
+      kept: whether pairs are kept with the jaxprs.
+    """
+    made: dict[Any, Pair] = {}
+
+    def pair_of(own: Jaxpr, log: Log | None, around: Any) -> Pair:
+        wide = None
+        if log is not None:
+            wide = log.jaxpr
+        elif around is not None:
+            wide = _held(*around)
+        if kept:
+            return _PAIRS.of(own, wide, lambda: Pair(own, wide, raised.before, functions))
+        if (own, wide) not in made:
+            made[own, wide] = Pair(own, wide, raised.before, functions)
+        return made[own, wide]
+
+    return pair_of
+
+
+_PAIRS = MemoTable[Pair]("beside a wider jaxpr")
+
+
+def _held(pair: Pair, i: int, log: Log) -> Jaxpr | None:
+    """The jaxpr of the wider program in the place of one that an equation holds."""
+    made = pair.counterpart(i)
+    if made is None or written_as(log.jaxpr) is not log.jaxpr:
+        return None
+    held = [closed.jaxpr for closed in jaxprs_in(made.params.get(log.param))]
+    at = log.branch or 0
+    return held[at] if at < len(held) else None
+
+
+def _positions(
+    own: Jaxpr, wide: Jaxpr | None, before: dict[JaxprEqn, JaxprEqn]
+) -> list[int | None]:
+    """Where the equations in the place of those of a jaxpr are.
+
+    What evaluation runs in the place of a jaxpr (shard_map: batched over the devices) has equations of its own, made from those
+    that are written, in both runs alike: the n-th one of a place in the text stands for the n-th one.
+    """
+    found: list[int | None] = [None] * len(own.eqns)
+    if wide is None:
+        return found
+    index = {eqn: i for i, eqn in enumerate(own.eqns)}
+    for j, eqn in enumerate(wide.eqns):
+        i = index.get(before.get(eqn, eqn))
+        if i is not None:
+            found[i] = j
+    if any(j is not None for j in found):
+        return found
+    a, b = _by_place(own), _by_place(wide)
+    for place, at in a.items():
+        if len(at) == len(b.get(place, ())):
+            for i, j in zip(at, b[place], strict=True):
+                if own.eqns[i].primitive is wide.eqns[j].primitive:
+                    found[i] = j
+    return found
+
+
+def _by_place(jaxpr: Jaxpr) -> dict[Any, list[int]]:
+    found: dict[Any, list[int]] = {}
+    for i, eqn in enumerate(jaxpr.eqns):
+        if eqn.span is not None:
+            found.setdefault(eqn.span.start, []).append(i)
+    return found
+
+
+class Group:
+    """Columns of a block that are of one type.
+
+    Attributes:
+      scalars: whether they are scalars.
+      where: where they are in the block; pick: what picks them from its columns.
+      sizes: how many elements each has.
+    """
+
+    __slots__ = ("pick", "scalars", "sizes", "where")
+
+    def __init__(self, where: list[int], sizes: list[int], *, scalars: bool):
+        self.where, self.sizes, self.scalars = where, sizes, scalars
+        self.pick = _picker(where)
+
+
+class Block:
+    """Some equations of a jaxpr, one after the other, and what is measured in them.
+
+    Attributes:
+      pair: of the jaxpr.
+      columns: those of the pair that these equations give.
+      groups: of columns of one type.
+      operands: for each column the columns of the operands; the number of columns for none.
+      needed: operands that are none of these columns, and whether they are rounded.
+      code: for each equation that is done again: the function, what picks its operands, and its results' places in the block.
+      measured: for each column whether its equation is done again; paired: whether the wider run has it.
+      last: how many equations of the wider jaxpr have run when it has all of them.
+    """
+
+    def __init__(self, pair: Pair, start: int, end: int):
+        self.pair, xp = pair, numpy_namespace()
+        columns = [c for c, (i, _) in enumerate(pair.columns) if start <= i < end]
+        self.columns: list[int] = columns
+        self.groups = _groups(pair, columns)
+        self.operands = _operands(pair, columns)
+        self.needed: list[tuple[Any, bool]] = []
+        self.literals: list[Any] = []
+        self.code: list[tuple[Any, Any, bool, list[tuple[int, int]]]] = []
+        self.measured = xp.zeros(len(columns), bool)
+        self._picks = [pair.columns[c] for c in columns]
+        self._shadow = [pair.positions[i] for i, _ in self._picks]
+        self.paired = xp.array([j is not None for j in self._shadow], bool)
+        self.last = max([j + 1 for j in self._shadow if j is not None], default=0)
+        several = any(pair.own.eqns[i].primitive.multiple_results for i, _ in self._picks)
+        at = [i for i, _ in self._picks]
+        self._quick = operator.itemgetter(*at) if len(at) > 1 and not several else None
+        self._compile({c: k for k, c in enumerate(columns)}, start, end)
+
+    def _compile(self, where: dict[int, int], start: int, end: int) -> None:
+        pair, slots = self.pair, dict[Any, int]()
+        wanted: list[tuple[JaxprEqn, JaxprEqn, list[tuple[int, int]]]] = []
+        for i in range(start, end):
+            eqn, made = pair.own.eqns[i], pair.counterpart(i)
+            outs = [
+                (k, where[c])
+                for k, v in enumerate(eqn.out_binders)
+                if (c := pair.column_of.get(v)) is not None
+            ]
+            if made is None or not outs or not _is_done_again(made):
+                continue
+            wanted.append((eqn, made, outs))
+            for x in eqn.inputs:
+                if type(x) is not Lit and x not in slots:
+                    c = pair.column_of.get(x)
+                    if c is not None and c in where:
+                        slots[x] = where[c]
+                    else:
+                        slots[x] = len(where) + len(self.needed)
+                        self.needed.append((x, is_rounded(x.aval)))
+        base = len(where) + len(self.needed)
+        for eqn, made, outs in wanted:
+            picks: list[int] = []
+            for x, y in zip(eqn.inputs, made.inputs, strict=True):
+                if type(x) is Lit:
+                    picks.append(base + len(self.literals))
+                    self.literals.append(numpy_namespace().value(y))
+                else:
+                    picks.append(slots[x])
+            pick = _picker(picks)
+            f = pair.functions(made)
+            self.code.append((f, pick, made.primitive.multiple_results, outs))
+            for _, c in outs:
+                self.measured[c] = True
+
+    def values(self, log: Log) -> Sequence[Any]:
+        """The values of the columns in a log."""
+        results = log.results
+        if self._quick is not None:
+            return self._quick(results)
+        eqns = self.pair.own.eqns
+        return [
+            results[i][k] if eqns[i].primitive.multiple_results else results[i]
+            for i, k in self._picks
+        ]
+
+    def shadows(self, log: Log, own: Sequence[Any], shadow: Shadow) -> list[Any]:
+        """The values of the columns in the log of the wider run; where that has none, those of its own."""
+        wide = self.pair.wide
+        assert wide is not None
+        results, eqns, value = log.results, wide.eqns, shadow.value
+        found = [
+            x if j is None else results[j][k] if eqns[j].primitive.multiple_results else results[j]
+            for x, j, (_, k) in zip(own, self._shadow, self._picks, strict=True)
+        ]
+        return [*map(value, found)] if shadow.in_file else found
+
+
+def _is_done_again(made: JaxprEqn) -> bool:
+    """Whether an equation of the wider jaxpr computes in the wider precision, and does nothing else."""
+    if made.primitive.holds_jaxprs or has_effects(made):
+        return False
+    atoms = (*made.inputs, *made.out_binders)
+    return all(x.aval.dtype.name in ("float64", "complex128") for x in atoms if is_rounded(x.aval))
+
+
+def _groups(pair: Pair, columns: Sequence[int]) -> list[Group]:
+    found: dict[Any, tuple[list[int], list[int]]] = {}
+    for n, c in enumerate(columns):
+        i, k = pair.columns[c]
+        aval: Any = pair.own.eqns[i].out_binders[k].aval
+        where, sizes = found.setdefault((aval.dtype, not aval.shape), ([], []))
+        where.append(n)
+        sizes.append(aval.size)
+    return [Group(*lists, scalars=scalars) for (_, scalars), lists in found.items()]
+
+
+def _operands(pair: Pair, columns: Sequence[int]) -> Any:
+    xp, none = numpy_namespace(), len(pair.columns)
+    rows: list[list[int]] = []
+    for c in columns:
+        inputs = pair.eqn(c).inputs
+        rows.append([pair.column_of.get(x, none) for x in inputs if type(x) is not Lit])
+    table = xp.full((len(rows), max(map(len, rows), default=0) or 1), none)
+    for n, row in enumerate(rows):
+        table[n, : len(row)] = row
+    return table
+
+
+def _picker(slots: Sequence[int]) -> Any:
+    if len(slots) > 1:
+        return operator.itemgetter(*slots)
+    first = slots[0] if slots else 0
+    return operator.itemgetter(slice(first, first + len(slots)))

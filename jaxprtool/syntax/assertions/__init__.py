@@ -1,0 +1,1 @@
+"""Expressions of `assert` and `grep`: what they consist of, and how they are read."""

@@ -1,0 +1,1 @@
+"""The tokens of the grammar to programs: names, definitions, and what other releases pass around."""

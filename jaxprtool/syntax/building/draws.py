@@ -1,0 +1,199 @@
+"""What keys draw in a text of an earlier release, which its equations do not say: the release does.
+
+Threefry counts in two ways, and XLA's generator draws for a batch of keys at once, or for each alone.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Collection, Mapping
+from typing import Any, Literal, NamedTuple
+
+from jaxprtool.core.primitive import find_primitive
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import JaxprToolWarning
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Params, Var
+from jaxprtool.syntax.building.spelled import (
+    TYPED_LITERAL,
+    Releases,
+    SpelledEquation,
+    releases_of,
+    spelled,
+)
+from jaxprtool.syntax.infer import reachable
+from jaxprtool.syntax.releases.spellings import Release
+from jaxprtool.syntax.scanning.reading import Reading
+
+__all__ = ["AmbiguousDrawsWarning", "Draws", "count_as_printed", "draws_of"]
+
+# From this release on `jax_threefry_partitionable` is true where nobody sets it.
+_PARTITIONABLE: Release = (0, 5, 0)
+_KINDS = ("key<fry>", "key<rbg>")  # those that Threefry draws from, or splits
+# From this release on XLA's generator draws for a batch of keys at once, from the first of them. It drew for each in a loop.
+_AT_ONCE: Release = (0, 4, 26)
+
+
+class AmbiguousDrawsWarning(JaxprToolWarning):
+    """A text may be of a release whose keys draw other numbers, or of a later one."""
+
+    code = "ambiguous-draws"
+
+
+class Draws(NamedTuple):
+    """Equations that draw other numbers in releases before one.
+
+    Attributes:
+      release: the first that draws what is drawn today.
+      when: whether the text is of an earlier release or a later one. It is "untold" where an earlier one prints it as
+        the newest does: of calls of `random_split` and `random_bits` alone the text has been the same ever since 0.4.18. A
+        warning of each such text would be wrong for all that are made today.
+      eqns: the equations.
+    """
+
+    release: Release
+    when: Literal["before", "since", "either", "untold"]
+    eqns: list[JaxprEqn]
+
+
+def count_as_printed(reading: Reading, programs: Collection[ClosedJaxpr]) -> None:
+    """Have keys draw in programs as in the release that printed their text, and warn where the text may be of either kind.
+
+    Args:
+      reading: the text.
+      programs: what was built of it.
+    """
+    for release, when, eqns in draws_of(reading, programs):
+        if when == "before":
+            for eqn in eqns:
+                if release == _PARTITIONABLE:
+                    amend(eqn, params=Params({**eqn.params, "partitionable": False}))
+                else:
+                    _draw_alone(eqn)
+        elif when == "either":
+            where = f"{eqns[0].span}: " if eqns[0].span else ""
+            before = ".".join(map(str, release))
+            whose = "batches of rbg keys" if release == _AT_ONCE else "keys"
+            message = f"{where}the text may be of a release before {before}, whose {whose} draw other numbers than are drawn here"
+            warnings.warn(AmbiguousDrawsWarning(message), stacklevel=2)
+
+
+def draws_of(reading: Reading, programs: Collection[ClosedJaxpr]) -> list[Draws]:
+    """What draws other numbers in earlier releases, where the text does not say how it draws.
+
+    A text that no release before 0.8 must have printed is taken to be of a later one.
+    """
+    if "random_" not in reading.text or TYPED_LITERAL.search(reading.text):
+        return []  # literals have types since 0.6.1
+    jaxprs = [p.jaxpr for p in programs]
+    written = [j.written.definitions for j in jaxprs if j.written is not None]
+    jaxprs += [closed.jaxpr for found in written for closed in found.values()]
+    eqns = [e for j in reachable(jaxprs) for e in j.eqns]
+    draws = [e for e in eqns if _counts(e)]
+    batches = [e for e in eqns if _draws_a_batch(e)]
+    if not draws and not batches:
+        return []
+    as_spelled = spelled(reading)
+    draws, batches = [
+        [e for e in found if not _says_how(e, as_spelled)] for found in (draws, batches)
+    ]
+    releases = releases_of(reading, as_spelled.values())
+    later = any(map(_names_as_outside, eqns))
+    return [
+        Draws(release, _when(releases, release, later), found)
+        for release, found in ((_PARTITIONABLE, draws), (_AT_ONCE, batches))
+        if found
+    ]
+
+
+def _when(
+    releases: Releases, release: Release, later: bool
+) -> Literal["before", "since", "either", "untold"]:
+    """Whether a text is of a release before one.
+
+    later: whether something tells that it is not, which `releases` does not know.
+    """
+    if releases.since is not None and releases.since >= release:
+        return "since"
+    if releases.before is not None:
+        first = releases.before
+    elif releases.until is not None:
+        first = (*releases.until, 1)
+    else:
+        return "untold"
+    if first <= release:
+        return "before"
+    return "since" if later else "either"
+
+
+def _counts(eqn: JaxprEqn) -> bool:
+    """Whether an equation draws or splits with Threefry, counting by the places of elements as where nothing says how."""
+    if eqn.params.get("partitionable") is not True or not eqn.inputs:
+        return False
+    aval = eqn.inputs[0].aval
+    if not isinstance(aval, ShapedArray):
+        return True
+    return aval.dtype.name in _KINDS and not _draws_bits_of_rbg(eqn)
+
+
+def _draws_bits_of_rbg(eqn: JaxprEqn) -> bool:
+    """Whether XLA's generator draws bits, of `rbg` keys: Threefry only splits these."""
+    kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
+    return kind == "key<rbg>" and "bit_width" in eqn.params
+
+
+def _draws_a_batch(eqn: JaxprEqn) -> bool:
+    """Whether XLA's generator draws for several keys.
+
+    It draws the bits of `rbg` keys, which Threefry splits, and does all for `unsafe_rbg` keys. What takes nothing but
+    keys, without a param, copies their words.
+    """
+    if not eqn.primitive.name.startswith("random_") or not eqn.inputs:
+        return False
+    kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
+    any_of = kind == "key<urbg>" and (bool(eqn.params) or len(eqn.inputs) > 1)
+    return (_draws_bits_of_rbg(eqn) or any_of) and any(x.aval.shape for x in _mapped(eqn))
+
+
+def _mapped(eqn: JaxprEqn) -> list[Atom]:
+    """The operands along whose axes keys draw: of a key and a number that is folded in, those of some rank."""
+    if not eqn.params:
+        return [x for x in eqn.inputs if x.aval.shape]
+    return [*eqn.inputs] if eqn.inputs[0].aval.shape else []
+
+
+def _draw_alone(eqn: JaxprEqn) -> None:
+    """Have an equation draw for each key alone: it becomes a loop over the first axis, and over the others inside."""
+    mapped, out = _mapped(eqn), eqn.out_binders[0]
+    if len({x.aval.shape[0] for x in mapped}) != 1:
+        return  # ill-typed
+    held = [x for x in eqn.inputs if x not in mapped]
+    names = {x: Var(_first(x.aval) if x in mapped else x.aval) for x in (*held, *mapped)}
+    inner = eqn.replace(inputs=[names[x] for x in eqn.inputs], out_binders=[Var(_first(out.aval))])
+    if _draws_a_batch(inner):
+        _draw_alone(inner)
+    body = Jaxpr([names[x] for x in (*held, *mapped)], [inner], [*inner.out_binders])
+    scan = find_primitive("scan")
+    of = {"length": out.aval.shape[0], "num_carry": 0, "num_consts": len(held)}
+    params = Params({**scan.defaults, "jaxpr": ClosedJaxpr(body, []), **of})
+    amend(eqn, primitive=scan, inputs=(*held, *mapped), params=params)
+
+
+def _first(aval: Any) -> Any:
+    """The type of one element along the first axis."""
+    return aval.update(shape=aval.shape[1:])
+
+
+def _says_how(eqn: JaxprEqn, as_spelled: Mapping[int, SpelledEquation]) -> bool:
+    """Whether the text of an equation says how Threefry counts, as only texts of ours do."""
+    found = as_spelled.get(eqn.span.start) if eqn.span else None
+    return found is not None and "partitionable" in found.params
+
+
+def _names_as_outside(eqn: JaxprEqn) -> bool:
+    """Whether an argument of a call has the name of its operand, as JAX prints it since 0.5.3."""
+    called = eqn.params.get("jaxpr")
+    if not isinstance(called, ClosedJaxpr):
+        return False
+    pairs = zip(called.jaxpr.in_binders, eqn.inputs, strict=False)
+    return any(isinstance(x, Var) and x.name == v.name for v, x in pairs)

@@ -1,0 +1,167 @@
+"""Results and operands `_` of a jaxpr: which of its `_` binders each of them reads, which the text does not say.
+
+JAX prints a result of the body of a jit as `_` where nobody reads the result of the call (0.5.3 to 0.10.0), also where the
+body itself reads it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from jaxprtool.ir.diagnostics import JaxprToolWarning
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.spans import Span
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.building.atoms import Scope, undrop
+from jaxprtool.syntax.infer import fits, likeliest, result_types
+
+__all__ = ["AmbiguousResultWarning", "Drops", "decide_reads"]
+
+_MOST_TRIES = 60  # choices of binders that are tried for one equation
+
+
+class AmbiguousResultWarning(JaxprToolWarning):
+    """An operand `_` may be one of several results, and the text does not say which."""
+
+    code = "ambiguous-result"
+
+
+class Drops:
+    """The jaxprs that have such results, until the equation around them tells the types of those.
+
+    Attributes:
+      found: for each of them the places of these results, and its scope.
+      around: each binder that such a result was read from, with the binder of the equation around.
+      doubtful: those of the former where the text leaves a choice.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[Jaxpr, tuple[list[int], Scope]] = {}
+        self.around: list[tuple[Var, Var]] = []
+        self.doubtful: list[Var] = []
+
+    def add(
+        self, jaxpr: Jaxpr, outs: list[Atom | None], places: list[int], scope: Scope
+    ) -> tuple[Atom | None, ...]:
+        """The results of a jaxpr with those at some places read from its `_` binders, for now in their order."""
+        self.found[jaxpr] = places, scope
+        found = [*outs]
+        for n, i in enumerate(places):
+            found[i] = scope.drops[min(n, len(scope.drops) - 1)]
+        return tuple(found)
+
+    def resolve(self, eqn: JaxprEqn) -> None:
+        """Read them in the jaxprs of an equation, now that its binders tell the types of the results."""
+        for value in eqn.params.values():
+            if isinstance(value, ClosedJaxpr) and value.jaxpr in self.found:
+                self._read(value.jaxpr, eqn.out_binders)
+                del self.found[value.jaxpr]
+
+    def finish(self, programs: Iterable[ClosedJaxpr]) -> None:
+        """Read those that no equation is around, and warn of a choice where what the equation around has is read."""
+        for jaxpr in self.found:
+            self._read(jaxpr, ())
+        if not self.doubtful:
+            return
+        read = {x for p in programs for eqn in all_eqns(p.jaxpr) for x in eqn.inputs}
+        live: set[Any] = set()
+        for v, binder in reversed(self.around):  # those of jaxprs around others come last
+            if binder in read or binder in live:
+                live.add(v)
+        for v in self.doubtful:
+            if v in live:
+                _warn(v.span, "value the result _ of a jaxpr is, and the last of its type is taken")
+
+    def _read(self, jaxpr: Jaxpr, around: Sequence[Var]) -> None:
+        """Read each such result from a `_` binder of its type (of any, if it is not known).
+
+        Those that the body reads are results, or JAX would not call them `_`. Beyond those it is the last ones: what an
+        equation gives beside its proper result, as the sorted keys where positions are asked for, comes first.
+        """
+        places, scope = self.found[jaxpr]
+        of_type: dict[Any, list[int]] = {}
+        for i in places:
+            of_type.setdefault(around[i].aval if i < len(around) else None, []).append(i)
+        outs = [*jaxpr.outs]
+        for aval, wanted in of_type.items():
+            fits = [v for v in scope.drops if aval is None or v.aval == aval] or scope.drops
+            read = [v for v in fits if scope.reads.get(v)]
+            unread = [v for v in fits if not scope.reads.get(v)]
+            chosen = {*[*read, *reversed(unread)][: len(wanted)]}
+            own = [v for v in fits if v in chosen]
+            for n, i in enumerate(wanted):
+                v = outs[i] = undrop(own[min(n, len(own) - 1)])
+                self.around += [(v, u) for u in around[i : i + 1]]
+                if not chosen.issuperset(unread) and not chosen.issubset(read):
+                    self.doubtful.append(v)
+        amend(jaxpr, outs=tuple(outs))
+
+
+def _warn(span: Span | None, which: str) -> None:
+    where = f"{span}: " if span else ""
+    warnings.warn(
+        AmbiguousResultWarning(f"{where}the text does not say which {which}"), stacklevel=3
+    )
+
+
+def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
+    """Have the operands `_` of an equation that was just read stand for binders of types that it takes.
+
+    Of those, each is one that operands have read least often so far, the first of several. Where the types leave a choice,
+    a warning says so.
+
+    Args:
+      eqn: the equation; its operands are those of `next_drop`.
+      scope: the jaxpr that it is in.
+      wide: whether a number without a type has 64 bits where nothing else says how many.
+    """
+    own = set(eqn.out_binders)
+    bound = [v for v in scope.drops if v not in own]
+    places = [i for i, x in enumerate(eqn.inputs) if x in scope.reads]
+    if not places:
+        return
+    before: list[Any] = [eqn.inputs[i] for i in places]
+    for v in before:
+        scope.reads[v] -= 1
+    choices = _fitting(eqn, places, _by_reads(scope, bound, len(places)), wide)
+    chosen = next(choices, None) or tuple(before)
+    if next(choices, None) is not None:
+        _warn(eqn.span, "result the operand _ is, and the first that is not read is taken")
+    inputs: list[Atom] = [*eqn.inputs]
+    for i, v in zip(places, chosen, strict=True):
+        scope.reads[v] = scope.reads.get(v, 0) + 1
+        inputs[i] = undrop(v)
+    amend(eqn, inputs=tuple(inputs))
+    for v in before:
+        if not scope.reads[v]:
+            amend(v, __class__=DropVar)
+
+
+def _by_reads(scope: Any, bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
+    """Binders for so many operands, those that are read least often first; not many of them."""
+    order = sorted(bound, key=lambda v: scope.reads.get(v, 0))
+    distinct = itertools.permutations(order, count)
+    every = itertools.product(order, repeat=count)
+    return itertools.islice(itertools.chain(distinct, every), _MOST_TRIES)
+
+
+def _fitting(
+    eqn: JaxprEqn, places: list[int], choices: Iterator[tuple[Var, ...]], wide: bool
+) -> Iterator[tuple[Var, ...]]:
+    """Those choices of operands with which an equation has results of the types of its binders."""
+    known: dict[Any, bool] = {}
+    for choice in dict.fromkeys(choices):
+        avals = tuple(v.aval for v in choice)
+        if avals not in known:
+            operands: list[Any] = [*eqn.inputs]
+            for i, v in zip(places, choice, strict=True):
+                operands[i] = v
+            around = [x.aval for x in (*operands, *eqn.out_binders) if x.aval is not None]
+            typed = [likeliest(x, wide, around) for x in operands]
+            known[avals] = fits(eqn, result_types(eqn, typed))
+        if known[avals]:
+            yield choice

@@ -1,0 +1,180 @@
+"""The callbacks of the grammar: tokens to `Jaxpr`s, with names resolved and positions kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Set
+from functools import cache
+from typing import Any
+
+from jaxprtool.ir.frozen import FrozenDict, amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Written
+from jaxprtool.syntax.building.atoms import Atoms, Missing, Scope
+from jaxprtool.syntax.building.definitions import Definitions
+from jaxprtool.syntax.building.draws import count_as_printed
+from jaxprtool.syntax.building.drops import Drops
+from jaxprtool.syntax.building.equations import EquationCallbacks
+from jaxprtool.syntax.building.jaxprs import JaxprCallbacks
+from jaxprtool.syntax.building.params import ParamCallbacks, ReadInner
+from jaxprtool.syntax.building.tuples import take_tuples_apart
+from jaxprtool.syntax.building.units import take_units_out
+from jaxprtool.syntax.building.written_out import WrittenOut
+from jaxprtool.syntax.errors import Errors
+from jaxprtool.syntax.infer import infer_literals
+from jaxprtool.syntax.inference.open_programs import infer_types
+from jaxprtool.syntax.releases.dialects import recognised
+from jaxprtool.syntax.releases.spellings import DEFINITIONS
+from jaxprtool.syntax.scanning.interface import InterfaceCallbacks
+from jaxprtool.syntax.scanning.reading import Reading
+from jaxprtool.syntax.tokens import Token
+
+__all__ = ["Builder"]
+
+
+class Builder:
+    """Builds the IR from reductions: programs itself, their parts by the callbacks of each. One builder reads one text.
+
+    Attributes:
+      errors: what was found wrong so far.
+      places: equations by the offsets of their primitives' names, where the text has annotations.
+    """
+
+    def __init__(
+        self,
+        reading: Reading,
+        read_inner: ReadInner,
+        depth: int = 0,
+        outer: Definitions | None = None,
+        annotated: bool = False,
+        words: Set[str] = frozenset(),
+    ):
+        self.reading = reading
+        source = self.source = reading.source
+        comments = self.comments = reading.comments
+        errors = self.errors = Errors(source)
+        own: set[str] = set()
+        if reading.names:
+            own.update(t[1] for t in reading.tokens if t[0] == "LET")
+        self.depth, self.definitions = depth, Definitions(source, own, outer, words)
+        lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
+        atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
+        drops = self.drops = Drops()
+        params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors, atoms)
+        equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
+        jaxprs = JaxprCallbacks(errors, atoms, drops, comments)
+        self.places = equations.places
+        self._parts = (self, jaxprs, equations, params, InterfaceCallbacks(errors, comments))
+        if lone:
+            atoms.scopes.append(Scope(0))
+
+    def callbacks(self) -> dict[str, Callable[..., Any]]:
+        """The methods that build, by the name that the grammar has for each rule."""
+        return {
+            name[3:]: getattr(part, name) for part in self._parts for name in _methods(type(part))
+        }
+
+    def finish(self, programs: dict[str, ClosedJaxpr]) -> None:
+        """Give comments at the end to the last program, and raise what was found wrong, all of it."""
+        for closed in list(programs.values())[-1:]:
+            self.comments.give(closed, len(self.source.text), "end")
+        shared = self._share_definitions(programs.values())
+        dialect = recognised(self.source.text, self.reading.told).name
+        for closed in programs.values():
+            written = closed.jaxpr.written or Written(FrozenDict())
+            later = closed in shared
+            amend(closed.jaxpr, written=written._replace(dialect=dialect, later_written_out=later))
+        self.errors.raise_all(programs)
+        self.drops.finish(programs.values())
+        if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
+            count_as_printed(self.reading, [*programs.values()])
+
+    def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:
+        """Share definitions with those before them, which have them written out; the programs with such definitions."""
+        found: set[ClosedJaxpr] = set()
+        for closed in programs:
+            written = closed.jaxpr.written
+            if written is None or len(written.definitions) < 2 or self.errors:
+                continue
+            copies = WrittenOut(self.source.text, written.definitions)
+            if copies.any_by_name:
+                self.reading.told.add(("since", DEFINITIONS))
+            if not copies.found or copies.any_by_name:
+                continue
+            if copies.are_told_apart():
+                self.reading.told.add(("before", DEFINITIONS))
+            if recognised(self.source.text, self.reading.told).writes_out_later:
+                copies.share()
+                found.add(closed)
+        return found
+
+    def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
+        return {"": program}
+
+    def on_named_programs(self, programs: dict[str, ClosedJaxpr]) -> dict[str, ClosedJaxpr]:
+        return programs
+
+    def on_first_named(self, token: Token, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
+        return self.on_more_named({}, token, program)
+
+    def on_more_named(
+        self, programs: dict[str, ClosedJaxpr], token: Token, program: ClosedJaxpr
+    ) -> dict[str, ClosedJaxpr]:
+        _, name, start, end = token
+        if name in programs:
+            self.errors.add(f"{name} is defined twice", "duplicate-name", start, end)
+        self.comments.give(program, start)
+        programs[name] = program
+        return programs
+
+    def on_lone_equation(self, eqn: JaxprEqn) -> dict[str, ClosedJaxpr]:
+        scope = self.atoms.scopes.pop()
+        outs = [v for v in eqn.out_binders if not isinstance(v, DropVar)]
+        written = Written(FrozenDict(), lone_equation=True)
+        jaxpr = Jaxpr(scope.inputs, [eqn], outs, span=eqn.span, written=written)
+        self._infer_types(program := ClosedJaxpr(jaxpr))
+        return {"": program}
+
+    def on_program(self, _: Any, program: ClosedJaxpr) -> ClosedJaxpr:
+        written = program.jaxpr.written or Written(FrozenDict())
+        amend(
+            program.jaxpr,
+            written=written._replace(definitions=FrozenDict(self.definitions.listed())),
+        )
+        return self.on_program_alone(program)
+
+    def on_program_alone(self, program: ClosedJaxpr) -> ClosedJaxpr:
+        self._infer_types(program)
+        self.errors.syntax += self.definitions.finish()
+        return program
+
+    def _infer_types(self, program: ClosedJaxpr) -> None:
+        missing = self.atoms.missing
+        if self.depth:  # what is around a jaxpr inside a value tells its types
+            missing.inside += self.definitions.listed().values()
+            return
+        wide = self.atoms.wide
+        definitions = [*self.definitions.shells.values(), *missing.inside]
+        if missing.tuples and not self.errors:
+            self.errors.syntax += take_tuples_apart([program, *definitions])
+        if missing.units and not self.errors:
+            found = take_units_out([program, *definitions], missing.named)
+            missing.binders |= found.opened
+            for x in found.read:
+                self.atoms.not_an_atom(missing.named[x], x.span.start if x.span else 0)
+        if missing.binders and not self.errors:
+            infer_types(program, definitions, wide)
+        elif missing.literals:
+            infer_literals([program, *definitions], wide)
+        self.atoms.missing = Missing()
+
+    def on_nothing(self, *_: Any) -> None:
+        pass
+
+    def on_definition(self, token: Token, closed: ClosedJaxpr, end: Token) -> None:
+        del end
+        self.comments.give(closed, token[2])
+        self.errors.syntax += self.definitions.define(token, closed)
+
+
+@cache
+def _methods(cls: type) -> list[str]:
+    return [name for name in dir(cls) if name.startswith("on_")]

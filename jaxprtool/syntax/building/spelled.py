@@ -1,0 +1,199 @@
+"""How a text spells its equations, and which releases of JAX print them so."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from jaxprtool.core.primitive import known_primitive
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.dialects import RELEASES
+from jaxprtool.syntax.releases.earlier import LAST_SETS, OLDER
+from jaxprtool.syntax.releases.spellings import SPELLINGS, Release, renamed
+from jaxprtool.syntax.scanning.lines import start_of
+from jaxprtool.syntax.scanning.reading import Reading
+from jaxprtool.syntax.tokens import Token
+
+__all__ = [
+    "TYPED_LITERAL",
+    "Releases",
+    "SpelledEquation",
+    "dropped_param",
+    "now_called",
+    "releases_of",
+    "spelled",
+]
+
+TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
+_LITERAL = pattern(r"(?<!\S)-?\d[^\s:]*(?!\S)")
+_LITERALS_TYPED: Release = (0, 6, 1)
+_TYPES: Release = (0, 2, 22)  # what prints types, and a line break less
+_BELOW: Release = (0, 1, 58)  # what prints jaxprs inside of params
+
+
+@dataclass
+class SpelledEquation:
+    """An equation as it stands in a text.
+
+    Attributes:
+      start: its offset.
+      name: of its primitive.
+      params: the texts of its params; "" for jaxprs.
+      operands: as they stand there.
+    """
+
+    start: int
+    name: str
+    params: dict[str, str] = field(default_factory=dict[str, str])
+    operands: str = ""
+
+
+def spelled(reading: Reading) -> dict[int, SpelledEquation]:
+    """The equations of a text that was scanned, by their offsets. Those inside of values that are text are not among them."""
+    found: dict[int, SpelledEquation] = {}
+    inside: list[SpelledEquation] = []  # those whose params are open
+    current = SpelledEquation(-1, "")
+    key = ""
+    for kind, value, start, _ in reading.tokens:
+        if kind == "EQUATIONS":
+            for match, block, at, end in value:
+                current = SpelledEquation(start_of(match), match[3])
+                current.operands = reading.text[at:end]
+                if block is not None:
+                    current.params.update((k[1], v[1]) for k, v in block.params)
+                found[current.start] = current
+        elif kind == "EQUATION":
+            current = found[start] = SpelledEquation(start, value[3])
+        elif kind == "LSQB":
+            inside.append(current)
+        elif kind == "RSQB" and inside:
+            current = inside.pop()
+        elif kind == "KEY" and inside:
+            key = value
+            inside[-1].params[key] = ""
+        elif kind == "VALUE" and inside:
+            inside[-1].params[key] = value
+        elif kind == "PAIRS" and inside:
+            inside[-1].params.update((k[1], v[1]) for k, v in value)
+        elif kind == "PARAMS":
+            current.params.update((k[1], v[1]) for k, v in value.params)
+        elif kind == "OPERANDS":
+            current.operands = value
+    return found
+
+
+def now_called(name: str) -> Mapping[str, str]:
+    """The names that params of a primitive of any release have now, by those that they had."""
+    older = OLDER.get(name)
+    return {
+        **(renamed(name) if name in SPELLINGS else {}),
+        **(older.renamed if older else {}),
+    }
+
+
+def dropped_param(name: str, key: str) -> bool:
+    """Whether a param of a primitive of an earlier release says nothing about what is computed."""
+    return name in OLDER and key in OLDER[name].dropped
+
+
+@dataclass(frozen=True)
+class Releases:
+    """Which releases of JAX print a text so, as far as it tells.
+
+    Attributes:
+      since: the first one; None where nothing tells.
+      before: the first later one that does not; None where nothing tells.
+      until: the last one, where that is known and not `before`.
+      tutorial: whether the text is Autodidax's, and of no release.
+    """
+
+    since: Release | None
+    before: Release | None
+    until: Release | None
+    tutorial: bool = False
+
+    def __str__(self) -> str:
+        """`JAX 0.4.4 to 0.6.2`, `JAX 0.8.1 or later`, `any JAX`."""
+        if self.tutorial:
+            return "Autodidax"
+        first = _dotted(self.since) if self.since else ""
+        if self.until:
+            last = _dotted(self.until)
+            return f"JAX {first} to {last}" if first else f"JAX {last} or earlier"
+        if self.before:
+            last = f"before {_dotted(self.before)}"
+            return f"JAX {first} or later, {last}" if first else f"JAX {last}"
+        return f"JAX {first} or later" if first else "any JAX"
+
+    def document(self) -> dict[str, str | None]:
+        """The same for machines."""
+        fields = {"since": self.since, "before": self.before, "until": self.until}
+        return {key: _dotted(r) if r else None for key, r in fields.items()}
+
+
+def _dotted(release: Release) -> str:
+    return ".".join(map(str, release))
+
+
+def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Releases:
+    """Which releases print a text so, from what its equations say.
+
+    Args:
+      reading: the text, scanned and built.
+      equations: those of the text.
+    """
+    if reading.autodidax:
+        return Releases(None, None, None, tutorial=True)
+    since, before = set[Release](), set[Release]()
+    for bound, release in reading.told:
+        (since if bound == "since" else before).add(release)
+    # The table tells releases since the first that it knows apart. What an earlier one printed may look like two of them.
+    certain = {RELEASES[0]} if since & before else set[Release]()
+    until = set[Release]()
+    for eqn in equations:
+        until.update(_until(eqn))
+        if TYPED_LITERAL.search(eqn.operands):
+            since.add(_LITERALS_TYPED)
+        elif _LITERAL.search(eqn.operands):
+            certain.add(_LITERALS_TYPED)
+    if reading.classic:
+        certain.add(_TYPES)
+    elif any(map(_has_types, reading.tokens)):
+        since.add(_TYPES)
+    if reading.below:
+        certain.add(_BELOW)
+    last = min(until, default=None)
+    first = max((r for r in since if all(r < x for x in {*certain, *until})), default=None)
+    end = min(certain | {r for r in before if not first or r > first}, default=None)
+    if end is not None and last is not None:
+        end, last = (end, None) if end <= last else (None, last)
+    return Releases(first, end, last)
+
+
+def _has_types(token: Token) -> bool:
+    """Whether a token holds binders with types."""
+    kind, value = token[:2]
+    return ":" in value[0] if kind == "HEAD" else kind == "BINDERS" and ":" in value
+
+
+def _until(eqn: SpelledEquation) -> Iterator[Release]:
+    """The last release that spells an equation so, where the table of earlier releases says it."""
+    params, last = LAST_SETS.get(eqn.name, (frozenset[str](), _TYPES))
+    if params and [*eqn.params] == sorted(
+        params
+    ):  # JAX sorts them, and who writes by hand may leave some out
+        yield last
+    older, known = OLDER.get(eqn.name), known_primitive(eqn.name)
+    if older is None or not older.until:
+        return
+    last = tuple(map(int, older.until.split(".")))
+    if older.name:
+        if known is None or not eqn.params.keys() <= known.params.keys():
+            yield last
+        return
+    later = {k for s in SPELLINGS.get(eqn.name, ()) for k in (*s.added, *s.removed, *s.renamed)}
+    told = {*older.dropped, *older.renamed} & eqn.params.keys()
+    if older.foreign and known is not None:
+        told.update(eqn.params.keys() - known.params.keys())
+    if told - later or (eqn.params and not older.given.keys() <= eqn.params.keys()):
+        yield last

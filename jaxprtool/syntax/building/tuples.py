@@ -1,0 +1,264 @@
+"""Tuples of values, which the releases to 0.1.40 pass around, since their operations have one result each. They are taken apart.
+
+c = pack a b                      nothing: c stands for a and b
+(d e) = id c                      nothing: d is a, and e is b
+f = while[cond_jaxpr={ ... } body_jaxpr={ ... }] c * *
+                                  g h = while[... cond_nconsts=0 body_nconsts=0] a b
+
+A variable has a structure: an atom, or a tuple of structures. What packs a value tells it, or what takes it apart: an
+argument that `id` takes apart is several arguments now, and an operation whose result it takes apart has several results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from jaxprtool.ir.diagnostics import Diagnostic, counted
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.syntax.building.units import UNIT
+from jaxprtool.syntax.infer import inner_jaxprs
+from jaxprtool.syntax.releases.earlier_equations import branches
+from jaxprtool.syntax.types import UNTYPED
+
+__all__ = ["OF_TUPLES", "has_tuples", "take_tuples_apart"]
+
+_MOST = 3_000_000  # elements of tuples in a program
+OF_TUPLES = frozenset({"pack", "id", "while", "cond"})  # what may be such an equation
+
+Structure: TypeAlias = "Atom | tuple[Structure, ...]"
+
+
+def has_tuples(eqn: JaxprEqn) -> bool:
+    """Whether an equation packs values or takes them apart, or is a branch or a loop as the releases to 0.1.40 have them."""
+    name, params = eqn.primitive.name, eqn.params
+    if name in ("pack", "id"):
+        return not eqn.primitive.known
+    if any(v.aval is not UNTYPED for v in eqn.out_binders):
+        return False
+    if name == "while":
+        return "cond_jaxpr" in params and not {"cond_nconsts", "body_nconsts"} & params.keys()
+    return name == "cond" and "true_jaxpr" in params  # a later one is up to date by now
+
+
+def take_tuples_apart(programs: Sequence[ClosedJaxpr]) -> list[Diagnostic]:
+    """Take the tuples out of programs that were just read, in place: operands, results and the binders of both.
+
+    Returns: what is wrong: tuples that are taken apart into another number of elements than they have.
+    """
+    faults = _Faults()
+    for closed in programs:
+        try:
+            _Body(closed.jaxpr, faults).take_apart(())
+        except _TooLarge:
+            message = f"its tuples hold more than {_MOST:,} values, those of tuples inside counted"
+            faults.found.append(Diagnostic(message, "too-large", closed.jaxpr.span))
+    return faults.found
+
+
+class _TooLarge(Exception):
+    """Tuples of tuples grow as fast as one likes: a few lines may stand for more values than there is room for."""
+
+
+class _Faults:
+    """What is wrong in a program, and how many elements of tuples it may still have."""
+
+    def __init__(self) -> None:
+        self.found: list[Diagnostic] = []
+        self.left = _MOST
+
+    def spend(self, elements: int) -> None:
+        self.left -= elements
+        if self.left < 0:
+            raise _TooLarge
+
+
+class _Body:
+    """One jaxpr whose tuples are taken apart.
+
+    Attributes:
+      found: the structures of variables that are more than themselves: a tuple, or another variable that they stand for.
+      faults: what is wrong, in all of the program.
+    """
+
+    def __init__(self, jaxpr: Jaxpr, faults: _Faults):
+        self.jaxpr, self.faults = jaxpr, faults
+        self.found: dict[Var, Structure] = {}
+
+    def take_apart(self, given: Sequence[Structure]) -> tuple[list[Structure], list[Structure]]:
+        """Take the tuples out of the jaxpr, and out of those inside.
+
+        Args:
+          given: the structures of the values that it is called with, as far as they are known.
+
+        Returns: the structures of its arguments, and of its results.
+        """
+        jaxpr = self.jaxpr
+        for v, structure in zip(jaxpr.in_binders, given, strict=False):
+            self._learn(v, structure)
+        self._unpack_arguments()
+        left = [eqn for eqn in jaxpr.eqns if self._keeps(eqn)]
+        for eqn in left:
+            inputs, binders = self._leaves(eqn.inputs), self._leaves(eqn.out_binders)
+            amend(eqn, inputs=inputs, out_binders=binders)
+        ins, outs = [self.of(v) for v in jaxpr.in_binders], [self.of(x) for x in jaxpr.outs]
+        amend(jaxpr, in_binders=self._leaves(ins), eqns=tuple(left), outs=self._leaves(outs))
+        return ins, outs
+
+    def of(self, x: Structure) -> Structure:
+        """The structure of an atom, as far as it is known by now."""
+        while type(x) is not tuple and x in self.found:
+            x = self.found[x]
+        if x is UNIT:
+            return ()
+        if type(x) is not tuple:
+            return x
+        self.faults.spend(len(x))
+        return tuple([self.of(y) for y in x])
+
+    def _leaves(self, atoms: Iterable[Structure]) -> tuple[Any, ...]:
+        """The atoms that tuples, and tuples inside of those, consist of."""
+        return tuple(_leaves([self.of(x) for x in atoms]))
+
+    def _learn(self, x: Structure, structure: Structure) -> None:
+        """Give a value the structure that a jaxpr has for it, in variables of its own."""
+        x = self.of(x)
+        if type(x) is tuple and type(structure) is tuple:
+            for a, b in zip(x, structure, strict=False):
+                self._learn(a, b)
+        elif type(x) is Var and type(structure) is tuple:
+            self.found[x] = _fresh(structure)
+
+    def _unpack_arguments(self) -> None:
+        """Take arguments apart first: equations before that may have them as operands."""
+        known = {*self.jaxpr.in_binders}
+        for eqn in self.jaxpr.eqns:
+            if _is_unpacking(eqn) and eqn.inputs[0] in known:
+                self._unpack(eqn)
+                known.update(eqn.out_binders)
+
+    def _keeps(self, eqn: JaxprEqn) -> bool:
+        """Find the structures of the results of an equation; whether it computes something."""
+        if _is_unpacking(eqn):
+            self._unpack(eqn)
+            return False
+        if has_tuples(eqn):
+            if eqn.primitive.name == "pack":
+                self.found[eqn.out_binders[0]] = eqn.inputs
+                return False
+            self._control_flow(eqn)
+            return True
+        for closed in inner_jaxprs(eqn):
+            fits = len(closed.jaxpr.in_binders) == len(eqn.inputs)
+            outs = self._inside(closed.jaxpr, eqn.inputs if fits else ())
+            if len(outs) == len(eqn.out_binders):
+                self._learn(eqn.out_binders, tuple(outs))
+        return True
+
+    def _unpack(self, eqn: JaxprEqn) -> None:
+        """`(e f) = id d`: what `e` and `f` stand for, or that `d` stands for both."""
+        structure, names = self.of(eqn.inputs[0]), eqn.out_binders
+        if type(structure) is Var:
+            self.found[structure] = names
+            return
+        if type(structure) is not tuple or len(structure) != len(names):
+            size = len(structure) if type(structure) is tuple else 1
+            message = f"a tuple of {counted(size, 'element')} is taken apart into {len(names)}"
+            self.faults.found.append(Diagnostic(message, "result-count", eqn.span))
+            return
+        for v, s in zip(names, structure, strict=True):
+            if v is not s:
+                self.found[v] = s
+            if type(s) is Var and not s.name:  # made by `_fresh`: now it has a place in the text
+                amend(s, name=v.name, place=v.place)
+
+    def _inside(self, jaxpr: Jaxpr, operands: Sequence[Structure]) -> list[Structure]:
+        """Take a jaxpr apart that is called with these operands; returns the structures of its results."""
+        ins, outs = _Body(jaxpr, self.faults).take_apart([self.of(x) for x in operands])
+        self._learn(tuple(operands), tuple(ins))
+        return outs
+
+    def _with_constants(
+        self, closed: ClosedJaxpr, constants: Structure, operand: Structure
+    ) -> tuple[ClosedJaxpr, Structure]:
+        """A jaxpr taken apart, whose constants are its first arguments now, and the structure of its result."""
+        jaxpr = closed.jaxpr.replace(in_binders=closed.jaxpr.all_binders, const_binders=())
+        outs = self._inside(jaxpr, [*_elements(self.of(constants)), operand])
+        return ClosedJaxpr(jaxpr), outs[0] if len(outs) == 1 else tuple(outs)
+
+    def _control_flow(self, eqn: JaxprEqn) -> None:
+        """A loop or a branch."""
+        inputs, loop = eqn.inputs, eqn.primitive.name == "while"
+        jaxprs = ("body_jaxpr", "cond_jaxpr") if loop else ("true_jaxpr", "false_jaxpr")
+        lacking = [k for k in jaxprs if not isinstance(eqn.params.get(k), ClosedJaxpr)]
+        constants = inputs[1:] if loop else inputs[2::2]
+        if lacking:
+            what, code = f"has no jaxpr {lacking[0]}", "missing-param"
+        elif len(inputs) not in ((1, 3) if loop else (5,)) or len(eqn.out_binders) != 1:
+            what, code = f"has another number of operands than {3 if loop else 5}", "operand-count"
+        elif any(type(self.of(x)) is not tuple for x in constants):
+            what, code = "takes constants that are no tuple", "operand-types"
+        else:
+            (self._loop if loop else self._branches)(eqn, *inputs)
+            return
+        message = f"{eqn.primitive}, as the first releases write it, {what}"
+        self.faults.found.append(Diagnostic(message, code, eqn.span))
+
+    def _loop(
+        self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT
+    ) -> None:
+        """`while[cond_jaxpr body_jaxpr] init cond_consts body_consts`: now the constants stand first."""
+        body, _ = self._with_constants(eqn.params["body_jaxpr"], body_consts, init)
+        cond, _ = self._with_constants(eqn.params["cond_jaxpr"], cond_consts, init)
+        params = {
+            "cond_jaxpr": cond,
+            "body_jaxpr": body,
+            "cond_nconsts": len(self._leaves([cond_consts])),
+            "body_nconsts": len(self._leaves([body_consts])),
+        }
+        self._learn(eqn.out_binders[0], self.of(init))
+        _become(eqn, (cond_consts, body_consts, init), params)
+
+    def _branches(
+        self, eqn: JaxprEqn, predicate: Any, x: Any, x_consts: Any, y: Any, y_consts: Any
+    ) -> None:
+        """`cond[true_jaxpr false_jaxpr] p x constants_of_true y constants_of_false`: now both take all of it."""
+        true, out = self._with_constants(eqn.params["true_jaxpr"], x_consts, x)
+        false, _ = self._with_constants(eqn.params["false_jaxpr"], y_consts, y)
+        operands = [predicate, *self._leaves([x_consts, x, y_consts, y])]
+        self._learn(eqn.out_binders[0], out)
+        try:
+            params, inputs = branches({"true_jaxpr": true, "false_jaxpr": false}, operands)
+        except ValueError:  # they take other operands: the checker says so of the branches
+            params, inputs = {"branches": (false, true)}, operands
+        _become(eqn, inputs, params)
+
+
+def _become(eqn: JaxprEqn, inputs: Sequence[Any], params: dict[str, Any]) -> None:
+    """Give an equation other operands and params, in place."""
+    params = {**eqn.primitive.defaults, **params}
+    amend(eqn, inputs=tuple(inputs), params=type(eqn.params)(params))
+
+
+def _is_unpacking(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name == "id" and not eqn.primitive.known and len(eqn.inputs) == 1
+
+
+def _leaves(structures: Iterable[Structure]) -> Iterator[Any]:
+    for structure in structures:
+        if type(structure) is tuple:
+            yield from _leaves(structure)
+        else:
+            yield structure
+
+
+def _elements(structure: Structure) -> tuple[Structure, ...]:
+    """Those of a tuple; an atom has none."""
+    return structure if isinstance(structure, tuple) else ()
+
+
+def _fresh(structure: Structure) -> Structure:
+    """A tuple of new variables, and of such tuples."""
+    items = _elements(structure)
+    return tuple([_fresh(s) if type(s) is tuple else Var(UNTYPED) for s in items])

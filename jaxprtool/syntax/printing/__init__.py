@@ -1,0 +1,1 @@
+"""Programs to text: layout, names, and what stands below a jaxpr."""

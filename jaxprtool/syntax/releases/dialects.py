@@ -1,0 +1,236 @@
+"""The dialects of JAX's printer: how each release since 0.8.1 writes a program.
+
+A dialect is recognised while a text is read, and kept with the program: it is printed back as it was written. What is made
+anew is in the dialect of the installed JAX, which is found without an import of it, or else of the newest release known.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.util import find_spec
+
+from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.placement import Placement
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.spellings import DEFINITIONS, Form, Release, forms_of
+
+__all__ = [
+    "ANNOTATES_BELOW",
+    "NEWEST",
+    "RELEASES",
+    "Dialect",
+    "dialect_of",
+    "find_dialect",
+    "installed",
+    "knows_inner_drops",
+    "recognised",
+    "refuse_unsayable",
+]
+
+# The releases that print something in another way than the one before. A text of an earlier one is read, and upgraded.
+RELEASES: tuple[Release, ...] = (
+    (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 10, 0), (0, 10, 1), (0, 10, 2),
+    (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
+)  # fmt: skip
+ANNOTATES_BELOW = (0, 10, 1)
+_PARTITION_SPEC, _SORTED_SETS, _PRINTER_DROPS = (0, 9, 1), (0, 10, 1), (0, 10, 1)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How one release of JAX writes programs.
+
+    Attributes:
+      release: the release.
+      forms: how it prints the primitives that it calls otherwise, has not, or prints otherwise than we declare them.
+      long_jaxprs_above: whether a jaxpr with more than ten equations is printed as a definition.
+      writes_out_later: whether a definition has no names for those that stand after it: it has them written out.
+      names_inner_drops: whether results that nobody reads have names in jaxprs inside of others.
+    """
+
+    release: Release
+    forms: dict[str, Form] = field(repr=False, compare=False)
+
+    @property
+    def name(self) -> str:
+        """`jax-0.10.2`."""
+        return "jax-" + ".".join(map(str, self.release))
+
+    @property
+    def long_jaxprs_above(self) -> bool:
+        return self.release >= DEFINITIONS
+
+    @property
+    def writes_out_later(self) -> bool:
+        return self.release < DEFINITIONS
+
+    @property
+    def names_inner_drops(self) -> bool:
+        return self.release >= _PRINTER_DROPS
+
+    @property
+    def annotates_beside(self) -> bool:
+        """Whether all annotations of a line stand on it, and not below each other."""
+        return self.release < ANNOTATES_BELOW
+
+    @property
+    def layout(self) -> tuple[bool, bool]:
+        """What names and definitions depend on."""
+        return self.long_jaxprs_above, self.names_inner_drops
+
+    def respell(self, text: str) -> str:
+        """The text of the value of a param, with this release's words for sets and partition specs."""
+        if self.release < _PARTITION_SPEC:
+            if "P(" in text:
+                text = _SPEC.sub("PartitionSpec(", text)
+        elif "PartitionSpec(" in text:
+            text = _LONG_SPEC.sub("P(", text)
+        if self.release < _SORTED_SETS and "frozenset({})" in text:
+            text = text.replace("frozenset({})", "frozenset()")
+        return text
+
+
+_SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec\(")
+
+
+@functools.cache
+def _dialect(release: Release) -> Dialect:
+    return Dialect(release, forms_of(release))
+
+
+NEWEST = "jax-" + ".".join(map(str, RELEASES[-1]))
+_NAME = pattern(r"jax-(\d{1,4}(?:\.\d{1,4}){1,3})")
+
+
+@functools.cache
+def find_dialect(name: str) -> Dialect:
+    """The dialect of a name, `jax-0.10.2`; `jax-0.10` is that of the last release of its series.
+
+    Raises:
+      UsageError: no dialect has this name.
+    """
+    m = _NAME.fullmatch(name)
+    release = tuple(map(int, m[1].split("."))) if m else ()
+    series = [r for r in RELEASES if r[: len(release)] == release[:3]]
+    if not release or not series:
+        first, last = RELEASES[0], RELEASES[-1]
+        names = [f"jax-{a}.{b}" for a, b in sorted({r[:2] for r in RELEASES})]
+        why = "older ones are read, and not written" if () < release < first else ""
+        why = why or ("it is newer than this jaxprtool" if release > last else "")
+        message = f"no dialect {name!r}" + (f": {why}" if why else "")
+        help = (
+            f"the dialects are {', '.join(names)}, and those of their releases, such as jax-0.10.2"
+        )
+        fail(UsageError, message, "no-dialect", help=help)
+    return _dialect(series[-1])
+
+
+def _nearest(release: Release) -> Dialect:
+    """The dialect of the last release up to one."""
+    return _dialect(max([r for r in RELEASES if r <= release], default=RELEASES[0]))
+
+
+_DIST_INFO = pattern(r"jax-(\d+(?:\.\d+)*)[^-]*\.dist-info")
+
+
+def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
+    """Raise UnsupportedError where a release has no words for what a program does: all such places."""
+    wrong: list[Diagnostic] = []
+    for eqn in all_eqns(program.jaxpr):
+        form = dialect.forms.get(eqn.primitive.name)
+        # An object of JAX's that prints as a primitive is none of ours, and goes by its name in a text all the same.
+        if form is None or (form.has and not eqn.primitive.known):
+            continue
+        what = "" if form.has else f"{eqn.primitive} is no primitive there"
+        for key, nothing in form.lacks.items():
+            value, declared = eqn.params.get(key), eqn.primitive.params.get(key)
+            if what or declared is None or declared.kind.is_bookkeeping or form.rewrite:
+                continue
+            if value is not None and value != nothing:
+                what = f"{eqn.primitive} has no param {key} there, which is {value}"
+        for key in form.shown:
+            if not what and isinstance(eqn.params.get(key), Placement):
+                what = f"{eqn.primitive} has the param {key} there, of which only the type is known"
+        if what:
+            message = f"{dialect.name} cannot say this: {what}"
+            help = f"write it in a later dialect, such as {NEWEST}"
+            wrong.append(Diagnostic(message, "not-in-dialect", eqn.span, help))
+    if wrong:
+        raise UnsupportedError(wrong)
+
+
+@functools.cache
+def installed() -> Dialect:
+    """The dialect of the installed JAX, or where there is none of the newest release known. JAX is not imported."""
+    found = _NAME.match("jax-" + _installed_version())
+    if found is None:
+        return find_dialect(NEWEST)
+    return _nearest(tuple(map(int, found[1].split("."))))
+
+
+def _installed_version() -> str:
+    """The version of the installed JAX, "" for none: from the name of the folder that says what is installed."""
+    loaded = getattr(sys.modules.get("jax"), "__version__", "")
+    if loaded:
+        return loaded
+    try:
+        spec = find_spec("jax")
+    except Exception:  # whatever finds modules here; nothing of JAX has run
+        return ""
+    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
+        folder = os.path.dirname(place)
+        for name in os.listdir(folder) if os.path.isdir(folder) else ():
+            if m := _DIST_INFO.fullmatch(name):
+                return m[1]
+    return _version_of_metadata() if spec is not None else ""
+
+
+def _version_of_metadata() -> str:
+    metadata = import_module("importlib.metadata")  # slow to import, and almost never needed
+    try:
+        return metadata.version("jax")
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def dialect_of(program: ClosedJaxpr) -> Dialect:
+    """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
+    written = program.jaxpr.written
+    return find_dialect(written.dialect) if written is not None and written.dialect else installed()
+
+
+def knows_inner_drops(program: ClosedJaxpr) -> bool:
+    """Whether a program tells which results that nobody reads have names in jaxprs inside of others: one of a release that prints `_` there."""
+    written = program.jaxpr.written
+    if written is None or not written.dialect:
+        return False
+    return not find_dialect(written.dialect).names_inner_drops
+
+
+def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
+    """The dialect of a text: of the last release that prints it so.
+
+    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.8.1 printed in that of 0.8.1.
+
+    Args:
+      text: the text.
+      told: what its equations say, as `spellings.told_by` has it.
+    """
+    since, before = set[Release]([(0,)]), set[Release]()
+    for bound, release in told:
+        (since if bound == "since" else before).add(release)
+    if "PartitionSpec(" in text:
+        before.add(_PARTITION_SPEC)
+    # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.
+    if "frozenset()" in text and "frozenset({})" not in text:
+        before.add(_SORTED_SETS)
+    last = min((r for r in before if r > max(since)), default=None)
+    fit = [r for r in RELEASES if last is None or r < last]
+    return _dialect(fit[-1] if fit else RELEASES[0])

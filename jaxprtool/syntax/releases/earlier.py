@@ -1,0 +1,351 @@
+"""Spellings of other JAX releases, as those of the current one: names of primitives and of params, in one table."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool.core.kinds.containers import Anything
+from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
+from jaxprtool.ir.declaration import Param
+from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
+from jaxprtool.ir.params import Word
+from jaxprtool.syntax.releases import earlier_equations as equations
+from jaxprtool.syntax.releases import earlier_params as changed
+from jaxprtool.syntax.releases.spellings import Release, renamed
+
+__all__ = ["LAST_SETS", "OLDER", "declared_params", "expanded", "from_older", "is_older"]
+
+Params = dict[str, Any]
+Inputs = Sequence[Any]
+_DROPPED = Anything("")
+_FAULTS = (ValueError, SyntaxError, AttributeError, TypeError, KeyError, IndexError)
+
+
+class Older(NamedTuple):
+    """How an equation of another release is written now.
+
+    Attributes:
+      name: of the primitive; "" where it has not changed.
+      until: the last release that spelled it so; "" for a spelling of releases after 0.10.2.
+      renamed: params that have another name now.
+      dropped: params that say nothing about what is computed, and are no more.
+      given: values of params that there were not yet; they all came at one time.
+      convert: what else is done to the params, from them and the operands; raises ValueError and its like for what it
+        cannot read, and the equation stays as it is.
+      arrange: what becomes of the params and the operands together, at last; it raises the same.
+      expand: for several equations in the place of this one: (params, operands, results) -> the equations, or None where the
+        other fields say what becomes of it.
+      foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
+      told_by: the params whose values may tell it; others need not be looked at.
+    """
+
+    name: str = ""
+    until: str = ""
+    renamed: dict[str, str] = {}  # noqa: RUF012 (never changed)
+    dropped: tuple[str, ...] = ()
+    given: dict[str, Any] = {}  # noqa: RUF012
+    convert: Callable[[Params, Inputs], Params] | None = None
+    arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
+    expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn] | None] | None = None
+    foreign: bool = False
+    told_by: tuple[str, ...] = ()
+
+
+def _older_name(name: str, until: str = "", **how: Any) -> Older:
+    return Older(name, until, **how)
+
+
+def _older_params(until: str, *dropped: str, **how: Any) -> Older:
+    return Older("", until, dropped=dropped, foreign=True, **how)
+
+
+_PRIMAL_FUN = _older_name(
+    "closed_call",
+    "0.2.3",
+    renamed={"jaxpr": "call_jaxpr"},
+    dropped=("in_tree", "in_trees", "num_consts", "out_tree"),
+)
+# What the names of the params tell of primitives that nobody declares: a function under `custom_transforms` (to 0.1.62),
+# and, where JAX prints all params, an object that is a primitive (since 0.11).
+_BY_PARAMS = {
+    frozenset({"in_tree", "jaxpr", "num_consts", "out_tree"}): _PRIMAL_FUN,
+    frozenset({"_prim"}): Older(expand=equations.hi_primitive),
+}
+_JIT_DROPPED = (
+    "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
+    "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
+)  # fmt: skip
+_SHARDED_DROPPED = (
+    "in_parts", "local_in_parts", "local_nparts", "local_out_parts_thunk", "nparts", "num_partitions", "out_parts_thunk",
+)  # fmt: skip
+_THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
+_WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
+_CLIP = Word("GatherScatterMode.CLIP")
+
+
+def _jit(until: str) -> Older:
+    return Older("jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.of_jit)
+
+
+def _tree_of_index(count: int) -> Older:
+    return Older(arrange=functools.partial(equations.index_in_tree, count), told_by=("tree",))
+
+
+OLDER: dict[str, Older] = {
+    # ---- calls
+    "xla_call": _jit("0.4.3"),
+    "pjit": _jit("0.6.2"),
+    "jit": Older(
+        convert=changed.of_jit, told_by=("ctx_mesh", "inline", "in_shardings", "out_shardings")
+    ),
+    "remat_call": _older_name(
+        "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
+    ),
+    # Partial evaluation gave each call the name of its function.
+    **dict.fromkeys(("call", "closed_call", "core_call"), _older_params("0.5.0", "name")),
+    "custom_jvp_call": _older_params("0.6.0", *_THUNKS),
+    "custom_jvp_call_jaxpr": _older_name(
+        "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
+    ),
+    "custom_vjp_call": _older_params("", "fwd_jaxpr_thunk"),  # where JAX prints all params
+    "custom_vjp_call_jaxpr": _older_name(
+        "custom_vjp_call",
+        "0.6.0",
+        renamed={"fun_jaxpr": "call_jaxpr"},
+        dropped=("fwd_jaxpr_thunk", "out_trees"),
+        convert=changed.custom_vjp,
+    ),
+    "custom_dce_call": _older_name("closed_call", "0.9.2", convert=changed.with_unused_results),
+    "custom_lin": _older_params("0.2.22", renamed={"avals_out": "out_avals"}),
+    "custom_transpose_call": _older_name("linear_call", "0.9.2", convert=changed.residuals),
+    "linear_call": Older(until="0.5.3", convert=changed.linear_call),
+    "custom_linear_solve": _older_params("0.1.77", "tree"),
+    "root": _older_name(
+        "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
+    ),
+    "primal_fun": _PRIMAL_FUN,
+    "eval_jaxpr": _older_name("closed_call"),
+    **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.building.tuples`
+    "composite": _older_params("", renamed=renamed("composite")),
+    "xla_metadata_call": _older_params("0.8.0", renamed={"call_jaxpr": "jaxpr"}),
+    # ---- control flow
+    "cond": Older(
+        until="0.4.30",
+        dropped=("aval_out", "false_nconsts", "true_nconsts"),
+        arrange=equations.branches,
+        foreign=True,
+    ),
+    "scan": Older(until="0.1.65", convert=changed.forward, told_by=("forward", "ft_in")),
+    "while": _older_params("0.1.40", "aval_out", "body_consts", "cond_consts"),
+    "for": Older(until="0.7.1", expand=equations.references),
+    "platform_index": Older(until="0.6.0", convert=changed.platform_index),
+    "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
+    # ---- several devices
+    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
+    "psum2": _older_name("psum", "0.5.3"),
+    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups),
+    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
+    "pvary": Older(until="0.8.0", convert=changed.without_groups),
+    "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
+    "soft_pmap": _older_name("xmap", "0.2.9", convert=changed.softly_mapped),
+    "sharded_call": _jit("0.3.3")._replace(dropped=_SHARDED_DROPPED),
+    "xmap": _older_params("0.2.9", renamed={"axis_sizes": "global_axis_sizes"}),
+    "shard_map": Older(
+        until="0.10.1",
+        renamed=renamed("shard_map"),
+        dropped=("rewrite",),
+        convert=changed.shard_map,
+    ),
+    "mesh_cast": _older_name("reshard", "0.7.1"),
+    "sharding_cast": _older_name("reshard", "0.5.0", dropped=("src_sharding",)),
+    "sharding_constraint": Older(
+        until="0.5.0", dropped=("resource_env",), convert=changed.constraint
+    ),
+    "device_put": Older(until="0.6.1", dropped=("device_num",), convert=changed.device_put),
+    # ---- shapes, slices and reductions
+    "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
+    "concatenate": _older_params("0.1.59", "operand_shapes"),
+    "conv_general_dilated": Older(
+        until="0.4.25",
+        dropped=("lhs_shape", "rhs_shape"),
+        convert=changed.precision,
+        told_by=("lhs_shape", "precision", "rhs_shape"),
+    ),
+    "convert_element_type": _older_params("0.2.5", "old_dtype"),
+    "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
+    "dot_general": Older(
+        until="0.4.38",
+        renamed={"out_type": "out_sharding"},
+        dropped=("transpose_algorithm",),
+        convert=changed.dot_general,
+        told_by=("algorithm", "out_type", "precision", "transpose_algorithm"),
+    ),
+    "dynamic_slice": _older_params("0.1.55", "operand_shape"),
+    "dynamic_update_slice": _older_params("0.1.55", "update_shape"),
+    "gather": _older_params("0.2.21", "operand_shape", given={"mode": _CLIP, "fill_value": None}),
+    "ragged_dot": _older_name("ragged_dot_general", "0.5.2", convert=changed.ragged_dot),
+    "reduce": _older_params("0.4.23", "consts"),
+    "reduce_sum": _older_params("0.1.59", "input_shape"),
+    "reduce_window": _WINDOW,
+    "reduce_window_max": _WINDOW,
+    "reduce_window_min": _WINDOW,
+    "reduce_window_sum": _WINDOW,
+    "reshape": _older_params("0.1.59", "old_sizes"),
+    "scatter": _older_params(
+        "0.1.59",
+        "updates_shape",
+        convert=changed.overwriting,
+        told_by=("update_jaxpr", "updates_shape"),
+    ),
+    "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
+    "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
+    "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
+    "slice": _older_params("0.1.59", "operand_shape"),
+    "sort": _older_params(
+        "0.1.72", given={"is_stable": False, "num_keys": 1}, convert=changed.from_last
+    ),
+    "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
+    "top_k": Older(until="0.8.0", convert=changed.top_k),
+    "zeros_like": _older_name(
+        "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
+    ),
+    # ---- functions of elements, of matrices and of keys
+    "eig": _older_params(
+        "0.7.2",
+        "use_magma",
+        given={"compute_left_eigenvectors": True, "compute_right_eigenvectors": True},
+    ),
+    "random_gamma": _older_params(
+        "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
+    ),
+    "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
+    "reuse_key": _older_name("random_clone", "0.4.25"),
+    "rng_bit_generator": Older(convert=changed.bit_generator),
+    "round": Older(until="0.2.5", convert=changed.rounding),
+    "safe_mul": _older_name("mul", "0.1.60"),
+    "symmetric_update": _older_name("symmetric_product", "0.5.0"),
+    "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
+    "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
+    # ---- effects and references
+    "get": _tree_of_index(1),
+    "swap": _tree_of_index(2),
+    "addupdate": _tree_of_index(2),
+    "array_ref": _older_name("new_ref", "0.7.1"),
+    "create_token": Older(until="0.2.5", arrange=equations.no_operands),
+    "id_tap": _older_name(
+        "optimization_barrier",
+        "0.2.8",
+        dropped=(
+            "arg_treedef_",
+            "nr_tapped_args_",
+            "output_stream",
+            "tap_func_",
+            "threshold",
+            "where",
+        ),
+    ),
+    "mutable_array": _older_name("new_ref", "0.6.2"),
+    "outside_call": _older_name(
+        "pure_callback",
+        "0.4.33",
+        convert=changed.results_of_callback,
+        expand=equations.identity_callback,
+    ),
+    "ffi_call": Older(until="0.5.3", convert=changed.foreign_call, foreign=True),
+    "pure_callback": Older(until="0.5.3", convert=changed.vectorized, foreign=True),
+    "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
+}
+
+
+# The params that some primitives had to a release, where one came then that says nothing of what is computed: an equation
+# with exactly these is of that release or an earlier one.
+LAST_SETS: dict[str, tuple[frozenset[str], Release]] = {
+    "broadcast_in_dim": (frozenset({"broadcast_dimensions", "shape"}), (0, 4, 35)),
+    "iota": (frozenset({"dimension", "dtype", "shape"}), (0, 4, 35)),
+    "reshape": (frozenset({"dimensions", "new_sizes"}), (0, 4, 35)),
+}
+
+
+def is_older(primitive: Primitive, given: Collection[str]) -> bool:
+    """Whether an equation may have to be spelled in another way.
+
+    Args:
+      primitive: its primitive.
+      given: the names of the params that stand in its text.
+    """
+    older = OLDER.get(primitive.name)
+    if older is None:
+        return not primitive.known and frozenset(given) in _BY_PARAMS
+    found = frozenset(given)
+    if older.told_by:
+        return not found.isdisjoint(older.told_by)
+    if not older.foreign:
+        return True
+    return not (found <= primitive.params.keys() and older.given.keys() <= found)
+
+
+def declared_params(name: str) -> dict[str, Param] | None:
+    """The params of a primitive, by any name that a release has had for them; None where nobody declares it.
+
+    Args:
+      name: of the primitive, in any release.
+    """
+    if name not in OLDER:
+        primitive = declared_primitive(name)
+        return None if primitive is None else primitive.params
+    return _declared(name, known_primitive(name))
+
+
+@functools.cache
+def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
+    older = OLDER[name]
+    declared = find_primitive(older.name).params if older.name else {}
+    found = {**(primitive.params if primitive else {}), **declared}
+    for old, new in older.renamed.items():
+        found[old] = found[new]
+    for old in older.dropped:
+        found.setdefault(old, Param(old, _DROPPED, None))
+    return found
+
+
+def from_older(
+    primitive: Primitive, inputs: list[Any], params: Params
+) -> tuple[Primitive, list[Any], Params]:
+    """An equation as the current release spells it; one that cannot be read stays as it is."""
+    older = OLDER.get(primitive.name) or _BY_PARAMS[frozenset(params)]
+    if older.expand is not None and not older.name and not primitive.known:
+        return primitive, inputs, params
+    if older.name and primitive.known and params.keys() <= primitive.params.keys():
+        return primitive, inputs, params  # another primitive of this name, or the current one
+    new = {older.renamed.get(k, k): v for k, v in params.items() if k not in older.dropped}
+    if older.given and not older.given.keys() <= new.keys():
+        new = {**older.given, **new}
+    operands = inputs
+    try:
+        if older.convert is not None:
+            new = older.convert(new, inputs)
+        if older.arrange is not None:
+            new, operands = older.arrange(new, inputs)
+    except _FAULTS:
+        return primitive, inputs, params
+    found = find_primitive(older.name) if older.name else primitive
+    if found is not primitive and not new.keys() <= found.params.keys():
+        return primitive, inputs, params
+    return found, operands, params if new == params else new
+
+
+def expanded(
+    primitive: Primitive, inputs: list[Any], params: Params, outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
+    older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
+    if older is None or older.expand is None or (primitive.known and not older.foreign):
+        return None
+    try:
+        return older.expand(params, inputs, outs)
+    except _FAULTS:
+        return None

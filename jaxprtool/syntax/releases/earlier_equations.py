@@ -1,0 +1,247 @@
+"""Equations of other JAX releases of which this one has no single equation: their operands arranged anew, or several in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.core.inner import reference_to
+from jaxprtool.core.primitive import declared_primitive, find_primitive
+from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
+from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.syntax.infer import UntypedLit, untyped_literal
+from jaxprtool.syntax.params import read_value
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.ref_trees import index_of_tree
+from jaxprtool.syntax.types import UNTYPED, untyped_scalar
+
+__all__ = [
+    "branches",
+    "first_operand_last",
+    "gamma_of_words",
+    "hi_primitive",
+    "identity_callback",
+    "index_in_tree",
+    "last_operand",
+    "no_operands",
+    "references",
+    "swapped_cases",
+    "tridiagonal_with_info",
+    "with_jaxpr",
+    "zeros",
+    "zeros_of_operand",
+]
+
+Params = dict[str, Any]
+Arranged = tuple[Params, list[Any]]
+
+
+# -- operands ----------------------------------------------------------------------------------
+
+
+def swapped_cases(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`select c t f`, to 0.2.28; select_n takes the operand for False first."""
+    which, *cases = inputs
+    return params, [which, *reversed(cases)]
+
+
+def last_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`tie_in x y`, to 0.1.77, is y."""
+    return params, [inputs[-1]]
+
+
+def first_operand_last(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """A solver (0.1.50 to 0.1.62) takes the last of the constants, and the guess."""
+    count = len(params["call_jaxpr"].jaxpr.in_binders)
+    return params, list(inputs)[len(inputs) - count :]
+
+
+def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`create_token x`, to 0.2.5."""
+    del inputs
+    return params, []
+
+
+def index_in_tree(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`get[tree=PyTreeDef(...)] r i`, where JAX prints all params; `count` operands stand before those of the index."""
+    index, operands = index_of_tree(str(params["tree"]), inputs[count:])
+    return {"index": index}, [*inputs[:count], *operands]
+
+
+def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`cond[true_jaxpr false_jaxpr]` (0.1.43 to 0.1.68): a bool, then what each of the two takes, the true one first.
+
+    Now both take all of it.
+    """
+    if "true_jaxpr" not in params:
+        return {k: v for k, v in params.items() if k != "linear"}, list(inputs)
+    predicate, *operands = inputs
+    true, false = params["true_jaxpr"], params["false_jaxpr"]
+    n_true, n_false = len(true.jaxpr.in_binders), len(false.jaxpr.in_binders)
+    if n_true + n_false == len(operands):
+        true, false = _taking(true, 0, len(operands)), _taking(false, n_true, len(operands))
+    elif n_true != len(operands) or n_false != len(operands):
+        raise ValueError("the branches take other operands than there are")
+    return {"branches": (false, true)}, [_as_index(predicate), *operands]
+
+
+def _as_index(predicate: Any) -> Any:
+    """A literal predicate as the number of a branch; a variable of type bool stands for it as it is."""
+    if isinstance(predicate, UntypedLit):
+        return Lit(int(predicate.text == "True"), ShapedArray((), INT32))
+    return predicate
+
+
+def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
+    """A jaxpr with `count` arguments, of which those from `first` on are its own."""
+    jaxpr = closed.jaxpr
+    own = jaxpr.in_binders
+    before = [Var(UNTYPED) for _ in range(first)]
+    after = [Var(UNTYPED) for _ in range(count - first - len(own))]
+    return closed.replace(jaxpr=jaxpr.replace(in_binders=[*before, *own, *after]))
+
+
+def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Params:
+    """The params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants are arguments now."""
+    jaxpr = closed.jaxpr
+    called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
+    key = "jaxpr" if "jaxpr" in primitive.params else "call_jaxpr"
+    return {**params, key: ClosedJaxpr(called)}
+
+
+# -- several equations ---------------------------------------------------------------------------
+
+
+def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """`for` (0.3.15 to 0.7.1): a scan over the step's number, whose constants are references."""
+    body: ClosedJaxpr = params["jaxpr"]
+    step, *formals = body.jaxpr.in_binders
+    if len(formals) != len(inputs):
+        raise ValueError("a loop has a reference for each operand")
+    cells = [
+        Var(v.aval if isinstance(v.aval, RefType) else reference_to(x.aval))
+        for v, x in zip(formals, inputs, strict=True)
+    ]
+    if step.aval is UNTYPED:  # JAX counts in i32
+        amend(step, aval=ShapedArray((), INT32))
+    made = [_equation("new_ref", [x], {}, [r]) for x, r in zip(inputs, cells, strict=True)]
+    n = params["nsteps"]
+    steps = Var(ShapedArray((n,), step.aval.dtype))
+    counted = {"dtype": step.aval.dtype, "shape": (n,), "dimension": 0}
+    jaxpr = Jaxpr([*formals, step], body.jaxpr.eqns, body.jaxpr.outs, body.jaxpr.const_binders)
+    looped = {
+        "jaxpr": body.replace(jaxpr=jaxpr),
+        "length": n,
+        "num_consts": len(cells),
+        "num_carry": 0,
+        "reverse": params["reverse"],
+    }
+    return [
+        *made,
+        _equation("iota", [], counted, [steps]),
+        _equation("scan", [*cells, steps], looped, []),
+        *[_equation("freeze", [r], {}, [v]) for r, v in zip(cells, outs, strict=True)],
+    ]
+
+
+_ZEROS: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
+
+
+def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
+    """`zeros_like x`, to 0.4.23 in derivatives: a 0 of the type of x, which is that of the result, broadcast to its shape."""
+    del params
+    (_,), (aval,) = inputs, [v.aval for v in outs]
+    params, operands = _zeros(aval)
+    return [_equation("broadcast_in_dim", operands, params, outs)]
+
+
+def tridiagonal_with_info(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`tridiagonal` of the first releases (0.4.13 has it): its fifth result says whether LAPACK failed, 0 where it did not."""
+    if len(outs) != 5:
+        return None
+    *found, info = outs
+    given, operands = _zeros(info.aval)
+    return [
+        _equation("tridiagonal", inputs, params, found),
+        _equation("broadcast_in_dim", operands, given, [info]),
+    ]
+
+
+def zeros_of_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """The same where the result has no type."""
+    del params
+    (x,) = inputs
+    if isinstance(x, UntypedLit):
+        zero = untyped_literal(str(type(untyped_scalar(x.text))()))
+        return {"shape": (), "broadcast_dimensions": ()}, [zero]
+    return _zeros(x.aval)
+
+
+def _zeros(aval: Any) -> Arranged:
+    if not isinstance(aval, ShapedArray) or aval.dtype.kind not in _ZEROS:
+        raise ValueError(f"there are no zeros of {aval}")
+    zero = Lit(_ZEROS[aval.dtype.kind], ShapedArray((), aval.dtype))
+    return {"shape": aval.shape, "broadcast_dimensions": ()}, [zero]
+
+
+def identity_callback(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`outside_call[identity=True]` (0.2.8 to 0.4.33): the operands, at which a function of the host looks; None for another one."""
+    if params.get("identity") is not True or len(inputs) != len(outs):
+        return None
+    return [_equation("optimization_barrier", inputs, {}, outs)]
+
+
+_CALLED = pattern(r"(\w+)\[(.*)\]")
+_PARAM = pattern(r"\s*(\w+)=((?:[^\s\[\](){}]|\[[^\[\]]*\]|\([^()]*\))+)(?=\s|\Z)")
+
+
+def hi_primitive(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`call_hi_primitive[_prim=SearchSorted[side=left ...]]`, where JAX prints all params; None for what nobody declares."""
+    called = _CALLED.fullmatch(str(params["_prim"]).strip())
+    primitive = declared_primitive(called[1]) if called else None
+    if called is None or primitive is None:
+        return None
+    given, pos = dict[str, Any](), 0
+    while m := _PARAM.match(called[2], pos):
+        given[m[1]], pos = read_value(m[2], primitive.params[m[1]].kind), m.end()
+    if called[2][pos:].strip():
+        return None  # a jaxpr
+    return [_equation(called[1], inputs, given, outs)]
+
+
+def gamma_of_words(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`random_gamma` of the words of keys, u32[..., n] (to 0.3.16); None where its operand is keys already."""
+    words, a = inputs
+    if words.aval is UNTYPED:  # no text without types has keys
+        keys, impl = UNTYPED, "fry"
+    elif isinstance(words.aval, ShapedArray) and words.aval.dtype is UINT32 and words.aval.shape:
+        impl = {2: "fry", 4: "rbg"}[words.aval.shape[-1]]
+        keys = ShapedArray(words.aval.shape[:-1], custom_dtype(f"key<{impl}>"))
+    else:
+        return None
+    wrapped = Var(keys)
+    taken = {k: v for k, v in params.items() if k == "log_space"}
+    return [
+        _equation("random_wrap", [words], {"impl": impl}, [wrapped]),
+        _equation(
+            "random_gamma",
+            [wrapped, a],
+            {"log_space": False, "partitionable": False, **taken},
+            outs,
+        ),
+    ]
+
+
+def _equation(name: str, inputs: Sequence[Any], params: Params, outs: Sequence[Var]) -> JaxprEqn:
+    primitive = find_primitive(name)
+    return JaxprEqn(primitive, inputs, {**primitive.defaults, **params}, outs)

@@ -1,0 +1,69 @@
+"""The history of a primitive: what each release of JAX called it, and which params came and went."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from jaxprtool.syntax.releases.earlier import OLDER, Older
+from jaxprtool.syntax.releases.spellings import SPELLINGS, Release, Spelling
+
+__all__ = ["history"]
+
+
+def history(name: str) -> list[tuple[str, str]]:
+    """What changed in the spelling of a primitive, the earliest first: (releases, change in words).
+
+    Args:
+      name: of the primitive, as it is called here.
+
+    Returns:
+      Releases are `to 0.4.3` (up to that one) or `since 0.10`; the list is empty where nothing is known to have changed.
+    """
+    found: list[tuple[Release, int, tuple[str, str]]] = []
+    for theirs, older in OLDER.items():
+        if (older.name or theirs) == name and older.until:
+            words = "; ".join(_older(theirs, older)) or "other values of params"
+            found.append((_release(older.until), 0, (f"to {older.until}", words)))
+    for spelling in SPELLINGS.get(name, ()):
+        since = ".".join(map(str, spelling.since))
+        found.append((spelling.since, 1, (f"since {since}", "; ".join(_changed(spelling)))))
+    return [row for *_, row in sorted(found, key=lambda x: x[:2])]
+
+
+def _release(text: str) -> Release:
+    return tuple(map(int, text.split(".")))
+
+
+def _older(theirs: str, older: Older) -> Iterator[str]:
+    if older.name:
+        yield f"called {theirs}"
+    yield from _names("called", {new: old for old, new in older.renamed.items()})
+    yield from _listed("with", older.dropped)
+    yield from _listed("without", older.given)
+
+
+def _changed(spelling: Spelling) -> Iterator[str]:
+    if spelling.born:
+        yield "new"
+    if spelling.gone:
+        yield "gone"
+    if spelling.name:
+        yield f"called {spelling.name}"
+    if spelling.replaces:
+        yield f"in the place of {spelling.replaces}"
+    yield from _names("called", spelling.renamed)
+    yield from _names("no longer called", spelling.was)
+    yield from _listed("with", spelling.added)
+    yield from _listed("without", spelling.removed)
+    yield from _listed("not printed:", spelling.hidden)
+    yield from _listed("not printed where None:", spelling.unless_none)
+
+
+def _names(word: str, renamed: Mapping[str, str]) -> Iterator[str]:
+    for ours, theirs in renamed.items():
+        yield f"{ours} is {word} {theirs}"
+
+
+def _listed(word: str, params: Mapping[str, object] | tuple[str, ...]) -> Iterator[str]:
+    if params:
+        yield f"{word} {', '.join(params)}"

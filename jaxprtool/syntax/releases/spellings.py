@@ -1,0 +1,343 @@
+"""How each release of JAX since 0.8 prints the equations of a primitive: one table, for reading and for writing.
+
+A row says what changed with a release. Texts are read by what they hold, in the spelling of any release; the rows say
+which releases print that (`told_by`), and what is printed in the dialect of each (`Form`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Set
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from jaxprtool.core.primitive import declared_primitive
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.params import Opaque
+from jaxprtool.syntax.releases.scan_trees import flat_trees, parts_of_trees
+
+__all__ = [
+    "DEFINITIONS",
+    "LONG",
+    "SPELLINGS",
+    "TELLING",
+    "Form",
+    "Release",
+    "Spelling",
+    "forms_of",
+    "renamed",
+    "replaced_params",
+    "told_by",
+]
+
+Release = tuple[int, ...]
+DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
+LONG = 10  # those with more equations
+# The params of an equation by the names that they are printed with, and the equation -> the same in another release.
+Rewrite = Callable[[dict[str, Any], JaxprEqn], dict[str, Any]]
+
+
+class Spelling(NamedTuple):
+    """What one release changed in how the equations of a primitive are printed.
+
+    Attributes:
+      since: the release.
+      name: what the primitive is called since then, where that is not its name here.
+      born, gone: whether the primitive came, or went.
+      renamed: what our params are called since then, where that is not their name here.
+      was: what our params were called before.
+      added: params that came, which are always printed, and what says nothing in their place.
+      removed: params that were always printed and went, and what says nothing in their place.
+      hidden: params that were always printed, and since then are not, since the types of the results say the same;
+        the first of them had a value always.
+      unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
+      rewrite: what else differs since then.
+      replaces: the primitive that was called in its place where an equation was read as one of it.
+    """
+
+    since: Release
+    name: str = ""
+    born: bool = False
+    gone: bool = False
+    renamed: Mapping[str, str] = {}
+    was: Mapping[str, str] = {}
+    added: Mapping[str, Any] = {}
+    removed: Mapping[str, Any] = {}
+    hidden: tuple[str, ...] = ()
+    unless_none: tuple[str, ...] = ()
+    rewrite: Rewrite | None = None
+    replaces: str = ""
+
+
+# The params that an equation of an earlier primitive had, by the jaxpr that it calls: an equation that still calls it is
+# printed so in the dialects that have the primitive.
+replaced_params = Memo[dict[str, Any]]("params of a replaced primitive")
+
+
+def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`ft_in` and `ft_out` of a scan in the place of the counts: as they were read, where they still have these counts."""
+    left = {k: v for k, v in params.items() if k not in ("num_consts", "num_carry")}
+    consts, carry = (eqn.params.get(k) for k in ("num_consts", "num_carry"))
+    if not isinstance(consts, int) or not isinstance(carry, int):
+        return params  # ill-typed
+    ins = consts, carry, len(eqn.inputs) - consts - carry
+    outs = carry, len(eqn.out_binders) - carry
+    if min(*ins, *outs) < 0:
+        return params  # ill-typed: no trees have these counts
+    for key, counts, last in (("ft_in", ins, "None"), ("ft_out", outs, "RightsOnly(Right(None))")):
+        read = params.get(key)
+        if read is None or parts_of_trees(read, len(counts)) != counts:
+            left[key] = Opaque(flat_trees(counts, last))
+    return left
+
+
+def _nothing(eqn: JaxprEqn) -> None:
+    """In the place of a param that has no value of its own where it is not given: it is then not printed."""
+
+
+def _all_false(eqn: JaxprEqn) -> tuple[bool, ...]:
+    return (False,) * len(eqn.inputs)
+
+
+def _last_axis(eqn: JaxprEqn) -> int | None:
+    operand = eqn.inputs[0].aval if eqn.inputs else None
+    return operand.ndim - 1 if isinstance(operand, ShapedArray) else None
+
+
+_NO_GROUPS = (Spelling((0, 8, 1), removed={"axis_index_groups": None}),)
+_OUT_SHARDING = (Spelling((0, 11, 1), added={"out_sharding": None}),)
+
+_ASYNCHRONOUS = (
+    "all_to_all_start", "all_to_all_done", "pbroadcast_start", "pbroadcast_done", "ppermute_start", "ppermute_done",
+    "psum_start", "psum_invariant_start", "psum_done", "reduce_scatter_start", "reduce_scatter_done",
+)  # fmt: skip
+
+
+def _born(*release: int) -> tuple[Spelling, ...]:
+    return (Spelling(release, born=True),)
+
+
+SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+    # ---- calls and control flow
+    "CustomRoot": _born(0, 12),
+    "closed_call": (
+        Spelling((0, 10), replaces="custom_dce_call"),
+        Spelling((0, 11, 1), name="eval_jaxpr"),
+    ),
+    "custom_dce_call": (Spelling((0, 10), gone=True),),
+    "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
+    "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
+    "custom_transpose_call": (Spelling((0, 10), gone=True),),
+    "linear_call": (Spelling((0, 10), replaces="custom_transpose_call"),),
+    "scan": (
+        Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
+        Spelling(
+            (0, 11),
+            added={"ft_in": _nothing, "ft_out": _nothing},
+            removed={"num_carry": _nothing, "num_consts": _nothing},
+            rewrite=_by_trees,
+        ),
+    ),
+    # ---- several devices
+    **dict.fromkeys(("all_gather_start", "all_gather_done"), _born(0, 9, 1)),
+    **dict.fromkeys(_ASYNCHRONOUS, _born(0, 10)),
+    "psum_invariant": _NO_GROUPS,
+    "pvary": _NO_GROUPS,
+    "reshard": (
+        Spelling((0, 8, 2), added={"concrete_mesh": None}),
+        Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
+    ),
+    "shard_alike": (Spelling((0, 12), gone=True),),
+    "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
+    # ---- shapes, products and reductions
+    "broadcast_in_dim": (
+        Spelling((0, 9, 1), hidden=("shape", "broadcast_dimensions", "sharding")),
+        Spelling((0, 10), unless_none=("sharding",)),
+    ),
+    "convert_element_type": (Spelling((0, 9, 1), unless_none=("sharding",)),),
+    "dot_general": (Spelling((0, 10), unless_none=("out_sharding",)),),
+    "ragged_dot_general": (Spelling((0, 10, 1), added={"out_sharding": None}),),
+    "reduce_max": _OUT_SHARDING,
+    "reduce_min": _OUT_SHARDING,
+    "scaled_dot": _born(0, 9, 1),
+    "stack": _born(0, 10, 1),
+    "tile": _born(0, 9),
+    "unstack": _born(0, 10, 1),
+    # ---- elements, sorting and matrices
+    "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
+    "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
+    **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
+    "erfc": (Spelling((0, 12), added={"accuracy": None}, unless_none=("accuracy",)),),
+    "log2": _born(0, 11, 2),
+    **dict.fromkeys(("mulhi", "philox2x32", "philox4x32", "threefry4x32"), _born(0, 10, 2)),
+    "one_minus_square": _born(0, 11, 2),
+    "top_k": (
+        Spelling((0, 8, 1), added={"axis": _last_axis}),
+        Spelling((0, 11), added={"is_stable": True}),
+    ),
+    "ormqr": _born(0, 10),
+    "SearchSorted": _born(0, 12),
+    "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
+    # ---- effects, references and kernels
+    "dce_sink": (Spelling((0, 10), added={"prevent_mlir_dce": False}),),
+    "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
+    "empty_ref": (
+        *_born(0, 9, 1),
+        Spelling((0, 11, 1), added={"pin": False}),
+    ),
+    "free_ref": _born(0, 9, 1),
+    "new_ref": (
+        Spelling((0, 8, 1), added={"kind": None}),
+        Spelling((0, 11, 1), added={"pin": False}),
+    ),
+    "pallas_call": (
+        Spelling((0, 8, 1), added={"name": None}),
+        Spelling((0, 9, 1), removed={"backend": None}),
+    ),
+}
+
+
+def renamed(name: str) -> dict[str, str]:
+    """The params of a primitive that releases since 0.8 call otherwise than we do: their names, and ours."""
+    found: dict[str, str] = {}
+    for spelling in SPELLINGS[name]:
+        for ours, theirs in (*spelling.renamed.items(), *spelling.was.items()):
+            found[theirs] = ours
+    return found
+
+
+def _declared(name: str) -> Set[str]:
+    """The names of the params that a primitive is declared with."""
+    primitive = declared_primitive(name)
+    return frozenset() if primitive is None else primitive.params.keys()
+
+
+def told_by(name: str, found: Mapping[str, Any]) -> frozenset[tuple[str, Release]]:
+    """What an equation says about the release that printed it: ("since", release) and ("before", release).
+
+    Args:
+      name: of its primitive, as the text has it.
+      found: its params, as the text has them.
+    """
+    return _told_by(name, (*found,), (*[k for k, v in found.items() if v is None],))
+
+
+@lru_cache(maxsize=512)
+def _told_by(
+    name: str, found: tuple[str, ...], none: tuple[str, ...]
+) -> frozenset[tuple[str, Release]]:
+    """What is told by the names of the params, and of those that are None."""
+    return frozenset(_bounds(name, frozenset(found), frozenset(none)))
+
+
+def _bounds(
+    name: str, found: frozenset[str], none: frozenset[str]
+) -> Iterator[tuple[str, Release]]:
+    for spelling in _SPELLED[name]:
+        since = spelling.since
+        if spelling.gone or spelling.name not in ("", name):
+            yield "before", since
+            continue
+        if spelling.born or spelling.name:
+            yield "since", since
+            continue
+        for ours, theirs in spelling.renamed.items():
+            if ours in found or theirs in found:
+                yield "before" if ours in found else "since", since
+        for ours, theirs in spelling.was.items():
+            if ours in found or theirs in found:
+                yield "since" if ours in found else "before", since
+        if not none.isdisjoint(spelling.hidden):
+            yield "before", since
+        if spelling.hidden and spelling.hidden[0] not in found:
+            yield "since", since
+        # One without any says nothing, where there were some before: the defaults of a text that a person wrote.
+        if found or spelling.added.keys() == _declared(name):
+            for key in spelling.added:
+                yield "since" if key in found else "before", since
+            for key, value in spelling.removed.items():
+                if key in found or value is not _nothing:  # one that may not lack says nothing
+                    yield "before" if key in found else "since", since
+
+
+def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
+    found = dict(SPELLINGS)
+    for spellings in SPELLINGS.values():
+        found |= {s.name: (s,) for s in spellings if s.name}
+    return found
+
+
+_SPELLED = _by_spelled_name()
+# The names of primitives whose equations say something about the release.
+TELLING = frozenset(_SPELLED)
+
+
+class Form:
+    """How a release prints the equations of one primitive.
+
+    Attributes:
+      name: what it calls the primitive.
+      has: whether it has the primitive.
+      names: what it calls params that have another name here.
+      lacks: params that it does not have, and what says nothing in their place.
+      more: params that are printed where an equation has none: a value, or what makes it of an equation, None for none.
+      shown: params that it always prints.
+      unless_none: params that it prints where they are not None.
+      rewrite: what is done with the params at last.
+      other: the primitive that equations which were read as this one are printed with.
+    """
+
+    __slots__ = (
+        *("has", "lacks", "more", "name", "names", "other", "rewrite", "shown", "unless_none"),
+    )
+
+    def __init__(self, name: str, release: Release):
+        self.name, self.has = name, True
+        self.names: dict[str, str] = {}
+        self.lacks: dict[str, Any] = {}
+        self.more: dict[str, Any] = {}
+        self.shown: set[str] = set()
+        self.unless_none: set[str] = set()
+        self.rewrite: list[Rewrite] = []
+        self.other = ""
+        for spelling in SPELLINGS[name]:
+            new = spelling.since <= release
+            self.has &= not (spelling.gone if new else spelling.born)
+            if new and spelling.name:
+                self.name = spelling.name
+            if new and spelling.rewrite is not None:
+                self.rewrite.append(spelling.rewrite)
+            self.names.update(spelling.renamed if new else spelling.was)
+            (self.more if new else self.lacks).update(spelling.added)
+            (self.lacks if new else self.more).update(spelling.removed)
+            if new:
+                for key in (*spelling.hidden, *spelling.unless_none):
+                    self.more.pop(key, None)
+            else:
+                self.shown.update(spelling.hidden)
+                self.unless_none.update(spelling.unless_none)
+                self.other = self.other or spelling.replaces
+
+    def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
+        """The params of the primitive `other`, where an equation was read as one of that."""
+        if not self.other:
+            return None
+        held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
+        return next((p for c in held if (p := replaced_params.find(c)) is not None), None)
+
+    def name_of(self, eqn: JaxprEqn) -> str:
+        """What the release calls the primitive of an equation."""
+        return self.name if self.was(eqn) is None else self.other
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether the release prints the primitive as our declaration says."""
+        changed = self.names or self.lacks or self.more or self.shown or self.unless_none
+        return not (changed or self.rewrite or self.other)
+
+
+def forms_of(release: Release) -> dict[str, Form]:
+    """The forms of the primitives that a release calls otherwise, has not, or prints otherwise than our declaration says."""
+    forms = {name: Form(name, release) for name in SPELLINGS}
+    return {k: f for k, f in forms.items() if not f.is_ours or f.name != k or not f.has}

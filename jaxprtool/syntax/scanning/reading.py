@@ -1,0 +1,128 @@
+"""How far a text has been scanned, what was found in it, and what is still open: what the parts of the scanner share."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from jaxprtool.ir.spans import Source
+from jaxprtool.syntax.patterns import BLANK, GAP, pattern
+from jaxprtool.syntax.releases.spellings import Release
+from jaxprtool.syntax.scanning.blocks import Blocks
+from jaxprtool.syntax.scanning.comments import CommentScanner
+from jaxprtool.syntax.scanning.values import ValueScanner
+from jaxprtool.syntax.tokens import DEFINED, Token
+
+__all__ = ["DEFINED_NAME", "AfterLine", "Frame", "Reading", "State", "nowhere", "odd_names"]
+
+# What is read next: something of a module, a header, equations, params, jaxprs in parentheses, a jaxpr below an equation,
+# what follows a jaxpr; or nothing.
+State: TypeAlias = Literal[
+    "module", "header", "equations", "params", "jaxprs", "jaxpr_below", "after_jaxpr", "end"
+]
+# What matches, at an offset of a text, up to a line that continues an equation.
+AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
+
+# What may not stand before `let ` is said after it, since a search for a fixed beginning is fast.
+DEFINED_NAME = pattern(
+    r"let (?<![\w.]let )(?<!\. let )" + DEFINED.removeprefix("let ") + r"\{ lambda\b"
+)
+_TAME = pattern(r"[^\s\[\](){},;=]+")
+
+
+def nowhere(text: str, pos: int) -> None:
+    """The `AfterLine` of an equation that begins no line."""
+    del text, pos
+
+
+class Frame:
+    """Something open: a jaxpr's equations, a list of params, a tuple of jaxprs, a definition.
+
+    Attributes:
+      kind, start: what it is, and the offset where it begins.
+      column: of the keys of params in block layout; -1 in flat layout.
+      primitive, equation, after_line: of the equation that params belong to, where it starts and what continues it.
+      first: the number of the first token inside.
+    """
+
+    __slots__ = ("after_line", "column", "equation", "first", "kind", "primitive", "start")
+
+    def __init__(self, kind: str, start: int):
+        self.kind, self.start = kind, start
+        self.column, self.primitive, self.equation, self.first = -1, "", 0, 0
+        self.after_line: AfterLine = nowhere
+
+
+class Reading:
+    """A text under scan.
+
+    Attributes:
+      source, text, pos: the text, and the offset of what is read next.
+      tokens: what was found; at the end the last one is `$END`, or `JUNK` where scanning could not go on.
+      open: frames of what is open, outermost first.
+      comments: comments by the start of the equation they belong to.
+      values: what finds the ends of values.
+      names: of the shared definitions anywhere in the text.
+      odd_name: matches those that hold blanks or brackets; None where there are none.
+      blocks: params whose text may come again.
+      equation_start: of the last equation whose operands or `[` were read.
+      one: whether to stop after one program, whatever follows.
+      signature: whether the text is `(jaxpr, shapes)`.
+      autodidax: whether the text is Autodidax's.
+      classic: whether the text is of a release to 0.2.21, which break the line after the dot of a header.
+      below: whether jaxprs stand below the equations that hold them.
+      told: what equations say about the release that printed the text.
+    """
+
+    def __init__(self, source: Source):
+        self.source, self.text, self.pos = source, source.text, 0
+        self.tokens: list[Token] = []
+        self.open: list[Frame] = []
+        self.comments = CommentScanner(self.text)
+        self.values = ValueScanner(self.text)
+        self.names: set[str] = set()
+        if " = { lambda" in self.text:
+            self.names.update(m[1] for m in DEFINED_NAME.finditer(self.text))
+        self.odd_name = odd_names(self.names)
+        self.blocks = Blocks(self.text, self.names, self.odd_name is not None)
+        self.equation_start = 0
+        self.one = self.signature = self.autodidax = False
+        self.classic = self.below = False
+        self.told: set[tuple[str, Release]] = set()
+
+    def inner(self, at: int) -> Reading:
+        """A scan of one program that begins at `at`, inside a value of this text."""
+        inner = copy.copy(self)
+        inner.pos, inner.one, inner.tokens, inner.open = at, True, [], []
+        inner.signature = inner.autodidax = False
+        return inner
+
+    def add(self, kind: str, match: re.Match[str], value: Any = None) -> None:
+        """Add a token from here to the end of a match, and move on to there."""
+        self.tokens.append((kind, value, self.pos, match.end()))
+        self.pos = match.end()
+
+    def after_blanks(self) -> int:
+        """The offset of what stands after blanks here."""
+        return BLANK.match(self.text, self.pos).end()
+
+    def give_up(self) -> State:
+        """End the scan where nothing fits: at the end of the text, or at junk."""
+        self.comments.skip(self)
+        pos = GAP.match(self.text, self.pos).end()
+        rest = self.text[pos : pos + 200]
+        cut = bool(self.open) and len(rest) < 200 and "\n" not in rest.strip() and "}" not in rest
+        if cut or not rest:
+            end = len(self.text.rstrip())
+            self.tokens.append(("$END", None, end, end))
+        else:
+            self.tokens.append(("JUNK", None, pos, pos))
+        return "end"
+
+
+def odd_names(names: set[str]) -> re.Pattern[str] | None:
+    """What matches the names that hold blanks or brackets, where a value is one of them; None where there are none."""
+    odd = sorted((re.escape(n) for n in names if not _TAME.fullmatch(n)), reverse=True)
+    return re.compile(rf"(?:{'|'.join(odd)})(?=[\s\])])") if odd else None

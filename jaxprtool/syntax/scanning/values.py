@@ -1,0 +1,267 @@
+"""Where the value of a param ends.
+
+JAX prints `str(value)` with neither quotes nor escapes, so no grammar can say it. Outside of its brackets and quotes, a
+value ends where the next `key=` begins (with blanks around the `=` and a comma before the key, as people write them), at a
+comment, at the bracket that closes the params, and where an equation begins. Free text (the format of a
+`debug_print`) may hold any of these, so it ends at the next declared key as JAX writes keys. Where brackets do
+not balance, and for primitives that we do not know, whose params may be free text too, layout tells. A value of a
+known primitive that is only text is refused when something with a meaning would be lost in it (`fault`).
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+from jaxprtool.syntax.errors import UNBALANCED
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.earlier import declared_params
+from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES, WHERE
+
+__all__ = ["ValueScanner", "fault", "free_params"]
+
+_SPECIAL = pattern(
+    r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
+    rf"|(?<!\s)\s++(?P<end>{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:(?={IDENT}\[))"
+    rf"|(?:(?<!\s)\s++)?+[,;](?=\s*+(?:{IDENT}[ \t]*+=(?!=)|\]|\#))"
+)
+_SPECIAL_DATA = pattern(r"[()\[\]{}]|(?<!\w)['\"]")
+_SCALAR = pattern(rf"[^\s\[\](),;{{}}]++(?:{PARENTHESES})?+|{PARENTHESES}")
+_WHERE = pattern(WHERE)
+_COMMA = pattern(r"[\[\](){},]")
+_LIST = pattern(r"[\[\]{}]")
+_ITEM = pattern(rf"\s*+(?:([\[\]])|[\w.+\-]++(?:{PARENTHESES})?+|{PARENTHESES})")
+_AFTER_ITEM = pattern(r"\s*+([,\]])")
+_FLAT_KEY = pattern(rf"\s({IDENT})=")
+_KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
+_FLAT_END = pattern(r"\](?=[ \n]|\Z)")
+_EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
+_COMMENT = pattern(r"\s++#")
+_SUSPECT = pattern(r"[=()\[\]{}]")
+# The one printed object with a `=` in it, to 0.4.30: `<hashable <lambda> with closure=None>`.
+_HASHABLE = pattern(
+    r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)"
+)
+_STRAY = pattern(rf"{IDENT}\s*+:?=")
+# A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
+_JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
+_QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
+_CLOSES = {")": "(", "]": "[", "}": "{"}
+_NONE: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=256)
+def _layout(column: int) -> re.Pattern[str]:
+    """A line break, then a key in `column`, the closing bracket two before it, or an equation there."""
+    indent = max(column - 2, 0)
+    return re.compile(rf"\n(?: {{{column}}}{IDENT}=| {{{indent}}}(?:\]|(?P<equation>{IDENT}:)))")
+
+
+@lru_cache(maxsize=512)
+def free_params(primitive: str) -> frozenset[str]:
+    """The params of a primitive that are free text: those whose kind is spelled freely."""
+    declared = declared_params(primitive)
+    if declared is None:
+        return _NONE
+    return frozenset(k for k, p in declared.items() if p.kind.spelling == "free")
+
+
+class ValueScanner:
+    """Finds ends of values. What it may spend on unbalanced values is bounded, so it stays linear."""
+
+    def __init__(self, text: str):
+        self.text = text
+        self.budget = 8 * len(text) + 1_000_000
+        self.unquoted = {"'": (0, 0), '"': (0, 0)}  # where no quote of this kind is closed
+
+    def value_end(self, column: int, primitive: str, key: str, pos: int) -> int:
+        """The offset where the value of `key` that starts at `pos` ends; `column` is -1 in flat layout."""
+        if key in free_params(primitive):
+            end = self._free_end(column, primitive, pos)
+            if end >= 0:
+                return end
+        end = self._balanced_end(pos) if self.budget > 0 else -1
+        if column < 0:
+            m = None if end >= 0 else _FLAT_END.search(self.text, pos)
+            return m.start() if m else end if end >= 0 else len(self.text)
+        layout = _layout(column)
+        if end >= 0 and (
+            declared_params(primitive) is not None
+            or layout.match(self.text, end)
+            or _COMMENT.match(self.text, end)
+        ):
+            return end
+        m = layout.search(self.text, pos)
+        if m is not None and not m["equation"]:
+            return m.start()
+        return end if end >= 0 else self._line_end(pos)
+
+    def _line_end(self, pos: int) -> int:
+        end = self.text.find("\n", pos)
+        return len(self.text) if end < 0 else end
+
+    def _free_end(self, column: int, primitive: str, pos: int) -> int:
+        """The end of free text by the next declared key alone; -1 when there is none."""
+        if column >= 0:
+            ends = (m for m in _layout(column).finditer(self.text, pos) if not m["equation"])
+            if m := next(ends, None):
+                return m.start()
+        declared, line_end = declared_params(primitive) or {}, self._line_end(pos)
+        for m in _FLAT_KEY.finditer(self.text, pos, line_end):
+            if m[1] in declared:
+                return m.start()
+        m = _KEY_BELOW.match(self.text, line_end)
+        return pos + len(self.text[pos:line_end].rstrip()) if m and m[1] in declared else -1
+
+    def _balanced_end(self, pos: int) -> int:
+        """The end of a value by its brackets and quotes; -1 where they do not balance."""
+        text, at, skip = self.text, pos, pos
+        if _EMPTY.match(text, pos):
+            return pos
+        if text.startswith("<hashable ", pos) and (m := _HASHABLE.match(text, pos)):
+            skip = m.end()
+        depth: list[str] = []
+        for m in _SPECIAL.finditer(text, pos):
+            at = m.start()
+            if at < skip:
+                continue
+            kind = m.lastgroup
+            if kind == "quote":
+                skip = self.quote_end(at)
+                continue
+            c = text[at]
+            if kind != "bracket":
+                if not depth:
+                    self.budget -= at - pos
+                    return at
+                if m["end"] != "]":
+                    continue
+                c = "]"
+            if c in "([{":
+                depth.append(c)
+            elif not depth and c == "]":
+                self.budget -= at - pos
+                return at
+            elif not depth or depth.pop() != _CLOSES[c]:
+                break
+        self.budget -= at - pos
+        return -1
+
+    def quote_end(self, pos: int) -> int:
+        """The offset after the closing quote, on this line; `pos + 1` when there is none."""
+        quote = self.text[pos]
+        start, end = self.unquoted[quote]
+        if start <= pos < end:
+            return pos + 1
+        m = _QUOTED[quote].match(self.text, pos)
+        if m is None:
+            self.unquoted[quote] = pos, self._line_end(pos)
+            return pos + 1
+        return m.end()
+
+    def is_mixed(self, pos: int) -> bool:
+        """Whether `({ lambda` begins a tuple with commas: `str` of one, which holds other values too.
+
+        So it does where the first jaxpr has definitions of its own, `(let f = { lambda`.
+        """
+        text, depth, at = self.text, 0, pos
+        if text.startswith("(let ", pos):
+            return True
+        if not text.startswith("({", pos):
+            return False
+        for m in _SPECIAL_DATA.finditer(text, pos + 1) if self.budget > 0 else ():
+            at = m.start()
+            if text[at] in "([{":
+                depth += 1
+            elif text[at] in ")]}":
+                depth -= 1
+                if depth <= 0:
+                    break
+        self.budget -= at - pos
+        return text.startswith(",", self._after_where(at + 1))
+
+    def _after_where(self, pos: int) -> int:
+        """The offset after the `where` section that begins at `pos`, if one does: commas in it stand in brackets."""
+        text, depth, at = self.text, 0, pos
+        if self.budget <= 0 or not _WHERE.match(text, pos):
+            return pos
+        for m in _COMMA.finditer(text, pos):
+            at = m.start()
+            if text[at] in "([{":
+                if text[at] == "{":
+                    break
+                depth += 1
+            elif text[at] in ")]}":
+                if not depth:
+                    break
+                depth -= 1
+            elif not depth:
+                break
+        self.budget -= at - pos
+        return at
+
+    def data_end(self, pos: int) -> int | None:
+        """The offset where a constant's value ends: a list, `npz("file", "key")` or a scalar."""
+        text = self.text
+        if not text.startswith("[", pos):
+            m = _SCALAR.match(text, pos)
+            return m.end() if m else None
+        depth = 0
+        for m in _LIST.finditer(text, pos):
+            if m[0] == "[":
+                depth += 1
+            elif m[0] == "]":
+                depth -= 1
+                if depth == 0:
+                    return m.end()
+            else:
+                return None
+        return None
+
+    def data_fault(self, pos: int) -> int:
+        """The offset in a list of numbers that is not closed at which it is none any more."""
+        pattern, at = _ITEM, pos
+        while m := pattern.match(self.text, at):
+            pattern, at = _ITEM if m[1] in ("[", ",") else _AFTER_ITEM, m.end()
+        return at
+
+
+def fault(text: str, jaxprs: bool = False) -> str:
+    """What is wrong with a value that is only text, in words; "" where it may stand.
+
+    Such a value may hold no `key=` of its own, and no jaxpr unless it may show `jaxprs`: they would be lost in it. Its brackets
+    balance, so that its end is found again.
+    """
+    word = text.strip()
+    if word and (word[0] in ",;" or word[-1] in ",;"):
+        return "has a separator that separates nothing"
+    if word.startswith("="):
+        return "begins with `=`"
+    if not _SUSPECT.search(text) or _HASHABLE.fullmatch(word):
+        return ""
+    depth: list[str] = []
+    inside = ValueScanner(text)
+    pieces: list[str] = []
+    at = skip = 0
+    for m in _SPECIAL_DATA.finditer(text):
+        start, c = m.start(), m[0]
+        if start < skip:
+            continue
+        if not depth:
+            pieces.append(text[at:start])
+        if c in "'\"":
+            skip = inside.quote_end(start)
+        elif c in "([{":
+            if c == "{" and not jaxprs and _JAXPR.match(text, start):
+                return "holds a jaxpr that cannot be read"
+            depth.append(c)
+        elif not depth or depth.pop() != _CLOSES[c]:
+            return UNBALANCED
+        at = max(m.end(), skip)
+    if depth:
+        return UNBALANCED
+    pieces.append(text[at:])
+    for piece in pieces:
+        if m := _STRAY.search(piece):
+            return f"holds `{m[0]}`"
+    return ""
