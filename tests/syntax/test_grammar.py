@@ -22,7 +22,7 @@ from tests.syntax.two_readers import difference
 
 pytestmark = [
     pytest.mark.filterwarnings(f"ignore::jaxprtool.syntax.{category}")
-    for category in ("infer.UntypedWarning", "draws.AmbiguousDrawsWarning")
+    for category in ("infer.UntypedWarning", "building.draws.AmbiguousDrawsWarning")
 ]
 
 FOLDER = Path(__file__).parent
