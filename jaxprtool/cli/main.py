@@ -195,7 +195,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     gc.set_threshold(100_000, 20, 20)
     session = Session(error_format=report.format_from(argv))
     _occupy_descriptors()
-    with removing_temporaries(lambda: session.rescue() if session.rescue is not None else None):
+    with removing_temporaries(session.end):
         try:
             status = run_deep(run_verb, argv, session)
             if sys.stdout is not None:

@@ -45,7 +45,8 @@ def reduce(
     The failure stays the one it was: the equation where a NaN begins, the code and the message of an error.
 
     -o writes SMALL, and its arguments to SMALL.args.npz: `run SMALL --args SMALL.args.npz` shows the failure. Without
-    it the program is printed. Progress is shown on a terminal; Ctrl-C or SIGTERM leaves the smallest program so far in SMALL.
+    it the program is printed. Progress is shown on a terminal; Ctrl-C or SIGTERM leaves the smallest program so far in SMALL
+    (nothing with --scrub, which replaces values and names at the end).
 
     Exit status: 0 reduced, 1 FILE does not fail in this way, 2 it cannot be done.
 
@@ -74,7 +75,7 @@ def reduce(
     if interest.needs_values:
         interface = of_open(program)
         values = arguments(open_binders(program), args, interface=interface, max_bytes=max_bytes)
-    session.rescue = rescue = driver.Rescue(output, interest)
+    session.rescue = rescue = driver.Rescue(output, interest, how["scrub"])
     out = None if output == "-" else output
     settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
     found = reduced(session, as_json, program, values, interest, settings)

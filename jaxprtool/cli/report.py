@@ -72,11 +72,9 @@ _CLEAN_LINE = "\r\x1b[K"  # of the `^C` that a terminal shows
 
 def _interrupted(session: Session) -> int:
     """Say that the command was interrupted, and where, on a line of its own."""
-    session.interrupted = True
     place = printable(where())
     stop_showing()
-    if session.rescue is not None:
-        session.rescue()
+    session.end()
     if session.error_format != "text":
         _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
         return 130

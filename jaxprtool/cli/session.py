@@ -73,6 +73,12 @@ class Session:
     rescue: Callable[[], None] | None = None
     interrupted: bool = False
 
+    def end(self) -> None:
+        """Rescue what is to stay, where the process ends before the verb has; what threads meet from then on is not reported."""
+        self.interrupted = True
+        if self.rescue is not None:
+            self.rescue()
+
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning, or a note, to standard error, the same one once."""
         if message not in self.warned:

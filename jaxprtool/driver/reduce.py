@@ -168,16 +168,18 @@ class Rescue:
     Attributes:
       output: the file; "-" for none.
       interest: the test, whose files are removed.
+      scrub: whether nothing is written, since values and names are replaced at the end.
       search: what has the candidate.
     """
 
     output: str
     interest: Interest
+    scrub: bool = False
     search: Search | None = None
 
     def __call__(self) -> None:
         """Write it, where there is one."""
-        if self.search is not None and self.output not in ("", "-"):
+        if self.search is not None and self.output not in ("", "-") and not self.scrub:
             write_small(self.search.current, self.output)
         if isinstance(self.interest, External):
             self.interest.close()

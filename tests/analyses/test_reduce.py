@@ -563,9 +563,18 @@ def test_time_is_limited_where_a_test_hangs(tmp_path, jobs):
     assert not left.stdout
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGKILL"])
-def test_an_interrupt_leaves_the_smallest_so_far(name, tmp_path):
-    """What is written now and then is there after SIGKILL, too, which nobody can catch."""
+ENDING = ("SIGINT", "SIGTERM")
+
+
+@pytest.mark.parametrize(
+    ("name", "more"),
+    [("SIGINT", ()), ("SIGTERM", ()), ("SIGKILL", ()), *[(s, ("--scrub",)) for s in ENDING]],
+)
+def test_an_interrupt_leaves_the_smallest_so_far(name, more, tmp_path):
+    """What is written now and then is there after SIGKILL, too, which nobody can catch.
+
+    What is to be scrubbed is so at the end, and is not written before.
+    """
     program, args = chain(400, 50)
     jt.save(program, tmp_path / "whole.jaxpr")
     out = tmp_path / "small.jaxpr"
@@ -580,6 +589,7 @@ def test_an_interrupt_leaves_the_smallest_so_far(name, tmp_path):
         "ones",
         "-o",
         str(out),
+        *more,
     ]
     process = subprocess.Popen(
         [sys.executable, "-m", "jaxprtool", *words],
@@ -603,9 +613,12 @@ def test_an_interrupt_leaves_the_smallest_so_far(name, tmp_path):
     _, messages = process.communicate(timeout=30)
     assert process.returncode == (130 if name == "SIGINT" else -getattr(signal, name))
     said = messages.decode().splitlines()
-    assert said[-1].startswith("interrupted") if name == "SIGINT" else not said
+    assert said[-1].startswith("interrupted") if name == "SIGINT" else not said, said
     assert b"error" not in messages
     assert killed or not [p for p in tmp_path.iterdir() if p.is_dir()]
+    if more:
+        assert not list(tmp_path.glob("small*"))
+        return
     small = jt.load(out)
     assert "log" in {e.primitive.name for e in small.eqns}
     assert len(small.eqns) < len(program.eqns)
