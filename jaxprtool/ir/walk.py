@@ -66,14 +66,17 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
     seen = {jaxpr}
     stack = [iter(jaxpr.eqns)]
     while stack:
-        eqn = next(stack[-1], None)
-        if eqn is None:
+        for eqn in stack[-1]:
+            yield eqn
+            if not eqn.primitive.holds_jaxprs:
+                continue
+            new = [j for j in dict.fromkeys(c.jaxpr for c in sub_jaxprs(eqn)) if j not in seen]
+            if new:
+                seen.update(new)
+                stack.extend(iter(j.eqns) for j in reversed(new))
+                break
+        else:
             stack.pop()
-            continue
-        yield eqn
-        new = [j for j in dict.fromkeys(c.jaxpr for c in sub_jaxprs(eqn)) if j not in seen]
-        seen.update(new)
-        stack.extend(iter(j.eqns) for j in reversed(new))
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:

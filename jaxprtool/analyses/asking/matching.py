@@ -47,12 +47,14 @@ def needs_context(*filters: Filter) -> bool:
 
 def matches(item: Item, pattern: Pattern) -> bool:
     """Whether an item, whose name is one of those meant, matches the rest of a pattern."""
-    return (
-        _fit_all(pattern.results, item.types("out"))
-        and all(_param_holds(p, item.param(p.key)) for p in pattern.params)
-        and (not pattern.operands or _operands_fit(pattern.operands, item))
-        and all(holds(f, item) for f in pattern.filters)
-    )
+    if pattern.results and not _fit_all(pattern.results, item.types("out")):
+        return False
+    for p in pattern.params:
+        if not _param_holds(p, item.param(p.key)):
+            return False
+    if pattern.operands and not _operands_fit(pattern.operands, item):
+        return False
+    return all([holds(f, item) for f in pattern.filters])
 
 
 def _fit_all(patterns: Sequence[TypePattern], avals: Sequence[Any]) -> bool:

@@ -120,6 +120,9 @@ def _offsets(order: dict[Jaxpr, Held]) -> dict[Jaxpr, list[int]]:
     """For each jaxpr the positions of its equations, where what they hold is written out behind them, and its length."""
     found: dict[Jaxpr, list[int]] = {}
     for jaxpr, held in order.items():
+        if not held:
+            found[jaxpr] = [*range(len(jaxpr.eqns) + 1)]
+            continue
         inside = {i: sum(found[r.jaxpr.jaxpr][-1] for r in runs) for i, _, runs in held}
         offsets, at = [0], 0
         for i in range(len(jaxpr.eqns)):

@@ -92,21 +92,30 @@ def _alike(a: Jaxpr, b: Jaxpr) -> bool:
     names = dict(zip(a.all_binders, b.all_binders, strict=True))
     others = 0
     for p, q in zip(a.eqns, b.eqns, strict=True):
-        if [v.aval.strong for v in p.out_binders] != [v.aval.strong for v in q.out_binders]:
+        if not _same_types(p.out_binders, q.out_binders):
             return False
         others += p.primitive is not q.primitive or not _same_operands(p, q, names)
         names.update(zip(p.out_binders, q.out_binders, strict=True))
     return others <= 1 + len(a.eqns) // _FEW
 
 
+def _same_types(a: Sequence[Var], b: Sequence[Var]) -> bool:
+    if len(a) != len(b):
+        return False
+    for v, w in zip(a, b, strict=True):
+        if v.aval is not w.aval and v.aval.strong != w.aval.strong:
+            return False
+    return True
+
+
 def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var]) -> bool:
     """Whether the variables among the operands correspond; literals may be others."""
     if len(p.inputs) != len(q.inputs):
         return False
-    return all(
-        names.get(x) is y if isinstance(x, Var) else type(y) is Lit
-        for x, y in zip(p.inputs, q.inputs, strict=True)
-    )
+    for x, y in zip(p.inputs, q.inputs, strict=True):
+        if not (type(y) is Lit if type(x) is Lit else names.get(x) is y):
+            return False
+    return True
 
 
 def _certain(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], signatures: Signatures) -> set[int]:

@@ -55,7 +55,8 @@ def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
 
 def _calls(program: ClosedJaxpr) -> Counter[tuple[Primitive, object]]:
     """How many calls of each name a program has, at any depth."""
-    calls = [eqn for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
+    holding = [eqn for eqn in all_eqns(program.jaxpr) if eqn.primitive.holds_jaxprs]
+    calls = [eqn for eqn in holding if called(eqn) is not None]
     return Counter((eqn.primitive, eqn.params.get("name")) for eqn in calls)
 
 
