@@ -54,7 +54,7 @@ def matches(item: Item, pattern: Pattern) -> bool:
             return False
     if pattern.operands and not _operands_fit(pattern.operands, item):
         return False
-    return all([holds(f, item) for f in pattern.filters])
+    return not pattern.filters or all(holds(f, item) for f in pattern.filters)
 
 
 def _fit_all(patterns: Sequence[TypePattern], avals: Sequence[Any]) -> bool:

@@ -113,7 +113,7 @@ def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var]) -> bool:
     if len(p.inputs) != len(q.inputs):
         return False
     for x, y in zip(p.inputs, q.inputs, strict=True):
-        if not (type(y) is Lit if type(x) is Lit else names.get(x) is y):
+        if not (names.get(x) is y if isinstance(x, Var) else type(y) is Lit):
             return False
     return True
 
