@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.ir.params import ParamValue, Record, Structured, Word
+from jaxprtool.ir.params import ParamValue, PrintedArray, Structured, Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 
 __all__ = ["PLACEMENTS"]
@@ -48,10 +48,10 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
     if "axis_sizes" in fields:
         return dict(zip(names, fields.pop("axis_sizes"), strict=True))
     grid = fields.pop("device_ids")
-    if not isinstance(grid, Record) or len(grid.args) != 1:
+    if not isinstance(grid, PrintedArray):
         raise ValueError(f"no grid of devices: {grid}")
     shape: list[int] = []
-    at: ParamValue = grid.args[0]
+    at: ParamValue = grid.rows
     while isinstance(at, list):
         shape.append(len(at))
         at = at[0] if at else None

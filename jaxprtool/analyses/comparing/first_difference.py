@@ -58,7 +58,7 @@ class Search:
           difference: how two values differ, as `backends.differences.Found` has it.
           bounded: whether an evaluation that takes many more steps than the other one is stopped once a difference is known.
         """
-        self.a, self.b = a, b
+        self.a, self.b, self.bounded = a, b, bounded
         self.stopped: list[UsageError | None] = [None, None]
         if bounded:
             a.bound, b.bound = partial(self._bound, b), partial(self._bound, a)
@@ -80,6 +80,8 @@ class Search:
                     raise
                 if k:
                     self.stopped[k - 1] = e
+                    if all(self.stopped) and not self.bounded:
+                        raise  # neither side has results under the limit that somebody has set
         self.first = self.first or self._carried
 
     @property

@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
 
+from jaxprtool.core.primitive import known_primitive
 from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
@@ -140,13 +141,20 @@ def _nearest(release: Release) -> Dialect:
 _DIST_INFO = pattern(r"jax-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 
+def _is_meant(primitive: Primitive, form: Form) -> bool:
+    """Whether an equation's primitive is the one of its name that a form is about.
+
+    An object of JAX's that prints as a primitive of ours is none of ours, and goes by its name in a text all the same.
+    """
+    return primitive.known or not (form.has or known_primitive(primitive.name) is None)
+
+
 def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
     """Raise UnsupportedError where a release has no words for what a program does: all such places."""
     wrong: list[Diagnostic] = []
     for eqn in all_eqns(program.jaxpr):
         form = dialect.forms.get(eqn.primitive.name)
-        # An object of JAX's that prints as a primitive is none of ours, and goes by its name in a text all the same.
-        if form is None or (form.has and not eqn.primitive.known):
+        if form is None or not _is_meant(eqn.primitive, form):
             continue
         what = "" if form.has else f"{eqn.primitive} is no primitive there"
         for key, nothing in form.lacks.items():
