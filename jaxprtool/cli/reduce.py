@@ -45,7 +45,7 @@ def reduce(
     The failure stays the one it was: the equation where a NaN begins, the code and the message of an error.
 
     -o writes SMALL, and its arguments to SMALL.args.npz: `run SMALL --args SMALL.args.npz` shows the failure. Without
-    it the program is printed. Ctrl-C or SIGTERM leaves the smallest program so far in SMALL, but with --scrub, which comes last.
+    it the program is printed. Ctrl-C or SIGTERM leaves the smallest program so far in SMALL (none with --scrub).
 
     Exit status: 0 reduced, 1 FILE does not fail in this way, 2 it cannot be done.
 

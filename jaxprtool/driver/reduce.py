@@ -253,6 +253,10 @@ def reduce(
     check_not_negative(seconds=how.seconds)
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
+    if how.scrub and how.keep_good is not None:
+        message = "--keep-good goes without --scrub, which is for the result alone"
+        help = "the program that does not fail would keep its names and values: run reduce twice"
+        fail(UsageError, message, "option", help=help)
     try:
         with limited_steps(how.step_limit), verified_if(interest.well_typed):
             return _reduced(program, args, interest, how)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Written", "functions_of"]
 
-_HEAD = re.compile(r"module @\S+ (?:attributes \{[^\n]*\} )?\{")
-_FUNCTION = re.compile(r"  func\.func (?:public|private) @([\w$.\-]+)\(")
-_SYMBOL = re.compile(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` says nothing
+_HEAD = pattern(r"module @\S+ (?:attributes \{[^\n]*\} )?\{")
+_FUNCTION = pattern(r"  func\.func (?:public|private) @([\w$.\-]+)\(")
+_SYMBOL = pattern(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` says nothing
 # What belongs to a process (its functions of Python) or to its devices, and tokens, which the operands of an array have not.
-_BOUND = re.compile(r"xla_ffi_partitioned_|xla_ffi_python_|xla_python_|!stablehlo\.token|\bsdy\.")
+_BOUND = pattern(r"xla_ffi_partitioned_|xla_ffi_python_|xla_python_|!stablehlo\.token|\bsdy\.")
 
 
 class Written(NamedTuple):
@@ -29,7 +30,7 @@ class Written(NamedTuple):
     def renamed(self, symbols: Mapping[str, str]) -> str:
         """A private function with other symbols for its own and for those that it calls."""
 
-        def other(m: re.Match[str]) -> str:
+        def other(m: Any) -> str:
             return f"@{symbols[m[1]]}" if m[1] in symbols else m[0]
 
         return _SYMBOL.sub(other, self.text).replace("func.func public ", "func.func private ", 1)

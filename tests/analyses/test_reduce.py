@@ -706,3 +706,11 @@ def test_as_many_results_as_the_fault_needs_are_kept_without_their_equations(
     found = reduce(program, args, _HasResults(results, primitive), How(mode=mode))
     assert found.after.outs == results
     assert found.after.eqns == (1 if primitive else 0), str(found.program)
+
+
+def test_what_is_kept_beside_a_scrubbed_result_would_not_be_scrubbed(tmp_path):
+    program, args = chain(5, 3)
+    good = tmp_path / "good.jaxpr"
+    with pytest.raises(jt.UsageError, match="--keep-good goes without --scrub"):
+        jt.reduce(program, *args, nan=True, scrub=True, keep_good=str(good))
+    assert not good.exists()

@@ -34,6 +34,7 @@ __all__ = [
     "key_generator",
     "live_primitive",
     "primitive_from_jax",
+    "primitives_of_process",
 ]
 
 # By the identity of JAX's primitive, or of the object that it prints as, which each of these keeps alive.
@@ -223,9 +224,14 @@ def _in_modules(name: str) -> Any:
     return None
 
 
+def primitives_of_process() -> list[Any]:
+    """All primitives of JAX's that there are, those too that only a function or an object holds."""
+    return [v for v in gc.get_objects() if issubclass(type(v), private.Primitive)]
+
+
 def _anywhere(name: str) -> Any:
-    """A primitive that only a function or an object holds; JAX's tables of rules keep it alive."""
-    found = [v for v in gc.get_objects() if isinstance(v, private.Primitive) and v.name == name]
+    """A primitive that is no global of a module; JAX's tables of rules keep it alive."""
+    found = [v for v in primitives_of_process() if v.name == name]
     if len(found) > 1:
         message = f"this process has {len(found)} primitives named {name}"
         fail(UnsupportedError, message, "unknown-primitive", help="make one of them a global")

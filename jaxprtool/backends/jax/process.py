@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 
-from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.foreign import give_rules
 from jaxprtool.backends.jax.from_jax import aval_from_jax, from_jax
-from jaxprtool.backends.jax.primitives import is_of_jax, live_primitive
+from jaxprtool.backends.jax.primitives import is_of_jax, live_primitive, primitives_of_process
 from jaxprtool.core.primitive import declared_primitive, stand_in
 
 __all__ = ["declare_primitives_of_process"]
@@ -19,7 +17,7 @@ def declare_primitives_of_process() -> None:
 
     A name that several of them have, or that we or an installed plug-in declare, keeps its meaning.
     """
-    found = [v for v in gc.get_objects() if isinstance(v, private.Primitive) and not is_of_jax(v)]
+    found = [theirs for theirs in primitives_of_process() if not is_of_jax(theirs)]
     names = Counter(theirs.name for theirs in found)
     for theirs in found:
         name = theirs.name
