@@ -75,7 +75,7 @@ def count(program: ClosedJaxpr) -> int:
 
 from __future__ import annotations
 
-from jaxprtool.cli.options import file_argument, verb
+from jaxprtool.cli.options.shared import file_argument, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import count as driver
 

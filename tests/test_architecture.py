@@ -112,7 +112,7 @@ TAKES_APART = {
 }
 MAY_TAKE_APART = {"split", "partition"}
 READS_TEXT = {
-    "interpreters/jax_functions.py": "modules of Python, in the frames of an exception",
+    "interpreters/functions/jax_functions.py": "modules of Python, in the frames of an exception",
     "interpreters/lowered_cost.py": "the name of an operation in a line of StableHLO that was just written",
     "ir/diagnostics.py": "messages: long words, plurals",
     "ir/interface.py": "paths that people write to name an argument: `params['w']`",

@@ -8,7 +8,7 @@ import jaxprtool as jt
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.reduce import How, reduce
 from jaxprtool.driver.reducing.interest import Failure, Interest
-from jaxprtool.interpreters.limits import steps
+from jaxprtool.interpreters.evaluation.limits import steps
 from jaxprtool.ir.diagnostics import UsageError
 from tests.invoke import VERBS, command, invoke
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.identity.products import is_mixing
 from jaxprtool.analyses.places import Step
-from jaxprtool.interpreters.flow import steering_facts
+from jaxprtool.interpreters.columns.flow import steering_facts
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import jaxprs_in

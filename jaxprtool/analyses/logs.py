@@ -13,8 +13,13 @@ from typing import Any
 from jaxprtool.analyses.places import Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import branch_taken, devices_of, standing_in, written_as
+from jaxprtool.interpreters.evaluation.limits import running_loops
+from jaxprtool.interpreters.evaluation.observe import (
+    branch_taken,
+    devices_of,
+    standing_in,
+    written_as,
+)
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import Memo
@@ -179,7 +184,7 @@ class Log:
 
 
 class Logging:
-    """An observer (see `interpreters.observe`) that keeps logs, and hands them on with `look`.
+    """An observer (see `interpreters.evaluation.observe`) that keeps logs, and hands them on with `look`.
 
     Attributes:
       open: the logs of the jaxprs that run now, the outermost first.

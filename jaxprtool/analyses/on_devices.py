@@ -9,7 +9,13 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.blaming.provenance import Origin
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.observe import Axes, DeviceAxes, Standing, device_at, devices_of
+from jaxprtool.interpreters.evaluation.observe import (
+    Axes,
+    DeviceAxes,
+    Standing,
+    device_at,
+    devices_of,
+)
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 

@@ -5,7 +5,7 @@ Arguments and operands are in the same order at the end; results and what the ja
 
 from __future__ import annotations
 
-from jaxprtool.interpreters.runs import Run
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
 __all__ = ["arguments_of", "carried"]

@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.sites import Sites
-from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.observe import (
+from jaxprtool.interpreters.columns.runs import runs_of
+from jaxprtool.interpreters.evaluation.limits import running_loops
+from jaxprtool.interpreters.evaluation.observe import (
     Axes,
     Standing,
     branch_taken,
@@ -16,7 +17,6 @@ from jaxprtool.interpreters.observe import (
     standing_in,
     written_as,
 )
-from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import Frame, stack_of
 from jaxprtool.ir.walk import jaxprs_in
@@ -187,7 +187,7 @@ class Level:
 
 
 class Watch:
-    """An observer that knows where the evaluation is (see `interpreters.observe`); others are made of it.
+    """An observer that knows where the evaluation is (see `interpreters.evaluation.observe`); others are made of it.
 
     Attributes:
       levels: the jaxprs that run now, the outermost first.

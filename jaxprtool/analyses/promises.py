@@ -10,7 +10,7 @@ from typing import Any
 
 from jaxprtool.analyses.levels import all_levels, walk_before
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
-from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.makers.indexing import (

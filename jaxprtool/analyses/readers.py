@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.analyses.passing import arguments_of, carried
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import all_eqns
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.on_devices import shares_of
 from jaxprtool.analyses.places import Place, Step, Watch, position
-from jaxprtool.interpreters.limits import running_loops
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.limits import running_loops
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError, fail, place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of

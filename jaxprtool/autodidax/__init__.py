@@ -23,11 +23,12 @@ from jaxprtool.core.partition import merge_lists, partition_list, split_list, un
 from jaxprtool.core.primitive import known_primitive, primitive_of
 from jaxprtool.core.trace import Trace, Tracer, full_lower, get_aval
 from jaxprtool.core.tree import PyTreeDef, register_pytree_node, tree_flatten, tree_unflatten
-from jaxprtool.interpreters import batch, check, evaluate, gradients, jacobians, partial_eval, stage
+from jaxprtool.interpreters import batch, check, evaluate, partial_eval, stage
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import transpose as transposing
 from jaxprtool.interpreters.batch import BatchTrace, BatchTracer, moveaxis
 from jaxprtool.interpreters.evaluate import EvalTrace
+from jaxprtool.interpreters.functions import gradients, jacobians
 from jaxprtool.interpreters.jvp import JVPTrace, JVPTracer
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer

@@ -16,7 +16,7 @@ import numpy as np
 from jaxprtool.backends.arrays import type_name
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.backends.tolerances import Tolerance, epsilon, without_infinities
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.dtypes import DType, dtype_of
 
 __all__ = [

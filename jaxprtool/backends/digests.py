@@ -10,7 +10,7 @@ import numpy as np
 
 from jaxprtool.backends.arrays import spelt, type_name
 from jaxprtool.backends.numpy_eval import KeyArray, float0
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.dtypes import dtype_of
 
 __all__ = ["Hashes", "digest", "hash_of"]

@@ -92,7 +92,7 @@ def _namespace() -> Namespace:
 
 
 class Extended:
-    """The functions of equations in long double (`interpreters.observe`): of all, or of those that are chosen.
+    """The functions of equations in long double (`interpreters.evaluation.observe`): of all, or of those that are chosen.
 
     An equation whose rule has no long double is computed in its own types, and its results are widened.
 

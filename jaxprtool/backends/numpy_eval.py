@@ -12,8 +12,8 @@ import numpy as np
 from jaxprtool.backends.combined_rows import combine_rows
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.evaluate import run_closed
-from jaxprtool.interpreters.missing_values import check_literal
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.missing_values import check_literal
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.avals import AbstractToken, RefType, ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, brief, fail
 from jaxprtool.ir.dtypes import KEYS, DType, dtype_of, find_dtype

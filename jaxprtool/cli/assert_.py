@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from jaxprtool.cli.asking_page import PAGE
-from jaxprtool.cli.options import json_option, verb
+from jaxprtool.cli.options.shared import json_option, verb
+from jaxprtool.cli.options.tables import top_option, trips_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import top_option, trips_option
 from jaxprtool.driver import asking as driver
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr

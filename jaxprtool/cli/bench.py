@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
+from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import bench as driver
 from jaxprtool.driver.words.values import arguments, open_binders

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
-from jaxprtool.cli.compare_options import runs_options, tolerance_options
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.compare import runs_options, tolerance_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import compare as driver
 

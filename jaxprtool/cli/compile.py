@@ -5,12 +5,19 @@ from __future__ import annotations
 import click
 
 from jaxprtool.analyses.memory.intermediates import check_memory
-from jaxprtool.cli.options import file_argument, json_option, max_bytes_option, output_option, verb
+from jaxprtool.cli.options.processes import mesh_devices_option
+from jaxprtool.cli.options.shared import (
+    file_argument,
+    json_option,
+    max_bytes_option,
+    output_option,
+    verb,
+)
+from jaxprtool.cli.options.tables import trips_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import trips_option
 from jaxprtool.driver import compile as driver
-from jaxprtool.driver.figures import figures
 from jaxprtool.driver.progress import working
+from jaxprtool.driver.running.figures import figures
 from jaxprtool.driver.verify import prepared
 
 
@@ -20,12 +27,7 @@ from jaxprtool.driver.verify import prepared
 @click.option("-q", "--quiet", is_flag=True, help="Do not print the figures.")
 @trips_option
 @max_bytes_option
-@click.option(
-    "--devices",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="How many host devices the program's meshes may have: 64 unasked.",
-)
+@mesh_devices_option
 @json_option
 def compile(
     session: Session,

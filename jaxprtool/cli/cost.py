@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.options import file_argument, json_option, verb
+from jaxprtool.cli.options.shared import file_argument, json_option, verb
+from jaxprtool.cli.options.tables import by_option, top_option, trips_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import by_option, top_option, trips_option
 from jaxprtool.driver import cost as driver
 
 _KEYS = ["source", "scope", "primitive", "shape", "dtype", "depth"]

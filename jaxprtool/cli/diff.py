@@ -6,11 +6,11 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.diff_options import counting_options, show, showing_options
-from jaxprtool.cli.options import json_option, verb
+from jaxprtool.cli.options.diff import counting_options, show, showing_options
+from jaxprtool.cli.options.shared import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import diff as driver
-from jaxprtool.driver.diff_folders import are_folders, diff_folders
+from jaxprtool.driver.projects.diff_folders import are_folders, diff_folders
 from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.ir.diagnostics import UsageError, fail
 

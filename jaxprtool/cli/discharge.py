@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprtool.cli.options import file_argument, output_option, verb
+from jaxprtool.cli.options.shared import file_argument, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import discharge as driver
 

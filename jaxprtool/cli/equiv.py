@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
+from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import equiv as driver
-from jaxprtool.driver.results import check_output
+from jaxprtool.driver.running.results import check_output
 
 
 @options.verb("equiv")

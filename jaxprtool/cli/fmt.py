@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.layout_options import layout_options, read_log, refuse_together
-from jaxprtool.cli.options import output_option, verb
+from jaxprtool.cli.options.layout import layout_options, read_log, refuse_together
+from jaxprtool.cli.options.shared import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fmt as driver
 from jaxprtool.driver.storage.files import split_selector

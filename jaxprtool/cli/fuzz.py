@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.cli import options
-from jaxprtool.cli.fuzz_options import fuzz_options
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.fuzz import fuzz_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import fuzz as driver
 from jaxprtool.driver.fuzzing.generate import Recipe, generated, names_of, write_many

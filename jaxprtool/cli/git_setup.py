@@ -7,10 +7,10 @@ import sys
 
 import click
 
-from jaxprtool.cli.options import verb
+from jaxprtool.cli.options.shared import verb
 from jaxprtool.cli.report import color_diff, colored
 from jaxprtool.cli.session import Session
-from jaxprtool.driver import git as driver
+from jaxprtool.driver.projects import git as driver
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 _TAKES = {"diff": (7, 9), "merge": (4,), "text": (1,)}  # how many words git gives

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import file_argument, output_option, verb
-from jaxprtool.cli.param_types import Positions
+from jaxprtool.cli.options.param_types import Positions
+from jaxprtool.cli.options.shared import file_argument, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import grad as driver
 from jaxprtool.driver.words.arguments import Position

@@ -6,7 +6,7 @@ import os
 
 import click
 
-from jaxprtool.cli.options import json_option, verb
+from jaxprtool.cli.options.shared import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import asking as driver
 from jaxprtool.driver.places import with_places

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import verb
+from jaxprtool.cli.options.shared import verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.hash import hash_program
 from jaxprtool.ir.printable import one_line

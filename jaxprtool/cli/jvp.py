@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from jaxprtool.cli.options import file_argument, output_option, verb, wrt_option
+from jaxprtool.cli.options.shared import file_argument, output_option, verb, wrt_option
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import jvp as driver
 from jaxprtool.driver.words.arguments import Position

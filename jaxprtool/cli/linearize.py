@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
+from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import linearize as driver
 from jaxprtool.driver.words.arguments import Position

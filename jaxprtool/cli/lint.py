@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.lint_options import lint_options, refuse_to_write, show
-from jaxprtool.cli.options import json_option, output_option, verb
+from jaxprtool.cli.options.lint import lint_options, refuse_to_write, show
+from jaxprtool.cli.options.shared import json_option, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import lint as driver
 from jaxprtool.driver.check import joined

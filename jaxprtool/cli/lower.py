@@ -5,8 +5,8 @@ from __future__ import annotations
 import click
 
 from jaxprtool.analyses.memory.intermediates import check_memory
-from jaxprtool.cli.options import file_argument, output_option, verb
-from jaxprtool.cli.param_types import Size
+from jaxprtool.cli.options.param_types import Size
+from jaxprtool.cli.options.shared import file_argument, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import lower as driver
 from jaxprtool.driver.verify import prepared

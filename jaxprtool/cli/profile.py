@@ -8,9 +8,9 @@ import click
 
 from jaxprtool.analyses.profiling.files import check_ending, is_timeline
 from jaxprtool.analyses.profiling.profile import KEYS
-from jaxprtool.cli import options
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.tables import by_option, top_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import by_option, top_option
 from jaxprtool.driver import profile as driver
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open

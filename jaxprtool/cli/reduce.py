@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.cli import options
-from jaxprtool.cli.reduce_options import reduce_options, reduced, verb_words
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.reduce import reduce_options, reduced, verb_words
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung

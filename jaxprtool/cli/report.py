@@ -14,7 +14,7 @@ from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.progress import stop_showing
 from jaxprtool.driver.user_code.plugins import plugin_at_work
-from jaxprtool.interpreters.limits import where
+from jaxprtool.interpreters.evaluation.limits import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.patterns import pattern

@@ -6,9 +6,9 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
-from jaxprtool.cli.command_words import taken_apart
-from jaxprtool.cli.repro_options import repro_options
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.command_words import taken_apart
+from jaxprtool.cli.options.repro import repro_options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import repro as driver
 from jaxprtool.driver.bundles.bundle import read_bundle

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
-from jaxprtool.cli.param_types import Size
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.param_types import Size
+from jaxprtool.cli.options.tables import top_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import top_option
 from jaxprtool.driver import residuals as driver
 
 

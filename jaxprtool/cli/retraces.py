@@ -5,9 +5,9 @@ from __future__ import annotations
 import click
 
 from jaxprtool.analyses.retraces_answer import KEYS
-from jaxprtool.cli.options import json_option, verb
+from jaxprtool.cli.options.shared import json_option, verb
+from jaxprtool.cli.options.tables import top_option
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.table_options import top_option
 from jaxprtool.driver import retraces as driver
 from jaxprtool.driver.storage.files import decode, read_bytes
 

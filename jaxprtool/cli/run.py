@@ -6,15 +6,15 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli import options
-from jaxprtool.cli.process_options import devices_options, processes_options
+from jaxprtool.cli.options import shared as options
+from jaxprtool.cli.options.processes import devices_options, processes_options
+from jaxprtool.cli.options.values import observing, telling_of_nans, values_options
 from jaxprtool.cli.runnable import runnable
 from jaxprtool.cli.session import Session
-from jaxprtool.cli.values_options import observing, telling_of_nans, values_options
-from jaxprtool.driver import check_nans as checking
 from jaxprtool.driver import run as driver
-from jaxprtool.driver.distributed import Processes
-from jaxprtool.driver.results import check_output, packed, shown
+from jaxprtool.driver.running import check_nans as checking
+from jaxprtool.driver.running.distributed import Processes
+from jaxprtool.driver.running.results import check_output, packed, shown
 
 
 @options.verb("run")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import json_option, verb
+from jaxprtool.cli.options.shared import json_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import snapshot as driver
 from jaxprtool.ir.diagnostics import Diagnostic

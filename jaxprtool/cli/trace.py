@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import output_option, verb
+from jaxprtool.cli.options.shared import output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.storage.dumps import programs_of_dump
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from jaxprtool.cli.options import file_argument, output_option, verb, wrt_option
+from jaxprtool.cli.options.shared import file_argument, output_option, verb, wrt_option
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import vjp as driver
 from jaxprtool.driver.words.arguments import Position

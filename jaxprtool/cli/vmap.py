@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from jaxprtool.cli.options import file_argument, output_option, verb
-from jaxprtool.cli.param_types import Axes
+from jaxprtool.cli.options.param_types import Axes
+from jaxprtool.cli.options.shared import file_argument, output_option, verb
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import vmap as driver
 

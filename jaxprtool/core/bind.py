@@ -45,7 +45,7 @@ class _State(threading.local):
     Attributes:
       trace: the current trace.
       axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
-      grid: the point of the grid for which a kernel runs, an `interpreters.grid.Grid`; None where none runs.
+      grid: the point of the grid for which a kernel runs, an `interpreters.evaluation.grid.Grid`; None where none runs.
       eqn: the equation that is being interpreted, or `NO_EQN`. Equations that are made from it get its span and its
         origin, and errors get its place.
     """

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import jaxprtool
 from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, compare_with, from_json
 from jaxprtool.driver.compile import compile as compile_program
-from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
+from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.storage.files import decode, read_bytes
-from jaxprtool.interpreters.limits import limited_steps
+from jaxprtool.interpreters.evaluation.limits import limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

@@ -9,9 +9,9 @@ from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.blame import Blame, blame_of
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.blaming.reach import all_made
-from jaxprtool.driver.only_compiled import only_compiled, why_not_twice
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.only_compiled import only_compiled, why_not_twice
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

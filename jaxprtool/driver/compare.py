@@ -22,7 +22,7 @@ from jaxprtool.driver.comparing.in_step import (
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
 from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.compile import compile_without_excess
-from jaxprtool.driver.ends import check_end
+from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.driver.words.values import arguments, open_binders

@@ -18,9 +18,9 @@ from jaxprtool.driver.words.domains import parse_domains
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.evaluation.limits import Turns, limited_turns
+from jaxprtool.interpreters.evaluation.missing_values import present_constants
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.limits import Turns, limited_turns
-from jaxprtool.interpreters.missing_values import present_constants
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Value, Var

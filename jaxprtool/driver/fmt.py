@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jaxprtool.analyses.identity.signature import same_programs
-from jaxprtool.driver.settings import dialect_of_project
+from jaxprtool.driver.projects.settings import dialect_of_project
 from jaxprtool.driver.storage.constants import anchor, beside, has_references
 from jaxprtool.driver.storage.files import STDIN, chosen, read_programs
 from jaxprtool.driver.storage.writing import write_output

@@ -25,8 +25,8 @@ from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_labels, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from jaxprtool.analyses.memory import residuals as analysis
 from jaxprtool.analyses.memory.residuals import Residual
-from jaxprtool.driver.results import shown
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.results import shown
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.arguments import Position, differentiated
 from jaxprtool.driver.words.values import arguments, open_binders

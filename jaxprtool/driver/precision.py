@@ -14,23 +14,23 @@ from jaxprtool.analyses.rounding.precision_pairs import pairing
 from jaxprtool.analyses.rounding.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.precision_trials import together_of, trials_of
 from jaxprtool.driver.progress import evaluating
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
+from jaxprtool.driver.running.precision_trials import together_of, trials_of
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
+from jaxprtool.interpreters.evaluation.limits import limited_steps
+from jaxprtool.interpreters.evaluation.observe import Functions, computed_by
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.limits import limited_steps
-from jaxprtool.interpreters.observe import Functions, computed_by
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo
-from jaxprtool.passes.double import Raised, doubled, raised
-from jaxprtool.passes.raising import raise_some
+from jaxprtool.passes.precisions.double import Raised, doubled, raised
+from jaxprtool.passes.precisions.raising import raise_some
 from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = ["precision", "precision_words"]
@@ -127,7 +127,7 @@ class _Wider(NamedTuple):
     Attributes:
       of: the operation of an equation in double precision as a function of values in this precision.
       widened: a function of a value that gives it in this precision.
-      functions: of a whole run (`interpreters.observe`); None: impl rules.
+      functions: of a whole run (`interpreters.evaluation.observe`); None: impl rules.
       tried: of some equations in a trial.
       narrow: the equations of the wider run that were done in f64, when it has run.
     """

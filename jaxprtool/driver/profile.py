@@ -11,10 +11,10 @@ from jaxprtool.analyses.profiling.files import profile_file
 from jaxprtool.analyses.profiling.profile import KEYS, Profile
 from jaxprtool.analyses.profiling.timing import Slice, Timer
 from jaxprtool.driver.compile import compile_located
-from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
+from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
-from jaxprtool.interpreters.limits import running_loops
+from jaxprtool.interpreters.evaluation.limits import running_loops
 
 __all__ = ["evaluating", "rung", "stop_showing", "working"]
 

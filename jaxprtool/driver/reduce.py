@@ -13,7 +13,6 @@ from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candid
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.core.verification import verified_if
-from jaxprtool.driver.machine import default_max_bytes
 from jaxprtool.driver.reducing.external_interest import Command, Crash, External
 from jaxprtool.driver.reducing.interest import (
     Appears,
@@ -26,10 +25,11 @@ from jaxprtool.driver.reducing.interest import (
 )
 from jaxprtool.driver.reducing.small import as_read, write_small
 from jaxprtool.driver.run import checked_arguments
+from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
-from jaxprtool.interpreters.limits import limited_seconds, limited_steps
+from jaxprtool.interpreters.evaluation.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

@@ -11,18 +11,18 @@ from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.stack import heap_set_aside
 from jaxprtool.driver.compile import Compiled, is_enough
 from jaxprtool.driver.compile import compile as compile_program
-from jaxprtool.driver.distributed import Processes, run_together
-from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.progress import evaluating, working
+from jaxprtool.driver.running.distributed import Processes, run_together
+from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import typed_by_words, with_types
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_steps
+from jaxprtool.interpreters.evaluation.observe import Observer, observed_by
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.limits import limited_bytes, limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
-from jaxprtool.interpreters.observe import Observer, observed_by
 from jaxprtool.ir.diagnostics import MissingRuleError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
@@ -69,7 +69,7 @@ def run(
       max_bytes: refuse to start when intermediate results may take more than this at one time.
       step_limit: stop a loop that would take more steps than this, and a program that makes more calls. What is compiled
         runs on NumPy first, where it is not known how often each of its loops turns.
-      observer: on NumPy, what sees each equation with its values (`interpreters.observe`).
+      observer: on NumPy, what sees each equation with its values (`interpreters.evaluation.observe`).
 
     Returns:
       Arrays, which stay on the device until they are read where the program was compiled. What the program itself prints

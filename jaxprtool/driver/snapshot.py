@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.snapshot_answer import Failure, Recorded, Snapshots
-from jaxprtool.driver.changed import DIFFERENT, PRINTER, figures, kind_of_change
 from jaxprtool.driver.diff import Difference, diff
 from jaxprtool.driver.discharge import discharge
 from jaxprtool.driver.grad import grad
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.linearize import linearize
 from jaxprtool.driver.opt import opt
-from jaxprtool.driver.settings import dialect_of_project
-from jaxprtool.driver.snapshot_settings import Entry, Settings, snapshot_settings
+from jaxprtool.driver.projects.changed import DIFFERENT, PRINTER, figures, kind_of_change
+from jaxprtool.driver.projects.settings import dialect_of_project
+from jaxprtool.driver.projects.snapshot_settings import Entry, Settings, snapshot_settings
 from jaxprtool.driver.storage.constants import references
 from jaxprtool.driver.storage.files import decode, load, read_bytes
 from jaxprtool.driver.storage.output import as_written, write_programs

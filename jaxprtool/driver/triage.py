@@ -23,9 +23,9 @@ from jaxprtool.analyses.stages import (
     same_stablehlo,
 )
 from jaxprtool.analyses.triage_answer import STAGES, Stage, Triage, Triaged
-from jaxprtool.driver.changed import DIFFERENT, PRINTER, kind_of_change
 from jaxprtool.driver.compile import compile_located
 from jaxprtool.driver.diff import diff
+from jaxprtool.driver.projects.changed import DIFFERENT, PRINTER, kind_of_change
 from jaxprtool.driver.storage.files import decode, load, read_bytes
 from jaxprtool.driver.verify import prepared
 from jaxprtool.interpreters.lower import lower_jaxpr

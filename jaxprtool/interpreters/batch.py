@@ -30,10 +30,10 @@ from jaxprtool.core.tree import tree_flatten, tree_prefix_leaves, tree_unflatten
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
+from jaxprtool.interpreters.evaluation.observe import devices_added, runs_for_devices
+from jaxprtool.interpreters.functions.parameters import by_position, named_like
 from jaxprtool.interpreters.interfaces import with_interface
-from jaxprtool.interpreters.observe import devices_added, runs_for_devices
-from jaxprtool.interpreters.parameters import by_position, named_like
-from jaxprtool.interpreters.replay import Replayer, joined
+from jaxprtool.interpreters.reuse.replay import Replayer, joined
 from jaxprtool.interpreters.stage import (
     JaxprTrace,
     JaxprTracer,

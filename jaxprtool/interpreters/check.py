@@ -25,7 +25,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.unknown import printed_object, unknown_primitive
 from jaxprtool.core.verification import verifying
-from jaxprtool.interpreters.layouts import laid_out
+from jaxprtool.interpreters.columns.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
 from jaxprtool.ir.diagnostics import (
     Diagnostic,

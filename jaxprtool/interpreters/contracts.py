@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from jaxprtool.interpreters.columns.monoids import Algebra, Monoid
+    from jaxprtool.interpreters.columns.ranges import Range
+    from jaxprtool.interpreters.columns.runs import Run
+    from jaxprtool.interpreters.columns.solutions import Solved
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
-    from jaxprtool.interpreters.monoids import Algebra, Monoid
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-    from jaxprtool.interpreters.ranges import Range
     from jaxprtool.interpreters.remat import Saves, Saving
-    from jaxprtool.interpreters.runs import Run
-    from jaxprtool.interpreters.solutions import Solved
     from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.
@@ -210,7 +210,7 @@ class RangeRule(Protocol):
 
 
 class PassingRule(Protocol):
-    """(what hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them; see `interpreters.passing`."""
+    """(what hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them; see `interpreters.columns.passing`."""
 
     def __call__(
         self,

@@ -30,9 +30,9 @@ from jaxprtool.core.stack import deep, run_deep
 from jaxprtool.core.trace import Trace, Tracer, fail_leaked, get_aval
 from jaxprtool.interpreters.check import abstract_eval, check_constants, typecheck_jaxpr
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.limits import check_room, limited_bytes, limited_steps
-from jaxprtool.interpreters.missing_values import present_constants
-from jaxprtool.interpreters.observe import Observer, functions, observe, observer
+from jaxprtool.interpreters.evaluation.limits import check_room, limited_bytes, limited_steps
+from jaxprtool.interpreters.evaluation.missing_values import present_constants
+from jaxprtool.interpreters.evaluation.observe import Observer, functions, observe, observer
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
@@ -220,7 +220,7 @@ class _Program:
 
 
 class _Observed(_Program):
-    """A program that tells the observer of each equation (`interpreters.observe`)."""
+    """A program that tells the observer of each equation (`interpreters.evaluation.observe`)."""
 
     __slots__ = ("holds", "jaxpr")
 

@@ -24,13 +24,13 @@ from jaxprtool.core.rule_table import FactTable, Maker, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Symbolic, Trace, Tracer, get_aval, inexact, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
-from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import as_value, numpy_namespace
+from jaxprtool.interpreters.functions.parameters import of_pair
 from jaxprtool.interpreters.interfaces import of_jvp, with_interface
 from jaxprtool.interpreters.memory_spaces import put_in_memory
-from jaxprtool.interpreters.parameters import of_pair
-from jaxprtool.interpreters.replay import Replayer, joined
+from jaxprtool.interpreters.reuse.copies import once
+from jaxprtool.interpreters.reuse.replay import Replayer, joined
 from jaxprtool.interpreters.stage import JaxprTrace, argument_names, flatten_fun
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail

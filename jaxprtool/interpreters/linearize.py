@@ -21,7 +21,6 @@ from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.rule_table import RuleTable, Unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval, inexact, is_inexact, scalar_lit
-from jaxprtool.interpreters.copies import merge_residuals, once
 from jaxprtool.interpreters.dce import prune_consts
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
@@ -35,7 +34,8 @@ from jaxprtool.interpreters.jvp import (
 from jaxprtool.interpreters.lost_rules import explain_lost_rule
 from jaxprtool.interpreters.origins import within_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
-from jaxprtool.interpreters.sharing import computes_again, rematerialised
+from jaxprtool.interpreters.reuse.copies import merge_residuals, once
+from jaxprtool.interpreters.reuse.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
 from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail

@@ -22,12 +22,12 @@ from jaxprtool.core.bind import NO_EQN, interpreted, interpreting, state
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import check_constants
+from jaxprtool.interpreters.columns.ordering import is_ordered
 from jaxprtool.interpreters.discharge import pure
-from jaxprtool.interpreters.donated import aliased_results
+from jaxprtool.interpreters.evaluation.donated import aliased_results
+from jaxprtool.interpreters.evaluation.missing_values import check_literal, present_constants
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.interpreters.missing_values import check_literal, present_constants
-from jaxprtool.interpreters.ordering import is_ordered
-from jaxprtool.interpreters.sharing import multiplies
+from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import INT32

@@ -27,7 +27,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.memory_spaces import put_in_memory
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_rules
-from jaxprtool.interpreters.sharing import multiplies
+from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.memo import MemoTable

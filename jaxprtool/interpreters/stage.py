@@ -32,8 +32,8 @@ from jaxprtool.interpreters.check import (
     verified,
 )
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
-from jaxprtool.interpreters.jax_functions import call
-from jaxprtool.interpreters.parameters import Statics, by_position
+from jaxprtool.interpreters.functions.jax_functions import call
+from jaxprtool.interpreters.functions.parameters import Statics, by_position
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.frozen import private_array

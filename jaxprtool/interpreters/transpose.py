@@ -22,13 +22,13 @@ from jaxprtool.core.partition import check_flags, merge_lists, partition_list
 from jaxprtool.core.rule_table import RuleTable, Unsupported, unsupported
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import Symbolic, get_aval, is_inexact
-from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.interfaces import of_transpose, with_interface
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.lost_rules import explain_lost_rule
-from jaxprtool.interpreters.replay import Replayer
+from jaxprtool.interpreters.reuse.copies import once
+from jaxprtool.interpreters.reuse.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.diagnostics import JaxprToolError, NotLinearError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value

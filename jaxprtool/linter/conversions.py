@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from itertools import chain
 
-from jaxprtool.interpreters.flow import passed_on
+from jaxprtool.interpreters.columns.flow import passed_on
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit, Var
@@ -18,7 +18,7 @@ from jaxprtool.passes.simplify import converts_back_for_nothing
 __all__ = ["converted_back"]
 
 
-# What an operation does with the elements between two conversions (`interpreters.flow`): it moves them.
+# What an operation does with the elements between two conversions (`interpreters.columns.flow`): it moves them.
 _MOVES = frozenset({"kept", "permuted", "chosen"})
 
 

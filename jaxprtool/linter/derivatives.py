@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from jaxprtool.interpreters.columns.ranges import Range, range_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.interpreters.jvp import derivative_facts
-from jaxprtool.interpreters.ranges import Range, range_of
-from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.memo import Memo

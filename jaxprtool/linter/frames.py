@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.interpreters.equation_keys import Keys
-from jaxprtool.interpreters.flow import elements_facts, passed_on
-from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.interpreters.columns.flow import elements_facts, passed_on
+from jaxprtool.interpreters.columns.runs import Run, runs_of
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import count_eqns
@@ -25,7 +25,7 @@ _SMALL = (
 )
 _STEPS = 64  # of a way to an equation through calls and operations that change no value
 
-# What the elements of a result are (`interpreters.flow`) that is the operand but for its shape and type, and that is made of it.
+# What the elements of a result are (`interpreters.columns.flow`) that is the operand but for its shape and type, and that is made of it.
 _SAME = frozenset({"kept", "converted"})
 _OF_SAME = _SAME | {"permuted", "chosen"}
 _MAKERS = Memo[dict[Any, tuple[JaxprEqn, int]]]("what makes each variable")

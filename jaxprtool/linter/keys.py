@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.equation_keys import Keys
-from jaxprtool.interpreters.flow import elements_facts, passed_on
-from jaxprtool.interpreters.keys import key_uses
-from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.interpreters.columns.flow import elements_facts, passed_on
+from jaxprtool.interpreters.columns.keys import key_uses
+from jaxprtool.interpreters.columns.runs import Run, runs_of
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.linter.engine import View
@@ -26,7 +26,7 @@ __all__ = ["key_reuse"]
 # of an argument is its binder, for which a caller puts the root of the operand.
 
 _USES, _DERIVES = "uses", "derives"
-# What the elements of a result are (`interpreters.flow`) that is the same key, and that is a part of an array of keys.
+# What the elements of a result are (`interpreters.columns.flow`) that is the same key, and that is a part of an array of keys.
 _SAME_KEY = frozenset({"kept", "permuted", "converted"})
 _PART = frozenset({"chosen"})
 

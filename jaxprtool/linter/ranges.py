@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from jaxprtool.interpreters.ranges import range_of
+from jaxprtool.interpreters.columns.ranges import range_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.linter.frames import At, Ref
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from jaxprtool.interpreters.communication import sends_rules
-from jaxprtool.interpreters.copies import copies_of
-from jaxprtool.interpreters.flow import elements_facts
+from jaxprtool.interpreters.columns.communication import sends_rules
+from jaxprtool.interpreters.columns.flow import elements_facts
+from jaxprtool.interpreters.reuse.copies import copies_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from jaxprtool.analyses.memory.kept import keeping
-from jaxprtool.interpreters.flow import elements_facts
+from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.interpreters.linearize import linearize_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.monoids import algebra_of
+from jaxprtool.interpreters.columns.monoids import algebra_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.linter.frames import At

@@ -11,18 +11,18 @@ from jaxprtool.core.bind import in_place, state
 from jaxprtool.core.partition import partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.discharge import discharge_jaxpr, states_of, store, values_of
 from jaxprtool.interpreters.evaluate import bind_eqn, prepared
+from jaxprtool.interpreters.evaluation.limits import count_call
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxpr
-from jaxprtool.interpreters.limits import count_call
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
-from jaxprtool.interpreters.runs import call_of
-from jaxprtool.interpreters.sharing import multiplies
+from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value, type_of
 from jaxprtool.ir.params import ParamValue

@@ -11,9 +11,9 @@ from typing import Any
 
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import batch_rules, materialize
+from jaxprtool.interpreters.columns.keys import key_rules
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
-from jaxprtool.interpreters.keys import key_rules
 from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive, Value

@@ -18,15 +18,15 @@ from jaxprtool.interpreters.batch import (
     one_by_one,
     vmap_jaxpr,
 )
+from jaxprtool.interpreters.columns.flow import elements_facts
+from jaxprtool.interpreters.columns.passing import CannotPass, Passing
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.flow import elements_facts
+from jaxprtool.interpreters.evaluation.observe import runs_for_devices
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.observe import runs_for_devices
 from jaxprtool.interpreters.partial_eval import partial_eval_rules
-from jaxprtool.interpreters.passing import CannotPass, Passing
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import transpose_rules
 from jaxprtool.ir.avals import ShapedArray

@@ -9,9 +9,9 @@ from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.evaluation.observe import runs_as
 from jaxprtool.interpreters.jvp import Zero, jvp_jaxpr
-from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value

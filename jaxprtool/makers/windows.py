@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
-from jaxprtool.interpreters.limits import check_room
+from jaxprtool.interpreters.evaluation.limits import check_room
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import inserted
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.copies import is_pure
+from jaxprtool.interpreters.reuse.copies import is_pure
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import map_jaxprs

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jaxprtool.interpreters.copies import without_copies
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.copies import without_copies
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.bodies import in_each_body
 from jaxprtool.passes.registry import define_pass

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.passes.bodies import in_each_body, with_inner
-from jaxprtool.passes.outlined import Function
 from jaxprtool.passes.registry import define_pass
-from jaxprtool.passes.repeated import Bodies, best_repeats
+from jaxprtool.passes.repeats.outlined import Function
+from jaxprtool.passes.repeats.repeated import Bodies, best_repeats
 
 __all__ = ["outline"]
 

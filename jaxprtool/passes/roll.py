@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.passes.bodies import NewBody, in_each_body
 from jaxprtool.passes.registry import define_pass
-from jaxprtool.passes.repetitions import stretches
-from jaxprtool.passes.rolled_scan import RolledScan, Unfit, Uses
-from jaxprtool.passes.turns import Turns
+from jaxprtool.passes.repeats.repetitions import stretches
+from jaxprtool.passes.repeats.rolled_scan import RolledScan, Unfit, Uses
+from jaxprtool.passes.repeats.turns import Turns
 
 __all__ = ["roll"]
 

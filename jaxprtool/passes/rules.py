@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.flow import passed_on
+from jaxprtool.interpreters.columns.flow import passed_on
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.passes.bodies import NewBody, in_each_body, is_pure

@@ -21,7 +21,7 @@ from jaxprtool.core.kinds.enums import INDEX_MODE
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.ir.dtypes import INT32, INT64, DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.kinds import Kind

@@ -9,9 +9,9 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.dce import call_dce_rule
+from jaxprtool.interpreters.evaluation.observe import runs_as
 from jaxprtool.interpreters.memory_spaces import put_in_memory
-from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted

@@ -15,7 +15,7 @@ from jaxprtool.interpreters.check import (
     abstract_eval_rules,
     ill_typed,
 )
-from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.columns.communication import sends_rules
 from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.ir.avals import FutureType
 from jaxprtool.ir.jaxpr import Aval

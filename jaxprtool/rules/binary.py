@@ -16,13 +16,13 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.monoids import Monoid, exact_laws, exactly_associative
+from jaxprtool.interpreters.columns.ranges import within
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.cost import PER_OUTPUT, Cost
 from jaxprtool.interpreters.jvp import Zero, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
-from jaxprtool.interpreters.monoids import Monoid, exact_laws, exactly_associative
-from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Lit, Value

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.columns.monoids import Monoid, exactly_associative
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import hlo
-from jaxprtool.interpreters.monoids import Monoid, exactly_associative
 from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.axes import lowest

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.columns.passing import call_passing
 from jaxprtool.interpreters.contracts import Namespace
-from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import JIT, CallImpl

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.columns.monoids import always_commutative
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.monoids import always_commutative
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.makers.elementwise import boolean, nary, numpy_function

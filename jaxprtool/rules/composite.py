@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.columns.ordering import is_ordered
 from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.ordering import is_ordered
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose

@@ -11,14 +11,14 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval, inexact, is_inexact
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
+from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
 from jaxprtool.interpreters.lost_rules import KEEPS_RULES, differentiated_without_rule
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-from jaxprtool.interpreters.runs import call_of
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value

@@ -15,26 +15,26 @@ from jaxprtool.interpreters.check import (
     memory_facts,
     varying_facts,
 )
-from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.columns.communication import sends_rules
+from jaxprtool.interpreters.columns.determined import determined_rules
+from jaxprtool.interpreters.columns.flow import elements_facts, mask_facts, steering_facts
+from jaxprtool.interpreters.columns.keys import key_rules, key_uses
+from jaxprtool.interpreters.columns.layouts import layout_rules
+from jaxprtool.interpreters.columns.monoids import algebra_rules, monoid_rules
+from jaxprtool.interpreters.columns.ordering import order_rules
+from jaxprtool.interpreters.columns.passing import passing_rules
+from jaxprtool.interpreters.columns.ranges import range_rules
+from jaxprtool.interpreters.columns.runs import runs_rules
+from jaxprtool.interpreters.columns.solutions import solution_rules
 from jaxprtool.interpreters.cost import cost_rules
 from jaxprtool.interpreters.dce import dce_rules, effect_facts
-from jaxprtool.interpreters.determined import determined_rules
 from jaxprtool.interpreters.discharge import discharge_rules
 from jaxprtool.interpreters.evaluate import impl_rules
-from jaxprtool.interpreters.flow import elements_facts, mask_facts, steering_facts
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_rules, zero_derivative
-from jaxprtool.interpreters.keys import key_rules, key_uses
-from jaxprtool.interpreters.layouts import layout_rules
 from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.monoids import algebra_rules, monoid_rules
-from jaxprtool.interpreters.ordering import order_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
-from jaxprtool.interpreters.passing import passing_rules
-from jaxprtool.interpreters.ranges import range_rules
 from jaxprtool.interpreters.remat import saving_rules
-from jaxprtool.interpreters.runs import runs_rules
-from jaxprtool.interpreters.solutions import solution_rules
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 from jaxprtool.ir.jaxpr import Primitive
@@ -199,9 +199,9 @@ def define(
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
       runs, passing: which of its jaxprs are evaluated, how often; how they are handed numbers. sends, varying: bytes of each member; how results vary.
       residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
-      masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.flow`).
+      masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.columns.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
-      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.monoids`). solution: what its results solve.
+      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.columns.monoids`). solution: what its results solve.
 
     Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """

@@ -11,10 +11,10 @@ from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import DOT_ALGORITHM, PRECISION_LEVEL, precision_level
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.layouts import spec_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import Cost
 from jaxprtool.interpreters.jvp import bilinear
-from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear

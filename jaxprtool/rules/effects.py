@@ -23,8 +23,8 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.evaluation.state_values import Token
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.state_values import Token
 from jaxprtool.ir.avals import AbstractToken, AbstractType
 from jaxprtool.ir.diagnostics import (
     Diagnostic,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from jaxprtool import ops as lax
+from jaxprtool.interpreters.columns.ranges import within
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
-from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue

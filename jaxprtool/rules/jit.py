@@ -10,7 +10,12 @@ from jaxprtool.core.bind import base_trace, state
 from jaxprtool.core.gateways import gateways
 from jaxprtool.core.trace import Tracer, get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
-from jaxprtool.interpreters.parameters import Statics, by_position, function_name, named_like
+from jaxprtool.interpreters.functions.parameters import (
+    Statics,
+    by_position,
+    function_name,
+    named_like,
+)
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.frozen import private_array

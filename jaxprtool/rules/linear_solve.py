@@ -10,13 +10,13 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import Run
+from jaxprtool.interpreters.columns.solutions import Solved
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.jvp import Zero, add_tangents, instantiate
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.solutions import Solved
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.diagnostics import UnsupportedError, counted, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value

@@ -10,9 +10,9 @@ from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.determined import undetermined
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.jvp import Zero, linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.memory_spaces import put_in_memory

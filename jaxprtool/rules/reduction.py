@@ -11,15 +11,15 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all, vmap
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.layouts import reduced_layout
+from jaxprtool.interpreters.columns.monoids import monoid_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.evaluate import jaxpr_as_fun
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, linear
-from jaxprtool.interpreters.layouts import reduced_layout
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
-from jaxprtool.interpreters.monoids import monoid_of
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray

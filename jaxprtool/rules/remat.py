@@ -16,19 +16,19 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.passing import call_passing
 from jaxprtool.interpreters.contracts import PrimalAndTangent
-from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule, dce_closed, dce_jaxpr, prune_consts
+from jaxprtool.interpreters.functions.parameters import Statics, by_position, named_like
 from jaxprtool.interpreters.jvp import Zero, fill_zeros
-from jaxprtool.interpreters.parameters import Statics, by_position, named_like
 from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
 )
-from jaxprtool.interpreters.passing import call_passing
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.copies import once
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_unary
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -7,11 +7,11 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.runs import call_of
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call

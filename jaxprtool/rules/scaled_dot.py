@@ -13,8 +13,8 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import abstract_eval, ill_typed
+from jaxprtool.interpreters.columns.determined import undetermined
 from jaxprtool.interpreters.contracts import OutAndDim
-from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.ir.dtypes import BFLOAT16, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value

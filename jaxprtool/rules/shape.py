@@ -13,10 +13,10 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.layouts import spec_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear
-from jaxprtool.interpreters.layouts import spec_of
 from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray

@@ -10,8 +10,8 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.determined import undetermined
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
-from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.stage import stage

@@ -8,9 +8,9 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker
+from jaxprtool.interpreters.columns.ranges import within
 from jaxprtool.interpreters.jvp import derivative, jvp_terms
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
-from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue

@@ -14,11 +14,11 @@ from jaxprtool.core.kinds.enums import ROUNDING_METHOD
 from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.ranges import Range, within
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import Zero, derivative, jvp_terms, linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
-from jaxprtool.interpreters.ranges import Range, within
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import FLOAT32, FLOAT64, DType, dtype_of

@@ -9,12 +9,12 @@ from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.passing import call_passing
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.dce import call_dce_rule
 from jaxprtool.interpreters.jvp import Zero, instantiate
-from jaxprtool.interpreters.passing import call_passing
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted

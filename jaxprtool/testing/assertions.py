@@ -10,9 +10,9 @@ from typing import Any, Self
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver.api.programs import as_program, is_function
 from jaxprtool.driver.asking import ask, warnings_of
-from jaxprtool.driver.changed import DIFFERENT, kind_of_change
 from jaxprtool.driver.cost import cost
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.projects.changed import DIFFERENT, kind_of_change
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.storage.files import decode, load, read_bytes, split_selector, the_one
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail

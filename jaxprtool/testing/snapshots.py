@@ -8,7 +8,7 @@ from typing import Any
 
 from jaxprtool.analyses.snapshot_answer import Recorded
 from jaxprtool.driver.api.programs import as_program
-from jaxprtool.driver.changed import PRINTER
+from jaxprtool.driver.projects.changed import PRINTER
 from jaxprtool.driver.snapshot import compared, keep_changed
 from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail

@@ -20,12 +20,12 @@ from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
-from jaxprtool.driver.check_nans import NanError
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.running.check_nans import NanError
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.generation.wrapping import wrapped
-from jaxprtool.interpreters.flow import goes_into_good_results
+from jaxprtool.interpreters.columns.flow import goes_into_good_results
 from tests.analyses.faults import (
     STEPS,
     Recorder,

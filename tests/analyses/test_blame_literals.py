@@ -11,7 +11,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
-from jaxprtool.driver.check_nans import NanError
+from jaxprtool.driver.running.check_nans import NanError
 from tests.invoke import invoke
 
 X = np.linspace(-1, 1, 6).astype(np.float32)
@@ -167,7 +167,7 @@ def test_only_what_numpy_does_not_show_is_said_of_the_compiled_program(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A literal that is dropped is not the first compiled value that is bad."""
-    from jaxprtool.driver import only_compiled
+    from jaxprtool.driver.running import only_compiled
 
     run = only_compiled.run
 

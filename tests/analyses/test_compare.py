@@ -27,7 +27,7 @@ from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.passes.double import in_double
+from jaxprtool.passes.precisions.double import in_double
 from tests.analyses.exchanged import exchanges
 from tests.programs.catalogue import EXAMPLES, PROGRAMS
 

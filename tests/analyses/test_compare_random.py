@@ -23,7 +23,7 @@ from jaxprtool.generation.seeds import seeds
 from jaxprtool.generation.wrapping import wrapped
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
-from jaxprtool.passes.double import in_double
+from jaxprtool.passes.precisions.double import in_double
 from jaxprtool.rules.scatter import COMBINED_BY
 from tests.analyses.exchanged import exchanges
 

@@ -14,7 +14,7 @@ from jax.sharding import AbstractMesh, PartitionSpec
 
 import jaxprtool as jt
 from jaxprtool.analyses.counting.devices import DEVICES
-from jaxprtool.driver.changed import figures
+from jaxprtool.driver.projects.changed import figures
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.ir.diagnostics import UsageError
 from tests.analyses.planting import REAL, real_program

@@ -10,7 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import vocabulary
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 

@@ -10,8 +10,8 @@ import jaxprtool as jt
 from jaxprtool.driver.blame import blame
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.precision import precision
-from jaxprtool.driver.record import Recording, recorded
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.record import Recording, recorded
 
 from .measure import Row, best
 

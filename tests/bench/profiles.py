@@ -13,7 +13,7 @@ from jaxprtool.analyses.profiling.timing import Timer
 from jaxprtool.backends.xla import client
 from jaxprtool.backends.xla.profile import finished
 from jaxprtool.driver.compile import compile_located
-from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.evaluation.observe import observed_by
 
 from .measure import Row, best
 

@@ -12,7 +12,7 @@ from jax import lax
 from jax.experimental import io_callback
 
 import jaxprtool as jt
-from jaxprtool.interpreters.ordering import is_ordered
+from jaxprtool.interpreters.columns.ordering import is_ordered
 from tests.control_flow.oracle import traced
 
 X = np.float32(1)

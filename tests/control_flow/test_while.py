@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.interpreters.limits import limited_steps, running_loops, steps, where
+from jaxprtool.interpreters.evaluation.limits import limited_steps, running_loops, steps, where
 from jaxprtool.ir.walk import count_eqns
 from tests.control_flow.oracle import close, compare, count_jax, traced
 

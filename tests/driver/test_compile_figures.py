@@ -15,8 +15,8 @@ import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla.hlo_text import HloText
 from jaxprtool.driver.compile import compile_located
-from jaxprtool.driver.figures import figures
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.running.figures import figures
 from jaxprtool.interpreters.located import LocatedContext
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.walk import all_eqns

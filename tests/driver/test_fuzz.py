@@ -18,12 +18,12 @@ from jaxprtool.backends.stability import plain, stable_differences
 from jaxprtool.driver.fuzzing.columns import COLUMNS, deviation, tried
 from jaxprtool.generation.programs import draw_typed
 from jaxprtool.interpreters.batch import batch_rules
-from jaxprtool.interpreters.determined import is_determined
+from jaxprtool.interpreters.columns.determined import is_determined
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.transpose import transpose_rules
-from jaxprtool.passes.jitter import jittered
+from jaxprtool.passes.precisions.jitter import jittered
 from tests.invoke import invoke
 
 MANY = 40 if os.environ.get("JAXPRTOOL_ALL") else 1

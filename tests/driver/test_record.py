@@ -18,12 +18,12 @@ from jaxprtool.backends.digests import digest, hash_of
 from jaxprtool.driver.comparing.in_step import Limits
 from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, load_saved
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.record import Recording, digest_lines, recorded, variable_names
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.record import Recording, digest_lines, recorded, variable_names
 from jaxprtool.driver.words.values import arguments, open_binders
-from jaxprtool.interpreters.state_values import Token
+from jaxprtool.interpreters.evaluation.state_values import Token
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.passes.double import in_double
+from jaxprtool.passes.precisions.double import in_double
 from tests.analyses.exchanged import exchanges
 from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES, PROGRAMS

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.changed import (
+from jaxprtool.driver.projects.changed import (
     CONSTANTS,
     DIFFERENT,
     EQUIVALENT,
@@ -22,7 +22,7 @@ from jaxprtool.driver.changed import (
     kind_of_change,
 )
 from jaxprtool.generation.programs import draw_typed
-from jaxprtool.interpreters.monoids import algebra_of
+from jaxprtool.interpreters.columns.monoids import algebra_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 from jaxprtool.ir.walk import map_programs, with_eqns
 from tests.analyses.exchanged import exchanges

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.interpreters.copies import copies_of
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
+from jaxprtool.interpreters.reuse.copies import copies_of
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from tests.programs.catalogue import EXAMPLES, PROGRAMS, case_of
 

@@ -11,8 +11,8 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.driver.run import run
-from jaxprtool.interpreters.flow import elements_facts
-from jaxprtool.interpreters.ranges import range_rules
+from jaxprtool.interpreters.columns.flow import elements_facts
+from jaxprtool.interpreters.columns.ranges import range_rules
 from jaxprtool.ir.avals import ShapedArray
 from tests.laws.oracle import EXAMPLES, by_primitive, inputs, ours
 from tests.rules.example import Example

@@ -14,7 +14,7 @@ import jaxprtool as jt
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.driver.run import run
-from jaxprtool.interpreters.flow import mask_facts
+from jaxprtool.interpreters.columns.flow import mask_facts
 from tests.laws.oracle import EXAMPLES, by_primitive, by_structure, inputs, ours, out_avals
 from tests.rules.example import Example
 

@@ -1,4 +1,4 @@
-"""Replayed rules (see `interpreters.replay`): a transformation makes the same program as where every rule runs each time."""
+"""Replayed rules (see `interpreters.reuse.replay`): a transformation makes the same program as where every rule runs each time."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.analyses.identity.share import share_equal
 from jaxprtool.core.bind import set_current_trace
-from jaxprtool.interpreters import replay
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.jvp import jvp_jaxpr, jvp_rules
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
-from jaxprtool.interpreters.replay import Replayer
+from jaxprtool.interpreters.reuse import replay
+from jaxprtool.interpreters.reuse.replay import Replayer
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError

@@ -13,8 +13,8 @@ from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.places import Watch
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.run import run
+from jaxprtool.interpreters.columns.runs import runs_of, runs_rules
 from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest
-from jaxprtool.interpreters.runs import runs_of, runs_rules
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from tests.analyses.planting import REAL, real_program
 from tests.laws.oracle import EXAMPLES, ours

@@ -11,9 +11,9 @@ import jaxprtool as jt
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.lint import lint
+from jaxprtool.interpreters.columns.ranges import within
 from jaxprtool.interpreters.cost import FREE
 from jaxprtool.interpreters.jvp import linear, zero_derivative
-from jaxprtool.interpreters.ranges import within
 from jaxprtool.interpreters.transpose import transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.linter.registry import all_rules

@@ -14,8 +14,8 @@ import jaxprtool as jt
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import doubled, raised
-from jaxprtool.passes.raising import raise_some
+from jaxprtool.passes.precisions.double import doubled, raised
+from jaxprtool.passes.precisions.raising import raise_some
 from tests.analyses.planting import REAL, real_program
 from tests.control_flow.kernels import KERNELS
 

@@ -10,7 +10,7 @@ import pytest
 from jax.extend.core import primitives
 
 import jaxprtool as jt
-from jaxprtool.interpreters.determined import is_determined
+from jaxprtool.interpreters.columns.determined import is_determined
 
 TYPES = ["uint4", "int8", "uint16", "bfloat16", "float32", "float8_e4m3fn"]
 

@@ -16,7 +16,7 @@ from jaxprtool.backends.xla import precautions
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.run import run
-from jaxprtool.interpreters.limits import check_room, limited_bytes
+from jaxprtool.interpreters.evaluation.limits import check_room, limited_bytes
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.stablehlo.module import StableHLO
 from tests.laws.sharing import program

@@ -15,7 +15,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.fmt import fmt
-from jaxprtool.driver.settings import dialect_of_project
+from jaxprtool.driver.projects.settings import dialect_of_project
 from jaxprtool.syntax.releases import dialects
 from jaxprtool.syntax.releases.dialects import NEWEST, RELEASES, find_dialect, installed
 from jaxprtool.syntax.releases.spellings import SPELLINGS

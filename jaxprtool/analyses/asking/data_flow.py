@@ -13,7 +13,7 @@ from typing import Any
 
 from jaxprtool.analyses.asking.walk import Held, in_order
 from jaxprtool.analyses.passing import arguments_of, carried
-from jaxprtool.interpreters.runs import Run
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 
 __all__ = ["Flow"]

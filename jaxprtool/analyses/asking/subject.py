@@ -18,7 +18,7 @@ from jaxprtool.analyses.counting.tally import ALL, Count, in_order
 from jaxprtool.analyses.memory.kept import Kept
 from jaxprtool.analyses.memory.liveness import memory
 from jaxprtool.core.primitive import declared_primitive, vocabulary
-from jaxprtool.interpreters.communication import sends_rules
+from jaxprtool.interpreters.columns.communication import sends_rules
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit

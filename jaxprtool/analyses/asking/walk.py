@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.counting.tally import Count, after_nested, times_of
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.interpreters.columns.runs import Run, runs_of
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import jaxprs_in

@@ -9,7 +9,7 @@ from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.provenance import CLEAN, Mark, merged
 from jaxprtool.analyses.logs import Log
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import DropVar
 
 __all__ = ["Cells"]

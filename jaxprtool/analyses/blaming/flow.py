@@ -32,7 +32,7 @@ from jaxprtool.analyses.blaming.repeats import FEW, Group, Past, Repeats, stack_
 from jaxprtool.analyses.blaming.separation import Separations, made_of
 from jaxprtool.analyses.blaming.zeros import chosen_in
 from jaxprtool.analyses.logs import Log, Logging
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 __all__ = ["Flow"]

@@ -13,8 +13,8 @@ from jaxprtool.analyses.blaming.columns import Column, Steps
 from jaxprtool.analyses.blaming.operations import Operand, Operation
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.separation import calls_python, is_pure
+from jaxprtool.interpreters.columns.flow import steering_facts
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
 
 __all__ = ["Lockstep"]
 

@@ -12,8 +12,8 @@ from jaxprtool.analyses.blaming.columns import Column, Steps, rows
 from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.separation import MOST_SETS
 from jaxprtool.interpreters.batch import vmap_jaxpr
+from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
-from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var

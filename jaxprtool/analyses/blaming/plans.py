@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.identity.products import floats_of, is_product
 from jaxprtool.interpreters.batch import is_elementwise
-from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import (
+from jaxprtool.interpreters.columns.flow import (
     elements_facts,
     goes_into_good_results,
     mask_facts,
     steering_facts,
 )
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import MemoTable

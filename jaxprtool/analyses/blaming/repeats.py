@@ -13,8 +13,8 @@ from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
 from jaxprtool.analyses.blaming.separation import Separations, drops_any
 from jaxprtool.analyses.logs import Log
+from jaxprtool.interpreters.columns.flow import steering_facts
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
 
 __all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 

@@ -21,9 +21,9 @@ from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.provenance import Call, Mark, merged
 from jaxprtool.analyses.logs import Log
 from jaxprtool.core.kinds.objects import FUNCTION
+from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
-from jaxprtool.interpreters.flow import elements_facts
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs

@@ -16,8 +16,8 @@ from jaxprtool.analyses.identity.products import (
 )
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.batch import is_elementwise
+from jaxprtool.interpreters.columns.flow import steering_facts
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.flow import steering_facts
 from jaxprtool.ir.jaxpr import Jaxpr, Lit, Var
 from jaxprtool.ir.memo import MemoTable
 

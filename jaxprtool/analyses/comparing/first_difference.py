@@ -20,8 +20,8 @@ from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.interpreters.batch import is_elementwise
-from jaxprtool.interpreters.observe import written_as
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.observe import written_as
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Step, Watch
-from jaxprtool.interpreters import limits, observe
-from jaxprtool.interpreters.limits import Turns, limited_turns
-from jaxprtool.interpreters.observe import Observer
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation import limits, observe
+from jaxprtool.interpreters.evaluation.limits import Turns, limited_turns
+from jaxprtool.interpreters.evaluation.observe import Observer
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
 __all__ = ["Enter", "Event", "Leave", "See", "Stepped"]

@@ -27,7 +27,7 @@ from jaxprtool.analyses.counting.tally import (
 )
 from jaxprtool.analyses.memory.liveness import Memory, best_order, memory
 from jaxprtool.analyses.places import Place
-from jaxprtool.interpreters.communication import bytes_sent
+from jaxprtool.interpreters.columns.communication import bytes_sent
 from jaxprtool.interpreters.cost import Cost, Costs
 from jaxprtool.ir.diagnostics import MissingRuleError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn

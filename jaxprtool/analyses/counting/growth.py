@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool.analyses.counting.stats import grouping
 from jaxprtool.analyses.counting.stats_answer import Trend
 from jaxprtool.analyses.counting.tally import Count, Entry, Table, in_order, tally
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 
 __all__ = ["exponent", "trends"]

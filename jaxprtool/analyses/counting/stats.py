@@ -20,9 +20,9 @@ from jaxprtool.analyses.counting.tally import (
     tally,
 )
 from jaxprtool.analyses.places import Place
+from jaxprtool.interpreters.columns.ordering import order_rules
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.interpreters.dce import effect_facts, has_effects
-from jaxprtool.interpreters.ordering import order_rules
-from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.origin import Frame, stack_of
 from jaxprtool.ir.walk import count_eqns, nesting

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.core.bind import state
-from jaxprtool.interpreters.runs import Run, runs_of
+from jaxprtool.interpreters.columns.runs import Run, runs_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
 __all__ = [

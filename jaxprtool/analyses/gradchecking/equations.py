@@ -17,11 +17,11 @@ from jaxprtool.analyses.gradchecking.point import MODES, How
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact
+from jaxprtool.interpreters.columns.solutions import solution_rules
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
-from jaxprtool.interpreters.observe import observed_by
-from jaxprtool.interpreters.solutions import solution_rules
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 

@@ -23,7 +23,7 @@ from jaxprtool.ir.diagnostics import (
     UnsupportedError,
 )
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.passes.double import doubled, in_complex, in_double
+from jaxprtool.passes.precisions.double import doubled, in_complex, in_double
 
 __all__ = [
     "check_point",

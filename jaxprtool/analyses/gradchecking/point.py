@@ -11,7 +11,7 @@ from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import doubled, in_complex, in_double
+from jaxprtool.passes.precisions.double import doubled, in_complex, in_double
 
 __all__ = ["FEW_BITS", "MODES", "How", "Point"]
 

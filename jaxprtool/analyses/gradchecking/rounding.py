@@ -11,8 +11,8 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.passes.double import doubled, in_double
-from jaxprtool.passes.jitter import jittered
+from jaxprtool.passes.precisions.double import doubled, in_double
+from jaxprtool.passes.precisions.jitter import jittered
 
 __all__ = ["Excuse", "Rounding"]
 

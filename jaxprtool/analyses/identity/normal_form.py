@@ -3,7 +3,7 @@
 Every value has a number, which is that of what computes it: of the operation, its params and the numbers of its operands. So
 the names of variables, the order of independent equations, equations that are computed twice and those that nobody reads
 make no difference. Calls are the equations of their jaxprs; derivative rules make no difference. Operands of operations that commute are in one order, also
-through nested ones where the operation is associative (`interpreters.monoids`); both hold exactly, rounding included.
+through nested ones where the operation is associative (`interpreters.columns.monoids`); both hold exactly, rounding included.
 Operations on constants are computed, on NumPy, and those that return their operand are the operand; what `opt --passes simplify`
 leaves out or puts together, which is exact to the bit, makes no difference either. Jaxprs in params
 (bodies of loops, branches) have normal forms in turn. Equations with effects keep their number and their order.
@@ -17,9 +17,9 @@ from typing import Any
 from jaxprtool.analyses.identity.canonical import canonical_const, canonical_lit, canonical_params
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
+from jaxprtool.interpreters.columns.monoids import algebra_of
 from jaxprtool.interpreters.dce import dce_closed, draws_anew, has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.monoids import algebra_of
 from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError

@@ -12,7 +12,7 @@ from typing import Any
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
-from jaxprtool.interpreters.observe import computed_by, observed_by
+from jaxprtool.interpreters.evaluation.observe import computed_by, observed_by
 from jaxprtool.interpreters.transpose import transpose_jaxpr
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.counting.cost import Estimate
 from jaxprtool.analyses.memory.residuals import residuals
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import all_eqns
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.counting.fixed_sizes import check_sizes
 from jaxprtool.analyses.counting.tally import Nested
 from jaxprtool.analyses.memory.schedules import least_bytes
-from jaxprtool.interpreters.runs import Run
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 
 __all__ = ["Lifetime", "Memory", "Peak", "Sizes", "best_order", "last_uses", "lifetimes", "memory"]

@@ -8,8 +8,8 @@ from typing import Any
 from jaxprtool.analyses.memory.kept import Kept
 from jaxprtool.analyses.memory.liveness import Sizes
 from jaxprtool.analyses.places import Place
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.interpreters.cost import Costs
-from jaxprtool.interpreters.runs import runs_of
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 

@@ -9,7 +9,7 @@ from jaxprtool.analyses.counting.tally import in_order, sites
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.profiling.profile import Instruction
 from jaxprtool.analyses.profiling.timing import Node
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 

@@ -12,7 +12,7 @@ from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.analyses.reduction.record import fits
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
-from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Value
 
 __all__ = ["KINDS", "Origin", "Taken", "appearances", "has_some", "origin_key", "sources"]

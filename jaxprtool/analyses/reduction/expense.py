@@ -10,7 +10,7 @@ from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.analyses.reduction.record import fits
 from jaxprtool.interpreters.evaluate import eval_jaxpr
-from jaxprtool.interpreters.observe import observed_by
+from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Value
 
 __all__ = ["expensive_parts"]

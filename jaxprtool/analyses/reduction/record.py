@@ -9,8 +9,8 @@ from typing import NamedTuple
 from jaxprtool.analyses.places import Watch
 from jaxprtool.analyses.reduction.candidate import Candidate, zeros_of
 from jaxprtool.interpreters.evaluate import eval_jaxpr
-from jaxprtool.interpreters.limits import limited_seconds
-from jaxprtool.interpreters.observe import observed_by, written_as
+from jaxprtool.interpreters.evaluation.limits import limited_seconds
+from jaxprtool.interpreters.evaluation.observe import observed_by, written_as
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Value, Var

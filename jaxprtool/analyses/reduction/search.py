@@ -13,7 +13,7 @@ from jaxprtool.analyses.reduction.candidate import Candidate, Edit, is_well_type
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Family
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.limits import limited_seconds
+from jaxprtool.interpreters.evaluation.limits import limited_seconds
 from jaxprtool.ir.diagnostics import JaxprToolError
 
 __all__ = ["MODES", "Search"]

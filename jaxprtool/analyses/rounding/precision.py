@@ -1,6 +1,6 @@
 """What rounding does in each equation of a program, beside a run in a wider precision.
 
-The program in double precision (`passes.double`) runs first, and its logs are kept (`analyses.rounding.shadow`). Then the program itself
+The program in double precision (`passes.precisions.double`) runs first, and its logs are kept (`analyses.rounding.shadow`). Then the program itself
 runs in its own types. Of each equation there are two errors: what it adds, its result against the same operation on the same
 operands in the wider precision; and what has come together, its result against that of the wider run. Where the two runs take
 other branches or another number of steps, what is inside has no second error. Many equations, and many steps of a loop, are

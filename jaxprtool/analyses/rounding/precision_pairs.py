@@ -10,7 +10,7 @@ from jaxprtool.analyses.logs import Log
 from jaxprtool.analyses.rounding.shadow import Shadow, is_rounded
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.observe import written_as
+from jaxprtool.interpreters.evaluation.observe import written_as
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.walk import jaxprs_in

@@ -10,7 +10,7 @@ import numpy as np
 from jaxprtool import ops as lax
 from jaxprtool.backends.jax.private import OPEN_JAXPRS
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import hoist_consts, stage
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.sharding import varying_axes, with_varying

@@ -33,7 +33,7 @@ from jaxprtool.interpreters.cost import FREE, cost_rules
 from jaxprtool.interpreters.evaluate import impl_rules, runner
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
 from jaxprtool.ir.frozen import set_field

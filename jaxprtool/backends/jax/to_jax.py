@@ -71,7 +71,7 @@ from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.check import check_constants
-from jaxprtool.interpreters.missing_values import check_literal, present_constants
+from jaxprtool.interpreters.evaluation.missing_values import check_literal, present_constants
 from jaxprtool.ir.avals import (
     NO_GROUPS,
     AbstractToken,

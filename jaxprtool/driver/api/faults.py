@@ -9,8 +9,8 @@ from jaxprtool.analyses.blaming.blame import Blame
 from jaxprtool.driver import blame as blaming
 from jaxprtool.driver import run as running
 from jaxprtool.driver.api.programs import is_function, with_values
-from jaxprtool.driver.check_nans import check_options, stopping_at_nans
 from jaxprtool.driver.places import with_places
+from jaxprtool.driver.running.check_nans import check_options, stopping_at_nans
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["blame", "run"]
@@ -31,7 +31,7 @@ def run(program: Any, *args: Any, check_nans: bool = False, **how: Any) -> list[
 
     Raises:
       JaxprTypeError, UsageError, UnsupportedError: as `driver.run`.
-      NanError: with `check_nans`, an equation gives a NaN (`driver.check_nans`).
+      NanError: with `check_nans`, an equation gives a NaN (`driver.running.check_nans`).
     """
     found, leaves, name = _with_arguments(program, args)
     if not check_nans:

@@ -24,7 +24,7 @@ from jaxprtool.interpreters import evaluate as evaluating
 from jaxprtool.interpreters import jvp as jvps
 from jaxprtool.interpreters import partial_eval as partial_evals
 from jaxprtool.interpreters import transpose as transposing
-from jaxprtool.interpreters.parameters import by_position
+from jaxprtool.interpreters.functions.parameters import by_position
 from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting

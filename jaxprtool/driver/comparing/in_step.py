@@ -13,11 +13,11 @@ from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.limits import Turns, limited_steps, limited_turns
+from jaxprtool.interpreters.evaluation.limits import Turns, limited_steps, limited_turns
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
-from jaxprtool.passes.double import doubled, in_double
 from jaxprtool.passes.once import cut
+from jaxprtool.passes.precisions.double import doubled, in_double
 
 __all__ = ["Limits", "Results", "Side", "both_results", "differences", "of_both", "search", "side"]
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.interpreters.runs import runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.passes.inline import called, inlined

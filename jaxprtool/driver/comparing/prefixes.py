@@ -14,8 +14,8 @@ from jaxprtool.analyses.comparing.comparison import First
 from jaxprtool.analyses.comparing.counterparts import counterparts, giving, other_results
 from jaxprtool.analyses.places import Place, Step, Watch
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
-from jaxprtool.interpreters.observe import observed_by, written_as
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.observe import observed_by, written_as
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import jaxprs_in

@@ -10,8 +10,8 @@ from jaxprtool.driver.comparing.in_step import Side
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Value
-from jaxprtool.passes.jitter import jittered
 from jaxprtool.passes.once import runs_once
+from jaxprtool.passes.precisions.jitter import jittered
 
 __all__ = ["rooms_of_rounding"]
 

@@ -17,10 +17,10 @@ from jaxprtool.analyses.comparing.comparison import (
 )
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.comparing.in_step import Limits, differences
-from jaxprtool.driver.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.run import evaluated, printing_aside, ready
+from jaxprtool.driver.running.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.words.shapes import parse_shape
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 

@@ -15,12 +15,12 @@ from jaxprtool.driver.reducing.interest import silent
 from jaxprtool.driver.run import run
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
-from jaxprtool.interpreters.determined import is_determined
+from jaxprtool.interpreters.columns.determined import is_determined
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
-from jaxprtool.passes.double import doubled, in_double
-from jaxprtool.passes.jitter import flushed, jittered
+from jaxprtool.passes.precisions.double import doubled, in_double
+from jaxprtool.passes.precisions.jitter import flushed, jittered
 
 __all__ = ["COLUMNS", "Deviation", "Refused", "Tried", "column_named", "deviation", "tried"]
 

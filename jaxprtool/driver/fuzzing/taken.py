@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from jaxprtool.generation.programs import is_sized
-from jaxprtool.interpreters.determined import is_determined
+from jaxprtool.interpreters.columns.determined import is_determined
 from jaxprtool.interpreters.evaluate import eval_jaxpr
-from jaxprtool.interpreters.limits import limited_bytes, limited_steps
+from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
 

@@ -31,10 +31,10 @@ from jaxprtool.analyses.reduction.expense import expensive_parts
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.driver.comparing.in_step import Limits, Side, of_both, side
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
-from jaxprtool.driver.ends import check_end
 from jaxprtool.driver.run import ready, run
+from jaxprtool.driver.running.ends import check_end
 from jaxprtool.interpreters.check import typecheck_jaxpr
-from jaxprtool.interpreters.limits import limited_bytes
+from jaxprtool.interpreters.evaluation.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import Jaxpr, Value
 

@@ -18,18 +18,23 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
-from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.cost import cost_jaxpr, dearest
 from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
+from jaxprtool.interpreters.evaluation.observe import (
+    devices_stand,
+    runs_unseen,
+    standing_in,
+    take_branch,
+)
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.observe import devices_stand, runs_unseen, standing_in, take_branch
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
-from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.copies import once
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage
 from jaxprtool.interpreters.transpose import is_linear, not_linear, transpose_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail

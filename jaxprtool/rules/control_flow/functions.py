@@ -10,8 +10,8 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_paths, tree_unflatten
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.jax_functions import call
-from jaxprtool.interpreters.parameters import function_name
+from jaxprtool.interpreters.functions.jax_functions import call
+from jaxprtool.interpreters.functions.parameters import function_name
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Value

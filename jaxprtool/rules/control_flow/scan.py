@@ -17,15 +17,15 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body, surely_read
 from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.evaluation.limits import steps
+from jaxprtool.interpreters.evaluation.observe import devices_of, runs_for_devices
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
-from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.observe import devices_of, runs_for_devices
-from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.avals import RefType, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32

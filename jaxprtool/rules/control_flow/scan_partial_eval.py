@@ -25,7 +25,7 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_rules,
 )
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
-from jaxprtool.interpreters.sharing import multiplies
+from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var, type_of
 from jaxprtool.ir.memo import MemoTable

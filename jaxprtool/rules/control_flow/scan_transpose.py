@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.bind import set_current_trace
 from jaxprtool.core.partition import partition_list, split_list, spread
-from jaxprtool.interpreters.copies import once
 from jaxprtool.interpreters.jvp import Zero, add_tangents, fill_zeros, instantiate
+from jaxprtool.interpreters.reuse.copies import once
 from jaxprtool.interpreters.stage import JaxprTrace
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value

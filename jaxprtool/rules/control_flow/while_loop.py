@@ -15,15 +15,15 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, Loop, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.evaluation.limits import steps
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
-from jaxprtool.interpreters.limits import steps
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.runs import Run
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value, Var

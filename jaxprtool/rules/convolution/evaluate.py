@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.contracts import Namespace
-from jaxprtool.interpreters.limits import check_room
+from jaxprtool.interpreters.evaluation.limits import check_room
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.dtypes import FLOAT32
 from jaxprtool.ir.jaxpr import Value

@@ -11,12 +11,12 @@ from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import cost_jaxpr
-from jaxprtool.interpreters.grid import Grid, running_on
-from jaxprtool.interpreters.limits import check_room, steps
-from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.grid import Grid, running_on
+from jaxprtool.interpreters.evaluation.limits import check_room, steps
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32

@@ -11,7 +11,7 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.discharge import discharge_jaxpr
 from jaxprtool.interpreters.lower import LoweringContext
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import hoist_consts, stage
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import INT32

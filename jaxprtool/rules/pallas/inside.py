@@ -9,14 +9,14 @@ from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.batch import elementwise_batch
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.passing import call_passing
+from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
-from jaxprtool.interpreters.grid import current_grid
-from jaxprtool.interpreters.passing import call_passing
-from jaxprtool.interpreters.runs import call_of
-from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.evaluation.grid import current_grid
+from jaxprtool.interpreters.evaluation.state_values import Cell
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.dtypes import INT32

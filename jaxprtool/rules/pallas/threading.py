@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.passing import CannotPass, Passing
+from jaxprtool.interpreters.columns.passing import CannotPass, Passing
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 

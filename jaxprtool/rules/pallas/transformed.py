@@ -13,7 +13,7 @@ from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.discharge import discharge_jaxpr
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate, jvp_jaxpr
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail

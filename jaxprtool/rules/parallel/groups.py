@@ -11,7 +11,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError, UsageError, fail
 from jaxprtool.ir.jaxpr import Aval, Value

@@ -11,9 +11,9 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import bound_axes
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.columns.runs import Run
+from jaxprtool.interpreters.evaluation.observe import runs_as
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import Spec
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value

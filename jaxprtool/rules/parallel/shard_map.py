@@ -16,17 +16,17 @@ from jaxprtool.core.partition import merge_lists, partition_list, split_list, sp
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import Cost, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts
 from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluate import runner
+from jaxprtool.interpreters.evaluation.observe import runs_as, runs_for_devices
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr
-from jaxprtool.interpreters.observe import runs_as, runs_for_devices
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
-from jaxprtool.interpreters.runs import Run
-from jaxprtool.interpreters.sharing import apply_jaxpr
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
 from jaxprtool.ir.avals import Spec

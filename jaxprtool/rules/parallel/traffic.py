@@ -1,4 +1,4 @@
-"""What each member of a collective sends, where messages go round a ring (`interpreters.communication`)."""
+"""What each member of a collective sends, where messages go round a ring (`interpreters.columns.communication`)."""
 
 from __future__ import annotations
 

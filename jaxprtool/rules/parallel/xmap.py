@@ -15,8 +15,8 @@ from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.kinds.placement import numbers_of_names
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, typecheck_jaxpr
-from jaxprtool.interpreters.observe import runs_as
-from jaxprtool.interpreters.runs import Run
+from jaxprtool.interpreters.columns.runs import Run
+from jaxprtool.interpreters.evaluation.observe import runs_as
 from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr
 from jaxprtool.ir.memo import MemoTable

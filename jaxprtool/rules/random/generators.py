@@ -16,8 +16,8 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import broadcast_batch, moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.determined import undetermined
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
-from jaxprtool.interpreters.determined import undetermined
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR

@@ -15,13 +15,13 @@ from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import moveaxis
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.discharge import State, discharge_jaxpr
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.interpreters.jvp import instantiate
-from jaxprtool.interpreters.runs import call_of
-from jaxprtool.interpreters.sharing import apply_jaxpr
-from jaxprtool.interpreters.state_values import Cell
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL

@@ -11,10 +11,10 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import materialize_all
 from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.columns.monoids import Monoid, monoid_of
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, linear
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
-from jaxprtool.interpreters.monoids import Monoid, monoid_of
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail

@@ -20,8 +20,8 @@ import jaxprtool as jt
 from jaxprtool.analyses.places import Watch
 from jaxprtool.backends.arrays import generate
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.record import INDEX, Recording, recorded, variable_names
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.record import INDEX, Recording, recorded, variable_names
 from jaxprtool.driver.words.values import open_binders
 from tests.fuzz.target import Failure, Target
 from tests.fuzz.targets.checked_programs import Case, accepted, draw, is_small, show

@@ -6,10 +6,10 @@ from collections.abc import Container, Hashable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.copies import is_pure
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.copies import is_pure
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit
-from jaxprtool.passes.repetitions import UNIQUE, Stretch
+from jaxprtool.passes.repeats.repetitions import UNIQUE, Stretch
 
 __all__ = ["Carried", "Each", "Inner", "Loop", "Same", "Sliced", "Turns"]
 

@@ -17,7 +17,7 @@ from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver import run as running
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.places import with_places
-from jaxprtool.interpreters.observe import Observer
+from jaxprtool.interpreters.evaluation.observe import Observer
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jaxprtool.cli.param_types import Size
+from jaxprtool.cli.options.param_types import Size
 from jaxprtool.driver.bundles.bundle import MOST_BYTES
 from jaxprtool.driver.bundles.replaying import TIME_LIMIT
 

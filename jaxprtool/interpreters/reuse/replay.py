@@ -20,7 +20,7 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 from jaxprtool.core.trace import Symbolic, Trace
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.jaxpr import (
     Atom,

@@ -20,8 +20,8 @@ from jaxprtool.analyses.recording import (
     selection_of,
 )
 from jaxprtool.driver.storage.writing import write_output
-from jaxprtool.interpreters.observe import Observer
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.observe import Observer
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import Memo

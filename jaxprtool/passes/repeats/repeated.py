@@ -1,6 +1,6 @@
 """Parts of programs that are there several times: windows of equations that are equal but for names.
 
-Candidates are windows of 1, 2, 4, ... equations whose kinds agree (`passes.repetitions`), as far to the right as all of them
+Candidates are windows of 1, 2, 4, ... equations whose kinds agree (`passes.repeats.repetitions`), as far to the right as all of them
 agree; what all could begin earlier is left to the earlier window. Of the candidates the one that saves most equations is taken,
 then of the rest the next one: greedy textual substitution (Apostolico and Lonardi, "Off-line compression by greedy textual
 substitution", 2000).
@@ -13,12 +13,12 @@ from collections.abc import Hashable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.copies import is_pure
-from jaxprtool.interpreters.equation_keys import Keys
 from jaxprtool.interpreters.inside import any_equation
+from jaxprtool.interpreters.reuse.copies import is_pure
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.passes.repetitions import UNIQUE, doubled, without_single
+from jaxprtool.passes.repeats.repetitions import UNIQUE, doubled, without_single
 
 __all__ = ["Bodies", "Repeat", "best_repeats"]
 

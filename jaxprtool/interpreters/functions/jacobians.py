@@ -9,15 +9,15 @@ from jaxprtool import ops as lax
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import vmap
-from jaxprtool.interpreters.gradients import check_inputs, check_outputs, vjp
-from jaxprtool.interpreters.jvp import jvp, zeros
-from jaxprtool.interpreters.parameters import (
+from jaxprtool.interpreters.functions.gradients import check_inputs, check_outputs, vjp
+from jaxprtool.interpreters.functions.parameters import (
     as_positions,
     is_one,
     named_like,
     of_chosen,
     with_keywords,
 )
+from jaxprtool.interpreters.jvp import jvp, zeros
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, Value
 

@@ -1,4 +1,4 @@
-"""Some equations of a program in double precision (`passes.double` raises all of them)."""
+"""Some equations of a program in double precision (`passes.precisions.double` raises all of them)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,12 @@ from jaxprtool.core.stack import deep
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ir.walk import sub_jaxprs
-from jaxprtool.passes.double import Raised, Raising, parts_between_conversions, wide_dtype
+from jaxprtool.passes.precisions.double import (
+    Raised,
+    Raising,
+    parts_between_conversions,
+    wide_dtype,
+)
 
 __all__ = ["raise_some"]
 

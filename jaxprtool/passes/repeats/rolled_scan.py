@@ -12,7 +12,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Atom, Aval, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import count_eqns, sub_jaxprs
-from jaxprtool.passes.turns import Carried, Each, Inner, Loop, Same, Sliced, Source, Turns
+from jaxprtool.passes.repeats.turns import Carried, Each, Inner, Loop, Same, Sliced, Source, Turns
 
 __all__ = ["RolledScan", "Unfit", "Uses"]
 

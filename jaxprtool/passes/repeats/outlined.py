@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.origin import Names, Origin
-from jaxprtool.passes.repeated import Bodies, Repeat
+from jaxprtool.passes.repeats.repeated import Bodies, Repeat
 
 __all__ = ["Function"]
 

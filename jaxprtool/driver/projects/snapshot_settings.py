@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, NamedTuple, NoReturn, cast
 
-from jaxprtool.driver.settings import project_file, settings_in
+from jaxprtool.driver.projects.settings import project_file, settings_in
 from jaxprtool.driver.trace import FRONTENDS
 from jaxprtool.driver.words.positions import parse_positions
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from jaxprtool.driver.progress import working
 from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.interpreters.evaluate import eval_jaxpr
-from jaxprtool.interpreters.limits import limited_bytes, limited_steps
+from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_steps
 from jaxprtool.ir.diagnostics import MissingRuleError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.once import cut, runs_once

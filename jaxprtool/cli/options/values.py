@@ -11,10 +11,10 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool.cli.session import Session, standard_output
-from jaxprtool.driver import record
-from jaxprtool.driver.check_nans import NanError
 from jaxprtool.driver.compile import Compiled
-from jaxprtool.interpreters.observe import Observer
+from jaxprtool.driver.running import record
+from jaxprtool.driver.running.check_nans import NanError
+from jaxprtool.interpreters.evaluation.observe import Observer
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable

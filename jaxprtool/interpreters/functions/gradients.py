@@ -12,6 +12,14 @@ from jaxprtool.core.bind import set_current_trace, state
 from jaxprtool.core.trace import get_aval, is_inexact, scalar_lit
 from jaxprtool.core.tree import PyTreeDef, tree_flatten, tree_leaves, tree_unflatten
 from jaxprtool.interpreters.evaluate import as_value, jaxpr_as_fun
+from jaxprtool.interpreters.functions.parameters import (
+    as_positions,
+    is_one,
+    named_like,
+    of_chosen,
+    of_pair,
+    with_keywords,
+)
 from jaxprtool.interpreters.jvp import (
     Zero,
     check_tangent,
@@ -21,14 +29,6 @@ from jaxprtool.interpreters.jvp import (
 )
 from jaxprtool.interpreters.linearize import check_known
 from jaxprtool.interpreters.origins import within_jaxpr
-from jaxprtool.interpreters.parameters import (
-    as_positions,
-    is_one,
-    named_like,
-    of_chosen,
-    of_pair,
-    with_keywords,
-)
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.stage import argument_names, flatten_fun
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass

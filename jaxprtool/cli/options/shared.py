@@ -8,17 +8,17 @@ from typing import Any, TypeVar
 import click
 
 from jaxprtool import driver
-from jaxprtool.cli.constants_options import constants_options
-from jaxprtool.cli.function_options import (
+from jaxprtool.cli.options.constants import constants_options
+from jaxprtool.cli.options.functions import (
     FUNCTION_OPTIONS,
     FunctionOption,
     check_function_options,
     function_options,
 )
-from jaxprtool.cli.param_types import Positions, Size
+from jaxprtool.cli.options.param_types import Positions, Size
 from jaxprtool.cli.session import Session
 from jaxprtool.core.verification import set_verify, verifying
-from jaxprtool.driver.machine import default_max_bytes
+from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.driver.user_code.plugins import load_plugin
 from jaxprtool.ir.diagnostics import UsageError, fail

@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
-from jaxprtool.driver.distributed import CONNECT_TIMEOUT, processes_of
+from jaxprtool.driver.running.distributed import CONNECT_TIMEOUT, processes_of
 
-__all__ = ["devices_options", "processes_options"]
+__all__ = ["devices_options", "mesh_devices_option", "processes_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -36,6 +36,14 @@ def devices_options(f: F) -> F:
             help="Compile JAX's own lowering of the program, and not ours.",
         ),
     )
+
+
+mesh_devices_option = click.option(
+    "--devices",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="How many host devices the program's meshes may have: 64 unasked.",
+)
 
 
 def processes_options(f: F) -> F:

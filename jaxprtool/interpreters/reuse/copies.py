@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import draws_anew, has_effects, live_atoms, rebound
-from jaxprtool.interpreters.equation_keys import Keys
+from jaxprtool.interpreters.reuse.equation_keys import Keys
 from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
 

@@ -14,7 +14,7 @@ from jaxprtool.driver.run import run
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.interpreters.dce import jaxpr_has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.state_values import Cell, Token
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Value, Var
 from jaxprtool.ir.walk import all_eqns

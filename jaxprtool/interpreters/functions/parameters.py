@@ -12,7 +12,7 @@ import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.jax_functions import call
+from jaxprtool.interpreters.functions.jax_functions import call
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import named_arguments
 from jaxprtool.ir.jaxpr import Value

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import click
 
 import jaxprtool
-from jaxprtool.cli.param_types import Size
+from jaxprtool.cli.options.param_types import Size
 from jaxprtool.cli.render import colored, render
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.lint import MAX_CONST

@@ -1,0 +1,1 @@
+"""Runs of programs: where they run, whether they end, what is recorded of them, and their results."""

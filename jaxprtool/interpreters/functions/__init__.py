@@ -1,0 +1,1 @@
+"""Transformations of Python functions of pytrees: their parameters, gradients, Jacobians."""
