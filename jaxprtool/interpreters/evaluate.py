@@ -33,14 +33,16 @@ from jaxprtool.interpreters.discharge import pure
 from jaxprtool.interpreters.evaluation.limits import check_room, limited_bytes, limited_steps
 from jaxprtool.interpreters.evaluation.missing_values import present_constants
 from jaxprtool.interpreters.evaluation.observe import Observer, functions, observe, observer
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
-from jaxprtool.ir.interface import check_count
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
+from jaxprtool.ir.interface import argument_label, check_count
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import jaxprs_in, nesting
 from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 from jaxprtool.syntax.inference.open_programs import is_open, typed
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "EvalTrace",
@@ -500,10 +502,10 @@ _NO_VALUES = frozenset({Lit, ArrayText, ArrayBytes})
 def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
     """A Python function that runs the program: on NumPy, or in whatever transformation it is called.
 
-    It takes arrays (or tracers) and returns a list of them.
+    It takes arrays, numbers or tracers, and returns a list of arrays or tracers.
 
     Raises (the function):
-      UsageError: the count of the arguments is wrong.
+      UsageError: wrong number, shape or dtype of arguments.
       JaxprTypeError: the program is ill-typed and the arguments are traced, since a trace records equations as they stand.
     """
 
@@ -511,7 +513,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
         if state.trace is base_trace() and not any(isinstance(x, Tracer) for x in args):
             return eval_jaxpr(program, args)
         check_count(len(program.jaxpr.in_binders), len(args), program.interface)
-        found = program
+        found, args = program, _taken(program, args)
         if is_open(program.jaxpr):
             avals = map(get_aval, (*_known_consts(program), *args))
             found = program.replace(jaxpr=_checked(program.jaxpr, [*avals]))
@@ -522,6 +524,31 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
 
     fun.program = program  # type: ignore[attr-defined]
     return fun
+
+
+def _taken(program: ClosedJaxpr, args: Sequence[Value]) -> tuple[Value, ...]:
+    """Arguments for a trace: tracers as they are, other values as arrays of the binders' types, as evaluation takes them.
+
+    Raises:
+      UsageError: one has another shape or dtype than its binder.
+    """
+
+    def taken(position: int, x: Value, v: Var) -> Value:
+        if v.aval is UNTYPED:
+            return x
+        if not isinstance(x, Tracer):
+            return numpy_namespace().argument(x, v.aval, position, v.name, program.interface)
+        aval = get_aval(x)
+        if not isinstance(v.aval, ShapedArray) or not isinstance(aval, ShapedArray):
+            return x
+        if aval.shape != v.aval.shape or aval.dtype is not v.aval.dtype:
+            label = argument_label(position, v.name, program.interface)
+            message = f"{label} has type {aval}, and {v.aval} is needed"
+            fail(UsageError, message, "argument-type")
+        return x
+
+    binders = program.jaxpr.in_binders
+    return tuple(taken(i, x, v) for i, (x, v) in enumerate(zip(args, binders, strict=True)))
 
 
 _WELL_TYPED = Memo[bool]("well-typed")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -85,3 +86,38 @@ def test_a_compiled_program_too(type_: str, name: str) -> None:
 
 
 _COMPILED: dict[str, Any] = {}
+
+
+# What a value becomes while nothing is traced, and what it becomes beside a traced argument, as a constant of that program.
+@pytest.mark.parametrize("name", VALUES)
+@pytest.mark.parametrize(
+    "type_", ["bool[]", "i32[2,2]", "f32[3]", "bf16[3]", "c64[]", "key<fry>[]"]
+)
+def test_a_value_beside_a_tracer_is_taken_as_evaluation_takes_it(type_: str, name: str) -> None:
+    program = jt.parse(f"{{ lambda ; a:{type_} b:f32[3]. let c:f32[3] = sin b in (a, c) }}")
+    x, value = np.ones(3, np.float32), VALUES[name]
+    for call in (
+        lambda: jt.jvp(lambda b: jt.eval_jaxpr(program, [value, b]), (x,), (x,))[0][0],
+        lambda: jt.eval_jaxpr(jt.make_jaxpr(lambda b: jt.jaxpr_as_fun(program)(value, b))(x), [x])[
+            0
+        ],
+    ):
+        wanted = _value_or_message(lambda: jt.eval_jaxpr(program, [value, x])[0])
+        assert _value_or_message(call) == wanted
+
+
+def _value_or_message(call: Callable[[], Any]) -> str:
+    try:
+        found = call()
+    except jt.JaxprToolError as error:
+        return error.diagnostics[0].message
+    return f"{getattr(found, 'dtype', None)} {found}"
+
+
+def test_a_traced_argument_of_another_type_is_named() -> None:
+    program = jt.parse("{ lambda ; a:bool[] b:f32[3]. let c:f32[3] = sin b in (a, c) }")
+    x = np.ones(3, np.float32)
+    with pytest.raises(
+        jt.UsageError, match=r"argument 1 \(b\) has type f32\[\], and f32\[3\] is needed"
+    ):
+        jt.jvp(lambda b: jt.eval_jaxpr(program, [True, b]), (x[0],), (x[0],))

@@ -408,7 +408,14 @@ class _NamedAgain(_Namer):
                 self.strange |= self._next() != v.name
                 self.first[v.name] = v
 
+    def _before(self, v: Any, like: Any) -> bool:
+        """Whether an inner variable has a name from another jaxpr, and not that of the outer variable in its place."""
+        return Lit not in (type(v), type(like)) and v.name in self.first and v.name != like.name
+
     def _follow(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
+        if len(inner) == len(outer):
+            # What was named before, in another jaxpr, does not name what is around it.
+            self._name([v for v, x in zip(inner, outer, strict=True) if self._before(v, x)])
         new = [v for v in inner if type(v) is not Lit and v not in self.names]
         super()._follow(inner, outer)
         for v in new:
