@@ -142,7 +142,8 @@ class _Wider(NamedTuple):
 def _f64(program: ClosedJaxpr, high: Raised) -> _Wider:
     if not _is_raised(high):
         message = "no equation of the program computes with a type narrower than f64 that f64 could replace"
-        help = "--shadow f128 runs it in long double"
+        floats = any(is_rounded(v.aval) for eqn in high.after for v in eqn.out_binders)
+        help = "--shadow f128 runs it in long double" if floats else "nothing in it is rounded"
         fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span, help=help)
 
     def tried(eqns: Collection[JaxprEqn]) -> None:

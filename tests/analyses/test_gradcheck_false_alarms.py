@@ -180,6 +180,23 @@ def test_an_infinite_derivative_does_not_spoil_those_of_other_elements() -> None
     assert not any(c.wrong for c in found.checks), str(found)
 
 
+LARGEST: dict[str, Callable[..., Any]] = {
+    "a mask": lambda x, c: jnp.where(jnp.arange(4) < 2, x, c),
+    "a softmax": lambda x, c: jax.nn.softmax(jnp.where(jnp.arange(4) < 2, x, c)),
+    "an identity": lambda x, c: (x, c * 1),
+    "many elements": lambda x, c: jnp.where(jnp.arange(4) < 2, x, jnp.full((3, 16, 4), c)),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("f", LARGEST.values(), ids=LARGEST)
+def test_the_largest_numbers_accuse_no_rule(f: Callable[..., Any], dtype: Any) -> None:
+    """As masks of attention have them, which are arguments of operations: a tangent of their size overflows."""
+    for c in (ml_dtypes.finfo(dtype).min, ml_dtypes.finfo(dtype).max):
+        found = jt.gradcheck(f, X.astype(dtype), np.asarray(c, dtype))
+        assert not any(c.wrong for d in found.derivatives for c in d.checks), str(found)
+
+
 WITH_ZEROS = np.array([0, 1, 4, 0, 2, 3] * 6, np.float32)
 INFINITE: dict[str, Callable[..., Any]] = {
     "sqrt": jnp.sqrt,
