@@ -63,7 +63,7 @@ class Selection:
         self.n = 1
         for size in self.moving_sizes:
             self.n *= size
-        narrow = indices.dtype == xp.int32 and max(self.n, *shape) < 1 << 31
+        narrow = indices.dtype == xp.int32 and max((self.n, *shape)) < 1 << 31
         self.integer, self.unsigned = (xp.int32, xp.uint32) if narrow else (xp.int64, xp.uint64)
         self.limits = xp.array([shape[i] - sizes[i] for i in w.start_map], self.integer)
         own_windows = [i for i in moving if window_axis[i] is not None]

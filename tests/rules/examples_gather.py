@@ -56,6 +56,7 @@ BATCHED = ((), (1,), (1,), (0,), (0,))
 NAN = float("nan")
 
 EXAMPLES = [
+    _gather("f64[]", [], ((), (), ()), ()),
     _gather("f32[4,3]", [[2], [0], [2]], ROWS, (1, 3)),
     _gather("f64[4,3]", [[2], [7], [-1]], ROWS, (1, 3), "CLIP"),
     _gather("f32[4,3]", [[2], [7], [-1]], ROWS, (1, 3), "FILL_OR_DROP", NAN),

@@ -98,7 +98,14 @@ POINTS = ((), (0,), (0,))
 WINDOWS = ((1, 2), (), (1, 0))
 BATCHED = ((), (1,), (1,), (0,), (0,))
 
+# `x.at[()].set(y)` of a scalar
+SCALAR = ((), (), ())
+
 EXAMPLES = [
+    *[
+        _scatter(op, "f64[]", [], "f64[]", SCALAR, unique_indices=True)
+        for op in (lax.scatter, *_ACCUMULATING)
+    ],
     _scatter(lax.scatter, "f32[4,3]", [[2], [0], [2]], "f32[3,3]", ROWS),
     _scatter(lax.scatter, "f64[4,3]", [[2], [9]], "f64[2,3]", ROWS, "CLIP", unique_indices=True),
     _scatter(lax.scatter, "f32[5,4]", [[1, 0], [2, 2]], "f32[2,2,3]", WINDOWS, "CLIP"),
