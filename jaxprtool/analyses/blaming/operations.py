@@ -149,9 +149,15 @@ class Operation:
             return dict.fromkeys(self.bad, of[0])
         floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
         zeros = {i: xp.zeros(eqn.inputs[i].aval.shape, xp.int32) for i in floats}
-        numbers = {i: (of[i], True) if i in of else (zeros[i], False) for i in floats}
-        made = _run(self.column, eqn, self.n, numbers, ordered=elements == "ordered")
-        return {k: sets.in_table(made[k]) for k in self.plan.floats}
+        column, shapes = self.column, {i: eqn.inputs[i].aval.shape for i in of}
+        given = {i: (column.spread(x, shapes[i]), True) for i, x in of.items()}
+        numbers = {i: given.get(i, (zeros[i], False)) for i in floats}
+        made = _run(column, eqn, self.n, numbers, ordered=elements == "ordered")
+        return {k: sets.in_table(self._packed(made[k], k)) for k in self.plan.floats}
+
+    def _packed(self, x: Any, k: int) -> Any:
+        """What is known of the elements of result k, packed."""
+        return self.column.pack(x, self.plan.eqn.out_binders[k].aval.shape)
 
     def _of_each_operand(self, of: dict[int, Any], bad: dict[int, Any]) -> dict[int, Any]:
         xp, union = numpy_namespace(), self.steps.sets.union
@@ -183,7 +189,7 @@ class Operation:
 
     def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
         xp, sets = numpy_namespace(), self.steps.sets
-        if not self._drops() and all(b.size == self.n for b in bad.values()):
+        if not self._drops() and all(self.plan.eqn.out_binders[k].aval.size == 1 for k in bad):
             union = self._union_of_all(of)  # each bad element goes into the only one
             return {k: rows(union, b) for k, b in bad.items()}
         among = {n for numbers in of.values() for n in sets.among(numbers)}
@@ -207,12 +213,15 @@ class Operation:
         """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
         xp, given = numpy_namespace(), dict[int, Any]()
         for i, where in kept.items():
-            values, each = self.column.stack(self.plan.eqn.inputs[i])
+            x = self.plan.eqn.inputs[i]
+            values, each = self.column.stack(x)
+            where = self.column.spread(where, x.aval.shape, fill=True)
             if not each:
                 values = xp.broadcast_to(values, (self.n, *xp.shape(values)))
             given[i] = xp.where(where, values, values.dtype.type(1)), True
         made = _run(self.column, self.plan.eqn, self.n, given)
-        return {k: self.steps.sought.where(made[k]) for k, b in self.bad.items() if b is not None}
+        which, bad = self.steps.sought.where, self.bad
+        return {k: self._packed(which(made[k]), k) for k, b in bad.items() if b is not None}
 
 
 def _run(

@@ -1,0 +1,109 @@
+"""The positions at which elements are bad in any of many values: of large arrays with few bad elements, only these are looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.columns import Column
+from jaxprtool.analyses.blaming.plans import is_float, plans_of
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import Jaxpr
+
+__all__ = ["Spots", "spots_of"]
+
+_WIDE = 128  # elements: smaller arrays are looked at as they are
+_SPARSE = 2  # of so many elements one may be bad
+
+
+class Spots:
+    """Of each shape of large arrays the positions, among the elements in their order, where any value of it is bad.
+
+    What is known of elements is packed: a row for each value, a column for each of these positions. That of other shapes is as the
+    values are.
+    """
+
+    def __init__(self) -> None:
+        self._at: dict[tuple[int, ...], Any] = {}
+        self.key: Any = None
+
+    def set(self, bad: dict[tuple[int, ...], Any]) -> None:
+        """Say where values are bad: of each shape a boolean for each element."""
+        xp = numpy_namespace()
+        for shape, where in bad.items():
+            at = xp.flatnonzero(where)
+            if len(at) * _SPARSE <= where.size:
+                self._at[shape] = at
+        self.key = tuple([(shape, at.tobytes()) for shape, at in self._at.items()])
+
+    def pack(self, x: Any, shape: Sequence[int]) -> Any:
+        """What is known of the elements of values of a shape, packed. x: [n, *shape]."""
+        at = self._at.get((*shape,))
+        if at is None:
+            return x
+        if len(x) > 1 and not x.strides[0]:  # one row, repeated
+            row = x[:1].reshape(1, -1)[:, at]
+            return numpy_namespace().broadcast_to(row, (len(x), len(at)))
+        return x.reshape(len(x), -1)[:, at]
+
+    def spread(self, x: Any, shape: Sequence[int], fill: Any = 0) -> Any:
+        """What is known of all elements of values of a shape, with `fill` for those that are bad nowhere: [n, *shape]."""
+        at = self._at.get((*shape,))
+        if at is None:
+            return x
+        xp, n = numpy_namespace(), len(x)
+        rows = x[:1] if n > 1 and not x.strides[0] else x
+        size = 1
+        for k in shape:
+            size *= k
+        whole = xp.full((len(rows), size), fill, x.dtype)
+        whole[:, at] = rows
+        return xp.broadcast_to(whole.reshape(len(rows), *shape), (n, *shape))
+
+
+def spots_of(columns: Sequence[Column], sought: Sought) -> Spots:
+    """The positions where values of large arrays in some columns, and in those inside, are bad; their codes are packed then."""
+    spots = Spots()
+    if not any(_has_wide(column) for column in columns):
+        return spots
+    bad: dict[tuple[int, ...], Any] = {}
+    known: dict[tuple[int, ...], Any] = {}
+    every = [*columns]
+    for column in every:
+        column.spots = spots
+        every += [x for inner in column.inside.values() for x in inner]
+        for v in _floats(column.logs[0].jaxpr, sought):
+            key = (*map(id, column.values(v)),)
+            column.codes[v] = known[key] if key in known else column.look(v, sought)
+            known[key] = column.codes[v]
+    xp = numpy_namespace()
+    for codes in {id(x): x for x in known.values() if x is not None}.values():
+        shape, rows = codes.shape[1:], codes[:1] if not codes.strides[0] else codes
+        if rows.size >= len(rows) * _WIDE:
+            where = xp.bitwise_or.reduce(rows.reshape(len(rows), -1), axis=0)
+            bad[shape] = where | bad[shape] if shape in bad else where
+    spots.set(bad)
+    packed: dict[int, Any] = {}
+    for column in every:
+        for v, codes in column.codes.items():
+            if codes is not None:
+                if id(codes) not in packed:
+                    packed[id(codes)] = codes, spots.pack(codes, codes.shape[1:])
+                column.codes[v] = packed[id(codes)][1]
+    return spots
+
+
+def _floats(jaxpr: Jaxpr, sought: Sought) -> list[Any]:
+    """The variables of a jaxpr that may hold bad values."""
+    found = [v for v in jaxpr.all_binders if is_float(v.aval)]
+    for plan in plans_of(jaxpr, sought).eqns:
+        found += [plan.eqn.out_binders[k] for k in plan.floats]
+    return found
+
+
+def _has_wide(column: Column) -> bool:
+    """Whether a jaxpr has large arrays of floats."""
+    jaxpr = column.logs[0].jaxpr
+    outs = [v for eqn in jaxpr.eqns for v in eqn.out_binders]
+    return any(is_float(v.aval) and v.aval.size >= _WIDE for v in (*jaxpr.all_binders, *outs))
