@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.analyses.blaming.bad_values import counts
 from jaxprtool.analyses.blaming.columns import Column, Steps
 from jaxprtool.analyses.blaming.operations import Operand, Operation
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
@@ -206,8 +207,8 @@ def _worst(n: int, codes: Sequence[Any]) -> Any:
     for c in codes:
         if c is not None:
             flat = c.reshape(n, -1)
-            counts, nan = xp.count_nonzero(flat, axis=1), flat == 3
-            all_nan = xp.count_nonzero(nan) == counts.sum()
-            some = counts > 0 if all_nan else nan.any(axis=1)
-            worst = xp.maximum(worst, 2 * counts + some)
+            found, nan = counts(flat), flat == 3
+            all_nan = xp.count_nonzero(nan) == found.sum()
+            some = found > 0 if all_nan else nan.any(axis=1)
+            worst = xp.maximum(worst, 2 * found + some)
     return worst

@@ -37,6 +37,10 @@ class Spots:
                 self._at[shape] = at
         self.key = tuple([(shape, at.tobytes()) for shape, at in self._at.items()])
 
+    def at(self, shape: Sequence[int]) -> Any:
+        """The positions of the elements of arrays of a shape that are looked at; None where all are."""
+        return self._at.get((*shape,))
+
     def pack(self, x: Any, shape: Sequence[int]) -> Any:
         """What is known of the elements of values of a shape, packed. x: [n, *shape]."""
         at = self._at.get((*shape,))
@@ -67,31 +71,66 @@ def spots_of(columns: Sequence[Column], sought: Sought) -> Spots:
     spots = Spots()
     if not any(_has_wide(column) for column in columns):
         return spots
-    bad: dict[tuple[int, ...], Any] = {}
-    known: dict[tuple[int, ...], Any] = {}
     every = [*columns]
     for column in every:
         column.spots = spots
         every += [x for inner in column.inside.values() for x in inner]
-        for v in _floats(column.logs[0].jaxpr, sought):
-            key = (*map(id, column.values(v)),)
-            column.codes[v] = known[key] if key in known else column.look(v, sought)
-            known[key] = column.codes[v]
-    xp = numpy_namespace()
-    for codes in {id(x): x for x in known.values() if x is not None}.values():
-        shape, rows = codes.shape[1:], codes[:1] if not codes.strides[0] else codes
-        if rows.size >= len(rows) * _WIDE:
-            where = xp.bitwise_or.reduce(rows.reshape(len(rows), -1), axis=0)
-            bad[shape] = where | bad[shape] if shape in bad else where
-    spots.set(bad)
-    packed: dict[int, Any] = {}
+    found = _Found(sought)
     for column in every:
-        for v, codes in column.codes.items():
-            if codes is not None:
-                if id(codes) not in packed:
-                    packed[id(codes)] = codes, spots.pack(codes, codes.shape[1:])
-                column.codes[v] = packed[id(codes)][1]
+        for v in _floats(column.logs[0].jaxpr, sought):
+            found.add(column, v)
+    spots.set(found.bad)
+    found.settle(spots)
     return spots
+
+
+class _Found:
+    """Where values of large arrays are bad.
+
+    Attributes:
+      bad: of each shape a boolean for each element, true where it is bad in any.
+    """
+
+    def __init__(self, sought: Sought):
+        self._sought, self.bad = sought, dict[tuple[int, ...], Any]()
+        self._seen: dict[int, bool] = {}
+        self._columns: list[tuple[Column, Any, tuple[int, ...]]] = []
+        self._alike: dict[tuple[int, ...], Any] = {}
+
+    def add(self, column: Column, v: Any) -> None:
+        """Look at the values of a variable."""
+        if v.aval.size < _WIDE:
+            return
+        xp, shape, values = numpy_namespace(), v.aval.shape, column.values(v)
+        self._columns.append((column, v, (*map(id, values),)))
+        if shape not in self.bad:
+            self.bad[shape] = xp.zeros(v.aval.size, bool)
+        bad, seen, where = self.bad[shape], self._seen, self._sought.bad_ones
+        for x in values:
+            if id(x) not in seen:
+                found = where(x)
+                seen[id(x)] = found is not None
+                if found is not None:
+                    xp.logical_or(bad, found.reshape(-1), bad)
+
+    def settle(self, spots: Spots) -> None:
+        """Set the codes of the variables, packed."""
+        for column, v, ids in self._columns:
+            if ids not in self._alike:
+                self._alike[ids] = self._codes(column, v, ids, spots)
+            column.codes[v] = self._alike[ids]
+
+    def _codes(self, column: Column, v: Any, ids: Sequence[int], spots: Spots) -> Any:
+        if not any(self._seen[i] for i in ids):
+            return None
+        at = spots.at(v.aval.shape)
+        if at is None:
+            return column.look(v, self._sought)
+        values = column.values(v)
+        one = ids[0] == ids[-1] and len({*ids}) == 1
+        picked = [x.reshape(-1)[at] for x in (values[:1] if one else values)]
+        codes = self._sought.codes(numpy_namespace().concatenate(picked)).reshape(-1, len(at))
+        return numpy_namespace().broadcast_to(codes, (len(values), len(at)))
 
 
 def _floats(jaxpr: Jaxpr, sought: Sought) -> list[Any]:
