@@ -67,6 +67,10 @@ class Column:
             return [log.results[i][k] for log in self.logs]
         return [log.results[i] for log in self.logs]
 
+    def at(self, shape: Sequence[int]) -> Any:
+        """The positions of the elements of arrays of a shape that are looked at; None where all are."""
+        return None if self.spots is None else self.spots.at(shape)
+
     def pack(self, x: Any, shape: Sequence[int]) -> Any:
         """What is known of elements, packed."""
         return x if self.spots is None else self.spots.pack(x, shape)

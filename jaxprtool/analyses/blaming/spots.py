@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.columns import Column
 from jaxprtool.analyses.blaming.plans import is_float, plans_of
+from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import Jaxpr
 
@@ -77,9 +78,10 @@ def spots_of(columns: Sequence[Column], sought: Sought) -> Spots:
         every += [x for inner in column.inside.values() for x in inner]
     found = _Found(sought)
     for column in every:
+        found.stretched |= _stretched(column.logs[0].jaxpr)
         for v in _floats(column.logs[0].jaxpr, sought):
             found.add(column, v)
-    spots.set(found.bad)
+    spots.set({shape: bad for shape, bad in found.bad.items() if shape not in found.stretched})
     found.settle(spots)
     return spots
 
@@ -89,10 +91,12 @@ class _Found:
 
     Attributes:
       bad: of each shape a boolean for each element, true where it is bad in any.
+      stretched: shapes of arrays that stretch to each other.
     """
 
     def __init__(self, sought: Sought):
         self._sought, self.bad = sought, dict[tuple[int, ...], Any]()
+        self.stretched = set[tuple[int, ...]]()
         self._seen: dict[int, bool] = {}
         self._columns: list[tuple[Column, Any, tuple[int, ...]]] = []
         self._alike: dict[tuple[int, ...], Any] = {}
@@ -138,6 +142,17 @@ def _floats(jaxpr: Jaxpr, sought: Sought) -> list[Any]:
     found = [v for v in jaxpr.all_binders if is_float(v.aval)]
     for plan in plans_of(jaxpr, sought).eqns:
         found += [plan.eqn.out_binders[k] for k in plan.floats]
+    return found
+
+
+def _stretched(jaxpr: Jaxpr) -> set[tuple[int, ...]]:
+    """The shapes of operands and results of elementwise equations where these have several: axes of size 1 stretch."""
+    found = set[tuple[int, ...]]()
+    for eqn in jaxpr.eqns:
+        if is_elementwise(eqn.primitive):
+            shapes = {x.aval.shape for x in (*eqn.inputs, *eqn.out_binders)} - {()}
+            if len(shapes) > 1:
+                found |= shapes
     return found
 
 
