@@ -99,8 +99,8 @@ def _variance(x):
         (lambda x: (x * x).sum() - 2 * (x * _SAMPLE).sum() + (_SAMPLE**2).sum(), [_SAMPLE], "add"),
         # what it is multiplied by afterwards, a slice of the small ones, and a dead equation are not the cause
         (
-            lambda x: jnp.prod(1 + jnp.sqrt(x * 100) - jnp.sqrt(np.float32(1e5))),
-            [_SAMPLE[:24]],
+            lambda x: jnp.prod(jnp.exp(x + 1e4 - 1e4)),
+            [_SAMPLE[:24] - 1000],
             "sub",
         ),
         (_last_differences, [_SAMPLE[:24] / 1000], "sub"),
