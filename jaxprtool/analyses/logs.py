@@ -121,10 +121,11 @@ class Log:
         self.branch: int | None = None
         self.number: int | None = None
         self.results: list[Any] = []
-        self.inside: list[tuple[int, list[Log]]] = []
+        # Most logs need neither list, and a list takes time to make.
+        self.inside: Any = ()
         self.outs: Sequence[Any] | None = None
         self.seen = 0
-        self.waiting: list[int] = []
+        self.waiting: Any = ()
         self.found: Any = None
 
     @property
@@ -227,10 +228,13 @@ class Logging:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]
             n = len(above.results)
-            if above.inside and above.inside[-1][0] == n:
-                above.inside[-1][1].append(log)
+            inside = above.inside
+            if inside and inside[-1][0] == n:
+                inside[-1][1].append(log)
+            elif inside:
+                inside.append((n, [log]))
             else:
-                above.inside.append((n, [log]))
+                above.inside = [(n, [log])]
         else:
             layout = layout_of(jaxpr)
             log = Log(layout, args, None, len(loops))
@@ -248,7 +252,8 @@ class Logging:
         """Note what an equation gives that is looked at alone."""
         log = self.open[-1]
         i = len(log.results)
-        log.waiting.append(i)
+        log.waiting = waiting = log.waiting or []
+        waiting.append(i)
         log.results.append(outs if eqn.primitive.multiple_results else outs[0])
         self.kept += log.layout.sizes[i]
         if self.at_once or self.kept > _BYTES:

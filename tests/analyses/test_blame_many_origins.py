@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.blaming import spots
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.driver.run import run
@@ -153,6 +154,14 @@ def test_each_element_has_all_its_origins(seed, steps):
     for mark, right in zip(flow.outs, map(int, bits), strict=True):
         found = {name for bit, name in names.items() if bit & mark.bad}
         assert found == {name for i, name in enumerate(makers) if right >> i & 1}
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_each_element_has_all_its_origins_where_only_bad_ones_are_looked_at(seed, monkeypatch):
+    """As it is with large arrays, of which few elements are bad."""
+    monkeypatch.setattr(spots, "_WIDE", 1)
+    monkeypatch.setattr(spots, "_SPARSE", 1)
+    test_each_element_has_all_its_origins(seed, 130)
 
 
 def _with_bad_rows(seed):

@@ -77,6 +77,15 @@ _NEAR_ONE = np.float32([1e-5, 2e-6])
 _SAMPLE = (1000 + np.random.default_rng(0).random(1000)).astype(np.float32)
 
 
+def _last_differences(x):
+    c = jnp.cumsum(jnp.concatenate([x * 1e6, x]))
+    return (c[1:] - c[:-1])[-5:]
+
+
+def _variance(x):
+    return jnp.mean(x * x) - jnp.mean(x) ** 2
+
+
 @pytest.mark.parametrize(
     ("f", "args", "name"),
     [
@@ -88,6 +97,14 @@ _SAMPLE = (1000 + np.random.default_rng(0).random(1000)).astype(np.float32)
         (lambda b: (-b + jnp.sqrt(b * b - 4)) / 2, [np.float32(1e4)], "add"),
         (lambda x: jnp.log(1 - jnp.exp(-jnp.exp(-x))), [np.float32([15, 16])], "sub"),
         (lambda x: (x * x).sum() - 2 * (x * _SAMPLE).sum() + (_SAMPLE**2).sum(), [_SAMPLE], "add"),
+        # what it is multiplied by afterwards, a slice of the small ones, and a dead equation are not the cause
+        (
+            lambda x: jnp.prod(jnp.exp(x + 1e4 - 1e4)),
+            [_SAMPLE[:24] - 1000],
+            "sub",
+        ),
+        (_last_differences, [_SAMPLE[:24] / 1000], "sub"),
+        (jax.grad(_variance), [_SAMPLE[:24] / 1e5 + 100], "add_any"),
     ],
 )
 def test_what_cancels_what_results_come_from_is_first(f, args, name):
@@ -95,6 +112,13 @@ def test_what_cancels_what_results_come_from_is_first(f, args, name):
     assert found.outputs[0].ulps > 1000
     assert found.equations[0].place.eqn.primitive.name == name
     assert (found.equations[0].amplification or 0) > 1000
+
+
+def test_a_gradient_has_equations_that_help_together():
+    found = jt.precision(jax.grad(_variance), _SAMPLE[:24] / 1e5 + 100)
+    assert found.together is not None and found.together.after < 0.01 * found.together.before
+    names = [p.eqn.primitive.name for p in found.together.places]
+    assert "add_any" in names and "sub" not in names
 
 
 def _compensated(x):

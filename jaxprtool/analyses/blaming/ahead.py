@@ -17,6 +17,7 @@ from jaxprtool.analyses.blaming.origin_sets import OriginSets
 from jaxprtool.analyses.blaming.plans import is_float
 from jaxprtool.analyses.blaming.provenance import Call, Context, Made
 from jaxprtool.analyses.blaming.separation import Separations
+from jaxprtool.analyses.blaming.spots import spots_of
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
 
@@ -73,9 +74,11 @@ class Ahead:
         for where in self._where.values():
             for i in where if steers(self._logs[where[0]]) else ():
                 self._steering[i] = True
+        self._spots = spots_of([*self._columns.values()], sought)
         self._before = self._last_before()
         self._sources: dict[tuple[Any, int], tuple[str, int]] = {}
         self._numbers: dict[int, Any] = {}
+        self._shapes: dict[int, tuple[int, ...]] = {}
         self._worst: list[tuple[Made, Any, Any]] = []
         self.facts: list[int] = []
         self.end = start + self._look()
@@ -95,12 +98,17 @@ class Ahead:
     def numbers(self, k: int, i: int) -> Any:
         """The numbers of the elements of result k of a log; None where nothing is bad in it."""
         found = self._numbers.get(k)
-        return None if found is None else found[i - self.start]
+        if found is None:
+            return None
+        at = i - self.start
+        return self._spots.spread(found[at : at + 1], self._shapes[k])[0]
 
     def rows(self, k: int, which: Sequence[int]) -> Any:
         """The numbers of the elements of result k of some logs."""
         found = self._numbers[k]
-        return found[numpy_namespace().array(which) - self.start]
+        return self._spots.spread(
+            found[numpy_namespace().array(which) - self.start], self._shapes[k]
+        )
 
     def count(self, start: int, end: int) -> None:
         """Say of what has made bad values how many there were in some logs, at most."""
@@ -156,7 +164,7 @@ class Ahead:
         mark = self._call.out_marks[j]
         if not mark.bad or not hasattr(value, "shape"):
             return None
-        return self._of_value(value, mark.bad)
+        return self._spots.pack(self._of_value(value, mark.bad)[None], value.shape)[0]
 
     def _of_value(self, value: Any, bits: int) -> Any:
         numbers, sets = self._apart.numbers(value), self._apart.sets
@@ -223,6 +231,7 @@ class Ahead:
                 for k, x in enumerate(column.logs[0].jaxpr.outs):
                     numbers = column.numbers.get(x)
                     if numbers is not None:
+                        self._shapes[k] = x.aval.shape
                         if k not in outs:
                             outs[k] = xp.zeros((n, *numbers.shape[1:]), xp.int32)
                         outs[k][rows] = numbers
@@ -272,6 +281,8 @@ class Ahead:
                         numbers = ids.of_carry(j, numbers.shape)
             elif source != "none":
                 numbers = self._of_operand(source, j, column)
+                if not isinstance(numbers, int):
+                    numbers = self._spots.pack(numbers, v.aval.shape)
                 if ids is not None:
                     numbers = ids.of_fixed(numbers)
             if ids is not None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import accumulate, repeat
 from typing import Any
 
-from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.bad_values import LARGE, Sought
 from jaxprtool.analyses.blaming.plans import Plans
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -42,6 +42,7 @@ class BadResults:
     def many(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
         """As `few`; the results of each type are looked at together."""
         by_type: dict[Any, tuple[list[int], list[Any]]] = {}
+        bad: dict[int, Any] = {}
         several: list[int] = []
         for i in range(start, end):
             plan = plans.eqns[i]
@@ -53,13 +54,17 @@ class BadResults:
             shape = x.shape
             if len(shape) != 1:
                 x = x.reshape(-1) if shape else x
+            if shape and x.size >= LARGE:
+                codes = self._sought.codes(x)
+                if codes is not None:
+                    bad[i] = _found(codes.tobytes())
+                continue
             key = x.dtype, not shape
             found = by_type.get(key)
             if found is None:
                 found = by_type[key] = [], []
             found[0].append(i)
             found[1].append(x)
-        bad: dict[int, Any] = {}
         for (_, scalar), (where, values) in by_type.items():
             self._among(where, values, scalar, bad)
         for i in several:
@@ -78,7 +83,11 @@ class BadResults:
         data, begin = codes.tobytes(), 0
         for i, end in zip(where, accumulate(sizes), strict=True):
             code = data[begin:end]
-            good = code.count(0)
-            if good < end - begin:
-                bad[i] = 2 * (end - begin - good) + (3 in code), (0,), code
+            if code.count(0) < end - begin:
+                bad[i] = _found(code)
             begin = end
+
+
+def _found(code: bytes) -> tuple[int, tuple[int, ...], bytes]:
+    """What is found of an only result, by the codes of its elements."""
+    return 2 * (len(code) - code.count(0)) + (3 in code), (0,), code

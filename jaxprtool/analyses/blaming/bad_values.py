@@ -11,9 +11,10 @@ from jaxprtool.analyses.answer import json_number
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import RefType
 
-__all__ = ["Range", "Sought", "range_of", "values_at"]
+__all__ = ["LARGE", "Range", "Sought", "counts", "range_of", "values_at"]
 
 _FEW = 5  # indices that are told
+LARGE = 512  # elements: to bring larger arrays together takes longer than to look at each
 _BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
 
 
@@ -111,10 +112,19 @@ class Sought:
             which = self.where(x)
             if not which.any():
                 return None
-        found = which.astype(xp.uint8)
+        found = which.view(xp.uint8)
         if "nan" in self.kinds:
-            found[xp.isnan(x)] = 3
+            found |= xp.isnan(x).view(xp.uint8) << 1
         return found
+
+    def bad_ones(self, x: Any) -> Any:
+        """Which elements of an array are bad, as `where`; None where none is."""
+        xp = self._xp
+        if self.kinds == ("nan", "inf"):
+            finite = xp.isfinite(x)
+            return None if finite.all() else ~finite
+        which = self.where(x)
+        return which if which.any() else None
 
     def code(self, x: Any) -> bytes:
         """`codes` of the elements of a value in their order, as one object."""
@@ -128,12 +138,12 @@ class Sought:
         xp = self._xp
         if xs[0] is xs[-1] and all([x is xs[0] for x in xs]):  # noqa: C419 (quicker)
             return self.state(xs[0])
-        whole = xp.concatenate(xs) if xp.ndim(xs[0]) else xp.array(xs)
+        whole = xp.concatenate(xs, axis=None) if xp.ndim(xs[0]) else xp.array(xs)
         codes = self.codes(whole)
         if codes is None or not codes.size:
             return 0
         codes = codes.reshape(len(xs), -1)
-        return 2 * (codes > 0).sum(1) + (codes == 3).any(1)
+        return 2 * counts(codes) + (codes == 3).any(1)
 
     def kind_of(self, x: Any) -> str:
         """The first kind of which the value holds one."""
@@ -164,6 +174,14 @@ class Sought:
             return [()] if which else []
         flat = xp.flatnonzero(which)[:_FEW]
         return [*zip(*[i.tolist() for i in xp.unravel_index(flat, which.shape)], strict=True)]
+
+
+def counts(codes: Any) -> Any:
+    """How many elements are bad in each row of some codes."""
+    xp = numpy_namespace()
+    if codes.shape[1] < LARGE:
+        return xp.count_nonzero(codes, axis=1)
+    return xp.array([xp.count_nonzero(row) for row in codes])  # quicker
 
 
 class Range(NamedTuple):

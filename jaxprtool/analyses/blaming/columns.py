@@ -25,6 +25,7 @@ class Column:
       numbers: the numbers of the sets of origins of its elements; unions: of all its elements in each log, and where these have
         several.
       inside: the columns of the jaxprs inside an equation, by its position.
+      spots: where elements of large arrays are bad (`spots.Spots`): codes and numbers are packed by it. None where they are not.
     """
 
     def __init__(self, logs: Sequence[Log], context: Context | None):
@@ -35,6 +36,7 @@ class Column:
         self._stacks: dict[Any, Any] = {}
         self._same: dict[Any, Any] = {}
         self.inside: dict[int, list[Column]] = {}
+        self.spots: Any = None
         for k, (i, _) in enumerate(logs[0].inside):
             inner = zip(*[log.inside[k][1] for log in logs], strict=True)
             self.inside[i] = [Column(x, inner_context(context, x[0])) for x in inner]
@@ -64,6 +66,18 @@ class Column:
         if layout.jaxpr.eqns[i].primitive.multiple_results:
             return [log.results[i][k] for log in self.logs]
         return [log.results[i] for log in self.logs]
+
+    def at(self, shape: Sequence[int]) -> Any:
+        """The positions of the elements of arrays of a shape that are looked at; None where all are."""
+        return None if self.spots is None else self.spots.at(shape)
+
+    def pack(self, x: Any, shape: Sequence[int]) -> Any:
+        """What is known of elements, packed."""
+        return x if self.spots is None else self.spots.pack(x, shape)
+
+    def spread(self, x: Any, shape: Sequence[int], fill: Any = 0) -> Any:
+        """What is known of all elements."""
+        return x if self.spots is None else self.spots.spread(x, shape, fill)
 
     def stack(self, x: Any) -> tuple[Any, bool]:
         """The values of an atom, stacked up; or the one value that it has in all logs, and False."""

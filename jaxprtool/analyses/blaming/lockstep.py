@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jaxprtool.analyses.blaming.bad_values import counts
 from jaxprtool.analyses.blaming.columns import Column, Steps
 from jaxprtool.analyses.blaming.operations import Operand, Operation
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
@@ -139,6 +140,8 @@ class Lockstep(Steps):
                 codes, numbers = column.codes[v], last.numbers.get(x)
             else:
                 codes, numbers = column.look(v, self.sought), stacked.get(k)
+                if numbers is not None:
+                    numbers = column.pack(numbers, v.aval.shape)
             if codes is None:
                 continue
             if numbers is None:
@@ -177,9 +180,11 @@ class Lockstep(Steps):
         inputs = plan.eqn.inputs
         x = inputs[-min(len(binders) - binders.index(v), len(inputs))]
         whole = column.numbers.get(x)
-        if whole is None or step is None or whole.shape[2:] != inner.codes[v].shape[1:]:
+        if whole is None or step is None or x.aval.shape[1:] != v.aval.shape:
             return None
-        return whole[:, step] if all(log.number == step for log in inner.logs) else None
+        if any(log.number != step for log in inner.logs):
+            return None
+        return column.pack(column.spread(whole, x.aval.shape)[:, step], v.aval.shape)
 
     def _stack(self, plan: Plan, inner: Column, stacked: dict[int, Any]) -> None:
         """Say what one step of loops stacks up."""
@@ -189,10 +194,10 @@ class Lockstep(Steps):
         for k, x in enumerate(inner.logs[0].jaxpr.outs):
             numbers = inner.numbers.get(x)
             shape = plan.eqn.out_binders[k].aval.shape if k in plan.floats else ()
-            if numbers is not None and len(shape) == numbers.ndim:
+            if numbers is not None and len(shape) == len(x.aval.shape) + 1:
                 if k not in stacked:
                     stacked[k] = xp.zeros((self.n, *shape), xp.int32)
-                stacked[k][:, step] = numbers
+                stacked[k][:, step] = inner.spread(numbers, x.aval.shape)
 
 
 def _worst(n: int, codes: Sequence[Any]) -> Any:
@@ -202,7 +207,8 @@ def _worst(n: int, codes: Sequence[Any]) -> Any:
     for c in codes:
         if c is not None:
             flat = c.reshape(n, -1)
-            counts, nan = xp.count_nonzero(flat, axis=1), flat == 3
-            some = counts > 0 if nan.sum() == counts.sum() else nan.any(axis=1)
-            worst = xp.maximum(worst, 2 * counts + some)
+            found, nan = counts(flat), flat == 3
+            all_nan = xp.count_nonzero(nan) == found.sum()
+            some = found > 0 if all_nan else nan.any(axis=1)
+            worst = xp.maximum(worst, 2 * found + some)
     return worst

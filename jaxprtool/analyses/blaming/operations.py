@@ -13,7 +13,7 @@ from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.separation import MOST_SETS
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.columns.flow import elements_facts
-from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace, prepare_impl
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
@@ -21,6 +21,7 @@ from jaxprtool.ir.memo import MemoTable
 
 __all__ = ["Operand", "Operation"]
 
+_SOURCES = MemoTable[list[Any]]("where elements of results come from")
 _BATCHED = MemoTable[Any]("equations of many steps")
 
 
@@ -148,10 +149,44 @@ class Operation:
         if elements == "converted":
             return dict.fromkeys(self.bad, of[0])
         floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
+        if len(floats) == len(eqn.inputs) and elements != "ordered":
+            return self._moved_always(of)
         zeros = {i: xp.zeros(eqn.inputs[i].aval.shape, xp.int32) for i in floats}
-        numbers = {i: (of[i], True) if i in of else (zeros[i], False) for i in floats}
-        made = _run(self.column, eqn, self.n, numbers, ordered=elements == "ordered")
-        return {k: sets.in_table(made[k]) for k in self.plan.floats}
+        column, shapes = self.column, {i: eqn.inputs[i].aval.shape for i in of}
+        given = {i: (column.spread(x, shapes[i]), True) for i, x in of.items()}
+        numbers = {i: given.get(i, (zeros[i], False)) for i in floats}
+        made = _run(column, eqn, self.n, numbers, ordered=elements == "ordered")
+        return {k: sets.in_table(self._packed(made[k], k)) for k in self.plan.floats}
+
+    def _moved_always(self, of: dict[int, Any]) -> dict[int, Any]:
+        """The numbers, where params alone say which elements of which operand those of a result are."""
+        xp, eqn, n = numpy_namespace(), self.plan.eqn, self.n
+        alike = all(len(x) > 1 and not x.strides[0] for x in of.values())  # one row, repeated
+        rows = 1 if alike else n
+        sources = _SOURCES.of(self.column.logs[0].jaxpr, eqn, lambda: _sources(eqn))
+        given, first = [xp.zeros((rows, 1), xp.int32)], 1
+        column_of = xp.zeros(1 + sum(x.aval.size for x in eqn.inputs), xp.intp)
+        begin = 1
+        for i, x in enumerate(eqn.inputs):
+            if i in of:
+                flat = of[i][:rows].reshape(rows, -1)
+                columns = xp.arange(first, first + flat.shape[1])
+                at = self.column.at(x.aval.shape)
+                column_of[begin : begin + x.aval.size][slice(None) if at is None else at] = columns
+                given.append(flat)
+                first += flat.shape[1]
+            begin += x.aval.size
+        whole, made = xp.concatenate(given, axis=1), dict[int, Any]()
+        for k in self.plan.floats:
+            shape, at = eqn.out_binders[k].aval.shape, self.column.at(eqn.out_binders[k].aval.shape)
+            source = sources[k] if at is None else sources[k][at]
+            numbers = whole[:, column_of[source]].reshape(rows, *(shape if at is None else [-1]))
+            made[k] = xp.broadcast_to(numbers, (n, *numbers.shape[1:]))
+        return made
+
+    def _packed(self, x: Any, k: int) -> Any:
+        """What is known of the elements of result k, packed."""
+        return self.column.pack(x, self.plan.eqn.out_binders[k].aval.shape)
 
     def _of_each_operand(self, of: dict[int, Any], bad: dict[int, Any]) -> dict[int, Any]:
         xp, union = numpy_namespace(), self.steps.sets.union
@@ -183,7 +218,7 @@ class Operation:
 
     def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
         xp, sets = numpy_namespace(), self.steps.sets
-        if not self._drops() and all(b.size == self.n for b in bad.values()):
+        if not self._drops() and all(self.plan.eqn.out_binders[k].aval.size == 1 for k in bad):
             union = self._union_of_all(of)  # each bad element goes into the only one
             return {k: rows(union, b) for k, b in bad.items()}
         among = {n for numbers in of.values() for n in sets.among(numbers)}
@@ -207,12 +242,28 @@ class Operation:
         """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
         xp, given = numpy_namespace(), dict[int, Any]()
         for i, where in kept.items():
-            values, each = self.column.stack(self.plan.eqn.inputs[i])
+            x = self.plan.eqn.inputs[i]
+            values, each = self.column.stack(x)
+            where = self.column.spread(where, x.aval.shape, fill=True)
             if not each:
                 values = xp.broadcast_to(values, (self.n, *xp.shape(values)))
             given[i] = xp.where(where, values, values.dtype.type(1)), True
         made = _run(self.column, self.plan.eqn, self.n, given)
-        return {k: self.steps.sought.where(made[k]) for k, b in self.bad.items() if b is not None}
+        which, bad = self.steps.sought.where, self.bad
+        return {k: self._packed(which(made[k]), k) for k, b in bad.items() if b is not None}
+
+
+def _sources(eqn: JaxprEqn) -> list[Any]:
+    """Of each element of the results of an equation that moves elements, which element of all operands it is, from 1; 0 for none."""
+    xp, end, ins = numpy_namespace(), 1, list[Any]()
+    for x in eqn.inputs:
+        ins.append(xp.arange(end, end + x.aval.size, dtype=xp.int32).reshape(x.aval.shape))
+        end += x.aval.size
+    kinds = [x.aval.update(dtype=INT32) for x in eqn.inputs]
+    outs = [v.aval.update(dtype=INT32) for v in eqn.out_binders]
+    made = prepare_impl(xp, eqn.primitive, kinds, outs, eqn.params)(*ins)
+    flat = [xp.asarray(x).reshape(-1) for x in (made if eqn.primitive.multiple_results else [made])]
+    return [xp.where((x > 0) & (x < end), x, 0) for x in flat]
 
 
 def _run(

@@ -10,6 +10,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 __all__ = ["OriginSets", "Stacked"]
 
 _SMALL = 100  # so many elements are looked at one by one
+_FEW = 8  # so many sets are looked for one by one, which is the fastest way to read many elements
 _WORD = 64  # bits
 
 
@@ -39,10 +40,16 @@ class OriginSets:
     def among(self, numbers: Any) -> set[int]:
         """Which numbers there are, but for 0."""
         xp = numpy_namespace()
-        if numbers.size <= _SMALL:
-            found = {*numbers.ravel().tolist()}
+        flat = numbers.ravel()
+        if flat.size > _SMALL:
+            most = int(flat.max())
+            if most <= _FEW:
+                return {n for n in range(1, most + 1) if n == most or (flat == n).any()}
+            flat = flat[flat != 0]  # most elements are good, as a rule
+        if flat.size <= _SMALL:
+            found = {*flat.tolist()}
         else:
-            found = {*xp.flatnonzero(xp.bincount(numbers.ravel())).tolist()}
+            found = {*xp.flatnonzero(xp.bincount(flat)).tolist()}
         found.discard(0)
         return found
 
@@ -72,6 +79,11 @@ class OriginSets:
         """The number of the union of the sets of each row of some numbers."""
         xp = numpy_namespace()
         among = [*self.among(rows)]
+        if len(among) <= _FEW:
+            has = xp.stack([(rows == n).any(axis=1) for n in among], axis=1)
+            found, where = xp.unique(has.dot(1 << xp.arange(len(among))), return_inverse=True)
+            sets = [[n for k, n in enumerate(among) if x >> k & 1] for x in found.tolist()]
+            return xp.array([self.number(self.whole(ns)) for ns in sets], xp.int32)[where]
         union = self.whole(among)
         places = [i for i in range(union.bit_length()) if union >> i & 1]
         if len(places) > _WORD:

@@ -14,6 +14,7 @@ from typing import Any
 
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.analyses.rounding.causes import amplified_by, is_read, scores
 from jaxprtool.analyses.rounding.precision_pairs import Block, Group, Pair
 from jaxprtool.analyses.rounding.shadow import Shadow, inside, is_looked_at
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -242,11 +243,13 @@ def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
 class Worst(Sequence[Errors]):
     """The errors of all equations, the one that adds most first. They are made when they are asked for.
 
+    Equations of which nothing depends come last.
+
     Args:
       tables: the errors of the equations of each jaxpr.
       written: gives the place in the program of a place that has run (`analyses.sites`).
-      amplified: by how much relative errors that become larger count, at most, as errors that are added: as far as results are
-        off. 0: they do not.
+      amplified: how far results are off, where that comes from what is amplified: as much the equation counts that amplifies most
+        (`causes.scores`). 0: what is amplified does not count.
     """
 
     def __init__(
@@ -260,12 +263,17 @@ class Worst(Sequence[Errors]):
         in_order = sorted(some, key=lambda table: _begin(table.pair.own)) if len(some) > 1 else some
         self._tables = in_order
         self._numbers = [
-            xp.maximum.reduceat(table.numbers, table.pair.firsts, axis=1) for table in self._tables
+            xp.maximum.reduceat(amplified_by(t.pair, t.numbers), t.pair.firsts, axis=1)
+            for t in self._tables
         ]
-        adds = [
-            xp.maximum(xp.maximum(numbers[1], xp.minimum(numbers[4], amplified)), 0.0)
-            for numbers in self._numbers
-        ]
+        adds = [xp.maximum(numbers[1], 0.0) for numbers in self._numbers]
+        if amplified > 0:
+            found = [scores(numbers, amplified) for numbers in self._numbers]
+            most = max([float(x.max()) for x in found], default=0.0) or 1.0
+            pairs = zip(adds, found, strict=True)
+            adds = [xp.maximum(x, amplified * y / most) for x, y in pairs]
+        read = [xp.logical_or.reduceat(is_read(t.pair), t.pair.firsts) for t in self._tables]
+        adds = [xp.where(r, x, -1.0) for r, x in zip(read, adds, strict=True)]
         order = xp.argsort(-xp.concatenate(adds), kind="stable") if adds else xp.empty(0, int)
         sizes = [len(x) for x in adds]
         table = xp.repeat(xp.arange(len(adds)), sizes)

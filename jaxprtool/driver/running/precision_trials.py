@@ -14,6 +14,7 @@ __all__ = ["together_of", "trials_of"]
 _HELPS = 0.5  # what leaves less than this part of the error is what it comes from
 _GOOD = 0.01  # what leaves less than this part needs nothing more
 _NEARLY = 4  # times the error when all equations are wide: that of few
+_MANY = 3  # that help together, for each one that may be tried alone: all from where a value is rounded to where it is cancelled
 _RUNS = 5  # to find equations that help together, for each one that may be tried alone
 
 
@@ -99,7 +100,7 @@ def together_of(
       trials: what that has found.
 
     Returns:
-      The equations in the order of the program, at most `count`; None where one helps as much alone, or all together do not.
+      The equations in the order of the program, at most `_MANY` times `count`; None where one helps as much alone, or all together do not.
     """
     alone = min((t.after for t in trials), default=before)
     if not count or alone <= _GOOD * before:
@@ -113,7 +114,7 @@ def together_of(
     if alone <= enough:
         return None
     kept = _fewest(kept, lambda eqns: error_with({*eqns}) <= enough, _RUNS * count)
-    if len(kept) > count:
+    if len(kept) > _MANY * count:
         return None
     return Together([places[e] for e in kept], before, error_with({*kept}))
 

@@ -1,0 +1,81 @@
+"""Which equations the errors of results come from: what adds them, and what amplifies them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxprtool.analyses.rounding.precision_pairs import Pair
+from jaxprtool.interpreters.columns.flow import elements_facts
+from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.jaxpr import Lit
+
+__all__ = ["amplified_by", "is_read", "scores"]
+
+_MOVES = ("kept", "permuted", "chosen", "placed", "ordered")
+_FOURTH = 0.25
+
+
+def is_read(pair: Pair) -> Any:
+    """Of each column of a jaxpr whether a result of the jaxpr, or an effect, depends on it."""
+    live = {x for x in pair.own.outs if type(x) is not Lit}
+    for eqn in reversed(pair.own.eqns):
+        if has_effects(eqn) or not live.isdisjoint(eqn.out_binders):
+            live.update(x for x in eqn.inputs if type(x) is not Lit)
+            live.update(eqn.out_binders)
+    eqns = pair.own.eqns
+    found = [eqns[i].out_binders[k] in live for i, k in pair.columns]
+    return numpy_namespace().array(found, bool)
+
+
+def _moved_from(pair: Pair) -> list[tuple[int, int]]:
+    """Columns whose elements are those of another one, moved, with that one; the last first."""
+    found: list[tuple[int, int]] = []
+    for c in reversed(range(len(pair.columns))):
+        eqn = pair.eqn(c)
+        if elements_facts[eqn.primitive] in _MOVES:
+            given = [pair.column_of[x] for x in eqn.inputs if x in pair.column_of]
+            if len({*given}) == 1:
+                found.append((c, given[0]))
+    return found
+
+
+def amplified_by(pair: Pair, numbers: Any) -> Any:
+    """Errors in which what an equation that only moves elements seems to amplify is that of the equation that computes them.
+
+    An error is relative to the largest element of an array. A difference that is off in its small elements is amplified where it is
+    made, although that shows where a slice leaves the large ones out.
+
+    Args:
+      pair: the jaxpr.
+      numbers: the errors by column (`precision.Table`).
+    """
+    found = numbers.copy()
+    amplification, grown = found[3], found[4]
+    for c, p in _moved_from(pair):
+        if amplification[c] > 1 and grown[c] > 0:
+            amplification[p] = max(amplification[p], 1.0) * amplification[c]
+            grown[p] = max(grown[p], 0.0) + grown[c]
+            amplification[c], grown[c] = 1.0, 0.0
+    return found
+
+
+def scores(numbers: Any, error: float) -> Any:
+    """How much equations count for what they amplify.
+
+    An error becomes as large as it is by one factor after the other. How much of that is an equation's is the logarithm of its
+    factor, as far as the error does not exceed that of the results; less where even the larger error is small beside that.
+
+    Args:
+      numbers: the errors by equation.
+      error: the largest relative error of a result.
+    """
+    xp = numpy_namespace()
+    factor, grown = numbers[3], numbers[4]
+    some = (factor > 1) & (grown > 0)
+    factor, grown = xp.where(some, factor, 2.0), xp.where(some, grown, 0.0)
+    before = grown / (factor - 1)
+    after = xp.minimum(before * factor, error)
+    more = some & (after > before)
+    ratio = xp.where(more, after, 1.0) / xp.where(more, before, 1.0)
+    return xp.where(more, xp.log(ratio) * (after / error) ** _FOURTH, 0.0)
