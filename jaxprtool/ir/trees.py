@@ -33,6 +33,10 @@ class TreeDefinition(Structured):
         """
         return _filled(self.structure, iter(leaves))
 
+    def count(self) -> int | None:
+        """The number of leaves; None where a node is of a class of its own."""
+        return _count(self.structure)
+
     def _key(self) -> tuple[Any, ...]:
         return (repr(self.structure),)
 
@@ -41,6 +45,15 @@ class TreeDefinition(Structured):
 
     def _text(self) -> str:
         return f"PyTreeDef({self.structure!r})"
+
+
+def _count(node: ParamValue) -> int | None:
+    if node is None:
+        return 0
+    if isinstance(node, (tuple, list, dict)):
+        parts = [_count(v) for v in (node.values() if isinstance(node, dict) else node)]
+        return None if None in parts else sum(n for n in parts if n is not None)
+    return 1 if isinstance(node, Word) and node == LEAF else None
 
 
 def _filled(node: ParamValue, leaves: Iterator[Any]) -> Any:

@@ -1,6 +1,6 @@
 """Effects: output, calls of Python, tokens, checks at run time."""
 
-from jaxprtool.core.kinds.functions import Text
+from jaxprtool.core.kinds.functions import Text, VmapMethod
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import Effect, Function, LogRecord, Options, TreeDef
 from jaxprtool.core.kinds.placement import Sharding
@@ -81,7 +81,7 @@ def pure_callback(
     callback: Function,
     result_avals: Types,
     sharding: Sharding | None = shown(None),
-    vmap_method: str | None = shown(None),
+    vmap_method: VmapMethod | None = shown(None),
 ):
     """The results of a Python function without effects.
 

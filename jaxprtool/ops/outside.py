@@ -1,5 +1,6 @@
 """Calls of what is outside of a program: foreign functions, exported programs, the queues of a host."""
 
+from jaxprtool.core.kinds.functions import VmapMethod
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import Bookkeeping, Exported
 from jaxprtool.core.kinds.placement import Pairs
@@ -20,7 +21,7 @@ def ffi_call(
     input_output_aliases: Pairs = shown(()),
     legacy_backend_config: Bookkeeping = shown(None),
     output_layouts: Bookkeeping = shown(()),
-    vmap_method: str | None = shown(None),
+    vmap_method: VmapMethod | None = shown(None),
 ):
     """The results of a foreign function that a process has registered with XLA.
 

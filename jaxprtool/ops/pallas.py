@@ -1,6 +1,16 @@
 """Kernels of Pallas: functions of references to blocks of arrays, called for each point of a grid."""
 
-from jaxprtool.core.kinds.kernels import GridMapping
+from jaxprtool.core.kinds.kernels import (
+    CompilerHints,
+    CostEstimate,
+    Debug,
+    GridMapping,
+    Interpreted,
+    KernelBackend,
+    KernelMesh,
+    KernelName,
+    Metadata,
+)
 from jaxprtool.core.kinds.numbers import Axes, Axis, Types
 from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.kinds.placement import Pairs
@@ -17,14 +27,14 @@ def pallas_call(
     grid_mapping: GridMapping,
     out_avals: Types | None = param(None, hidden="never", recover=types_of_results),
     input_output_aliases: Pairs = shown(()),
-    backend: Bookkeeping = optional(None),
-    compiler_params: Bookkeeping = shown(None),
-    cost_estimate: Bookkeeping = shown(None),
-    debug: Bookkeeping = shown(False),
-    interpret: Bookkeeping = shown(False),
-    mesh: Bookkeeping = shown(None),
-    metadata: Bookkeeping = shown(None),
-    name: Bookkeeping = shown(None),
+    backend: KernelBackend = optional(None),
+    compiler_params: CompilerHints = shown(None),
+    cost_estimate: CostEstimate = shown(None),
+    debug: Debug = shown(False),
+    interpret: Interpreted = shown(False),
+    mesh: KernelMesh = shown(None),
+    metadata: Metadata = shown(None),
+    name: KernelName = shown(None),
     index_maps: tuple[ClosedJaxpr, ...] = param((), hidden="always"),
     vmapped_dims: Axes = param((), hidden="always"),
 ):

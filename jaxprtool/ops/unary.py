@@ -1,7 +1,7 @@
 """Elementwise functions of one operand: signs, rounding, powers, parts of complex numbers."""
 
 from jaxprtool.core.kinds.enums import Accuracy, RoundingMethod
-from jaxprtool.core.kinds.objects import Bookkeeping
+from jaxprtool.core.kinds.objects import InputType
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ir.dtypes import DType
 
@@ -128,7 +128,7 @@ def imag(x):
 
 
 @primitive
-def conj(x, *, input_dtype: DType | None = None, _input_dtype: Bookkeeping = None):
+def conj(x, *, input_dtype: DType | None = None, _input_dtype: InputType = None):
     """The complex conjugate of x; of real x, x as a complex number.
 
     input_dtype: the element type of x, to which the transpose returns.

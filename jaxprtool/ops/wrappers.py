@@ -1,6 +1,6 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
-from jaxprtool.core.kinds.objects import Bookkeeping, Function, TreeDef
+from jaxprtool.core.kinds.objects import Function, ShardingRule, StaticArgs, TreeDef
 from jaxprtool.core.kinds.placement import Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -117,8 +117,8 @@ def custom_partitioning(
     out_tree: TreeDef | None = shown(None),
     partition: Function | None = shown(None),
     propagate_user_sharding: Function | None = shown(None),
-    sharding_rule: Bookkeeping = shown(None),
-    static_args: Bookkeeping = shown(()),
+    sharding_rule: ShardingRule = shown(None),
+    static_args: StaticArgs = shown(()),
 ):
     """call(*args), which functions of the user's spread over several devices.
 

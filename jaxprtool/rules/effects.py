@@ -35,9 +35,10 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.makers.trees import check_leaves
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 
@@ -118,6 +119,15 @@ def _format_arguments(
     return [*args], named
 
 
+def _format_types(
+    *avals: Aval, in_tree: ParamValue = None, static_args: Any = (), **_: ParamValue
+) -> list[Aval]:
+    """No results; the tree of what is formatted has the operands and the static arguments as leaves."""
+    static = len(static_args) if isinstance(static_args, (tuple, list)) else 0
+    check_leaves("debug_print", "in_tree", in_tree, len(avals) + static, "value")
+    return []
+
+
 def _is_absent(callback: ParamValue) -> bool:
     """Whether a callback is no function of this process: the text of one alone, or None."""
     return getattr(callback, "value", None) is None
@@ -171,10 +181,13 @@ def _has_order(params: dict[str, ParamValue]) -> bool:
     )
 
 
-for _op, _impl in ((lax.debug_print, _print), (lax.debug_callback, _call_output)):
+for _op, _impl, _types in (
+    (lax.debug_print, _print, _format_types),
+    (lax.debug_callback, _call_output, lambda *avals, **params: []),
+):
     define(
         _op,
-        abstract_eval=lambda *avals, **params: [],
+        abstract_eval=_types,
         impl=_impl,
         jvp=_output_jvp(_op),
         transpose=_output_transpose,
@@ -216,7 +229,11 @@ for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink
 
 
 def _result_types(name: str) -> Callable[..., list[Aval]]:
-    def rule(*avals: Aval, result_avals: ParamValue, **_: ParamValue) -> list[Aval]:
+    def rule(
+        *avals: Aval, result_avals: ParamValue, callback: ParamValue, **_: ParamValue
+    ) -> list[Aval]:
+        if isinstance(callback, Record):
+            check_leaves(name, "in_tree", callback.fields.get("in_tree"), len(avals), "operand")
         if not isinstance(result_avals, (tuple, list)) or not all(
             isinstance(a, AbstractType) for a in result_avals
         ):

@@ -23,6 +23,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
+from jaxprtool.makers.trees import check_leaves
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -290,6 +291,16 @@ define(
 # -- custom_partitioning -----------------------------------------------------------------------
 
 
+def _partitioned_types(
+    *avals: Aval, call: ClosedJaxpr, in_tree: ParamValue, out_tree: ParamValue, **_: ParamValue
+) -> list[Aval]:
+    name = lax.custom_partitioning.primitive.name
+    outs = check_call(name, call, avals, "call")
+    check_leaves(name, "in_tree", in_tree, len(avals), "operand")
+    check_leaves(name, "out_tree", out_tree, len(outs), "result")
+    return outs
+
+
 def _partitioned_batch(
     axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, **_: Any
 ) -> OutAndDim:
@@ -302,9 +313,12 @@ define(
     lax.custom_partitioning,
     **{
         **CallRules(lax.custom_partitioning, "call").columns(),
+        "abstract_eval": _partitioned_types,
         "jvp": lambda primals, tangents, *, call, **_: inline_jvp(call, primals, tangents),
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _partitioned_batch,
         "partial_eval": lambda trace, args, *, call, **_: apply_jaxpr(call, args),
+        # The functions of its user take all arguments.
+        "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
 )

@@ -18,7 +18,6 @@ from jaxprtool.backends.jax.hi_primitives import hi_primitive, shown_as
 from jaxprtool.backends.jax.kernels import (
     grid_mapping_to_jax,
     masked_to_jax,
-    memory_space,
     without_empty_hints,
 )
 from jaxprtool.backends.jax.live import (
@@ -46,7 +45,6 @@ from jaxprtool.backends.jax.placement import (
     manual_mesh,
     mesh_of_live,
     on_mesh,
-    placed_aval,
     spec_of,
     tracking,
     uses_mesh,
@@ -65,18 +63,18 @@ from jaxprtool.backends.jax.refs import drops_what_was_there, index_to_jax
 from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.stand_ins import call_jaxpr, expand_dims, is_called
 from jaxprtool.backends.jax.thunks import with_thunk
+from jaxprtool.backends.jax.types import NO_MESH, jax_aval, jax_dtype, jax_literal
 from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
 from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
+from jaxprtool.core.kinds.functions import NameKind
+from jaxprtool.core.kinds.objects import JsonTextKind
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.interpreters.check import check_constants
-from jaxprtool.interpreters.evaluation.missing_values import check_literal, present_constants
+from jaxprtool.interpreters.evaluation.missing_values import present_constants
 from jaxprtool.ir.avals import (
     NO_GROUPS,
-    AbstractToken,
-    FutureType,
-    RefType,
     ShapedArray,
     SymbolicDim,
 )
@@ -130,7 +128,7 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
       UnsupportedError: as `to_jax`.
     """
     inputs = [x if type(x) is Lit else Var(_unplaced(x.aval)) for x in eqn.inputs]
-    env = {x: private.Var(_aval(x.aval)) for x in inputs if type(x) is not Lit}
+    env = {x: private.Var(jax_aval(x.aval)) for x in inputs if type(x) is not Lit}
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
     parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
     return private.new_equation(*parts, pure=True, by_place=by_place(eqn))
@@ -174,7 +172,7 @@ class _Writer:
 
     def aval(self, aval: Any) -> Any:
         """A type of ours as JAX's, at this place."""
-        return _aval(aval, self.mesh if uses_mesh(self.mesh) else None)
+        return jax_aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
         program = self.twice.jaxprs.get(program.jaxpr, program)
@@ -228,7 +226,7 @@ class _Writer:
         return var
 
     def atom(self, x: Any, env: dict[Any, Any]) -> Any:
-        return _literal(x) if type(x) is Lit else env[x]
+        return jax_literal(x) if type(x) is Lit else env[x]
 
     def eqn(self, eqn: JaxprEqn, env: dict[Any, Any]) -> Any:
         try:
@@ -287,6 +285,8 @@ class _Writer:
             restored = self.params(prim, with_thunk(name, params, self.closed))
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
+        if name == "check" and restored["err_tree"] is None:
+            _unknown_param(prim, "err_tree", None)
         if name == "debug_print" and restored["in_tree"] is None:
             flat = (0,) * (len(inputs) + len(restored["static_args"]))
             restored["in_tree"] = jax.tree.structure((flat, {}))
@@ -395,7 +395,7 @@ class _Writer:
                 UnsupportedError,
                 f"the mesh of the type {aval} is not known",
                 "opaque-type",
-                help=_NO_MESH,
+                help=NO_MESH,
             )
         sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
         return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
@@ -442,7 +442,7 @@ class _Writer:
         if isinstance(v, frozenset):
             return frozenset(self.param(prim, key, x) for x in v)
         if isinstance(v, DType):
-            return _dtype(v)
+            return jax_dtype(v)
         if isinstance(v, NumpyScalar):
             return np.dtype(v.type_name.removeprefix("np.")).type(int(v))
         if isinstance(v, ShapedArray):
@@ -464,6 +464,8 @@ class _Writer:
         return v
 
     def record(self, prim: Any, key: str, v: Record) -> Any:
+        if key == "computation":  # the jaxpr beside it says what it computes
+            return Opaque(repr(v))
         maker = policy_maker(v.name) if key == "policy" else None
         if maker is not None and not v.args:
             return maker(**{k: self.param(prim, key, x) for k, x in v.fields.items()})
@@ -484,37 +486,6 @@ def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple
     params["compiler_options_kvs"] = ()
     fill_jit(params, n_in, n_out)
     return jax_primitive("jit"), leaving("jit", params, {}, n_in, n_out)
-
-
-_SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
-
-
-def _literal(x: Lit) -> Any:
-    """JAX's literal for one of ours.
-
-    A weak one is a Python scalar, which may have more digits than its type has. Text does not say which are weak, but a
-    number that its type does not hold is one.
-    """
-    aval, dtype = x.aval, np_dtype(x.aval.dtype)
-    if aval.dtype.kind == "0":
-        return private.Literal(np.zeros(aval.shape, dtype), _aval(aval))
-    check_literal(x, UnsupportedError, code="no-constant")
-    array = np.asarray(x.val, dtype)
-    if array.shape:
-        return private.Literal(array, _aval(aval))
-    kind = _SCALARS.get(aval.dtype.kind)
-    if kind is None:
-        return private.Literal(bool(x.val) if aval.weak_type else array[()], _aval(aval))
-    if not aval.weak_type and (kind is int or not _has_more_digits(array, x.val)):
-        return private.Literal(array[()], _aval(aval))
-    value = private.typed_scalar(kind(x.val), dtype, aval.dtype.kind)
-    return private.Literal(value, _aval(aval.update(weak_type=True)))
-
-
-def _has_more_digits(array: Any, value: Any) -> bool:
-    """Whether a Python number is not the one that an array of its type made of it."""
-    item = array.item()
-    return isinstance(item, (float, complex)) and item != value and value == value
 
 
 _ANEW = "to_jax of a program that from_jax gave has it; jt.save writes what the equation does"
@@ -548,52 +519,20 @@ def _named(prim: Any, key: str, v: Any) -> Any:
     found = object_of_text(key, text)
     if found is not UNREADABLE:
         return found
-    if isinstance(v, Word) and "." not in text:  # a string, which JAX prints without quotes
+    # A string, which JAX prints without quotes; a name may be any.
+    if (isinstance(v, Word) and "." not in text) or _is_text(prim, key):
         return text
     return _unknown_param(prim, key, v)
+
+
+def _is_text(prim: Any, key: str) -> bool:
+    """Whether a param's values are strings, which may look like anything."""
+    declared = find_primitive(our_name(prim.name)).params.get(key)
+    return declared is not None and any(
+        isinstance(k, (NameKind, JsonTextKind)) for k in declared.kind.parts
+    )
 
 
 def _attribute(v: Any) -> Any:
     """The value of an attribute of a call, which is a text to JAX, or a tuple of such."""
     return tuple(map(_attribute, v)) if isinstance(v, (tuple, list)) else str(v)
-
-
-def _dtype(dtype: DType) -> Any:
-    if dtype.kind == "k":
-        return jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(dtype).name)).dtype
-    return np_dtype(dtype)
-
-
-_MEMORIES = ("", "host")
-_NO_MESH = "jax.set_mesh(mesh) says which mesh it is"
-
-
-@functools.lru_cache(4096)
-def _aval(aval: Any, mesh: Any = None) -> Any:
-    """A type of ours as JAX's, on a mesh where types are on one."""
-    if isinstance(aval, AbstractToken):
-        return private.ABSTRACT_TOKEN
-    if isinstance(aval, FutureType):
-        return private.future_type(_aval(aval.inner, mesh))
-    if isinstance(aval, RefType):
-        space = memory_space(aval.space) if aval.space else None
-        if space is not None or not aval.space:
-            return private.AbstractRef(_aval(aval.inner, mesh), space)
-    if isinstance(aval, ShapedArray) and aval.memory in _MEMORIES and aval.dtype.kind != "?":
-        shape = tuple([_size(d) for d in aval.shape])
-        dtype, on_host = _dtype(aval.dtype), aval.memory == "host"
-        if mesh is not None:
-            try:
-                return placed_aval(aval, shape, dtype, on_host, mesh)
-            except ValueError as e:
-                message = f"the type {aval} is not on the mesh {mesh}: {e}"
-                fail(UnsupportedError, message, "opaque-type")
-        if not (aval.spec or aval.vary):
-            return private.array_type(shape, dtype, aval.weak_type, on_host=on_host)
-    help = _NO_MESH if getattr(aval, "spec", ()) or getattr(aval, "vary", "") else ""
-    fail(UnsupportedError, f"the type {aval} cannot be handed to JAX", "opaque-type", help=help)
-
-
-def _size(d: Any) -> Any:
-    """A size as JAX's."""
-    return symbolic_dim(str(d)) if isinstance(d, SymbolicDim) else d

@@ -23,6 +23,7 @@ __all__ = [
     "SolverLengths",
     "Text",
     "TextKind",
+    "VmapMethod",
     "labels_of",
     "neutral_names",
 ]
@@ -120,6 +121,18 @@ class TextKind(NameKind):
         return _LOST.search(text) is not None or self.read_text(text) != text
 
 
+class OneOfWords(Kind):
+    """One of some words, without quotes or with them."""
+
+    def __init__(self, name: str, *words: str):
+        listed = f"{', '.join(words[:-1])} or {words[-1]}"
+        super().__init__(name, listed, listed)
+        self._words = words
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, str) and value in self._words
+
+
 class SolverTuple(Kind):
     """Records of something for each jaxpr of a linear solver."""
 
@@ -142,12 +155,18 @@ NAME = NameKind("str", "a name", "names")
 LABEL = NameKind("Label", "a name", "names")  # of a value, which other params may mention
 TEXT = TextKind("Text", "a text", "texts")
 
+VMAP_METHOD = OneOfWords(
+    "VmapMethod",
+    *("sequential", "sequential_unrolled", "expand_dims", "broadcast_all", "legacy_vectorized"),
+)
+
 SOLVER_JAXPRS = SolverTuple("SolverJaxprs", either(JAXPR, NOTHING))
 SOLVER_LENGTHS = SolverTuple("SolverLengths", INTEGER)
 
 SolverJaxprs = Annotated[Any, SOLVER_JAXPRS]
 SolverLengths = Annotated[Any, SOLVER_LENGTHS]
 Text = Annotated[str, TEXT]
+VmapMethod = Annotated[str, VMAP_METHOD]
 Label = Annotated[str, LABEL]
 
 

@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import TupleOf
+from jaxprtool.core.kinds.containers import NOTHING, TupleOf
+from jaxprtool.core.kinds.functions import NAME
+from jaxprtool.core.kinds.numbers import BOOLEAN
+from jaxprtool.core.kinds.objects import BookkeepingOf, Dictionary, ObjectOfJax
+from jaxprtool.core.kinds.placement import MESH
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue, Record
 
-__all__ = ["GridMapping"]
+__all__ = [
+    "CompilerHints",
+    "CostEstimate",
+    "Debug",
+    "GridMapping",
+    "Interpreted",
+    "KernelBackend",
+    "KernelMesh",
+    "KernelName",
+    "Metadata",
+]
 
 
 class GridMappingKind(Kind):
@@ -40,5 +54,18 @@ GRID_MAPPING = GridMappingKind(
     "grid mappings",
     "the grid of a kernel, and a BlockMapping(block_shape) for each of its blocks",
 )
+_DICTIONARY = Dictionary("dict", "a dict", "dicts")
+_HINTS = ObjectOfJax("CompilerParams", "compiler params", "compiler params", classes=r"\w*Params")
+_COST = ObjectOfJax("CostEstimate", "a cost estimate", "cost estimates", classes="CostEstimate")
+_MESH_OF_CORES = ObjectOfJax("KernelMesh", "a mesh", "meshes", classes=r"\w*Mesh")
+_NAME = (NAME, NOTHING)
 
 GridMapping = Annotated[Any, GRID_MAPPING]
+CompilerHints = Annotated[Any, BookkeepingOf(_HINTS, _DICTIONARY, NOTHING, name="CompilerHints")]
+CostEstimate = Annotated[Any, BookkeepingOf(_COST, NOTHING, name="CostEstimate")]
+Debug = Annotated[Any, BookkeepingOf(BOOLEAN, name="Debug")]
+Interpreted = Annotated[Any, BookkeepingOf(BOOLEAN, _HINTS, name="Interpreted")]
+KernelBackend = Annotated[Any, BookkeepingOf(*_NAME, name="KernelBackend")]
+KernelMesh = Annotated[Any, BookkeepingOf(_MESH_OF_CORES, MESH, NOTHING, name="KernelMesh")]
+KernelName = Annotated[Any, BookkeepingOf(*_NAME, name="KernelName")]
+Metadata = Annotated[Any, BookkeepingOf(_DICTIONARY, NOTHING, name="Metadata")]

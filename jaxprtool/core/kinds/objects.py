@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import Anything, TupleOf
-from jaxprtool.core.kinds.numbers import BOOLEAN, TypeKind
+from jaxprtool.core.kinds.containers import NOTHING, Anything, Either, TupleOf
+from jaxprtool.core.kinds.enums import DEBUG_EFFECT
+from jaxprtool.core.kinds.functions import NAME
+from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, TypeKind
+from jaxprtool.core.kinds.printed import class_named, is_known, may_be_function
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.kinds import Kind, Style
 from jaxprtool.ir.params import Opaque, ParamValue, PrintedArray, Record
 from jaxprtool.ir.references import RefIndex as RefIndex_
+from jaxprtool.ir.trees import TreeDefinition
 
 __all__ = [
     "BOOKKEEPING",
     "Bookkeeping",
+    "BookkeepingOf",
     "Constants",
+    "Dictionary",
     "Effect",
     "Exported",
     "Flags",
     "Function",
+    "InputType",
     "JsonText",
+    "JsonTextKind",
     "LogRecord",
     "NamedParams",
+    "ObjectOfJax",
     "OperandType",
     "Options",
     "Policy",
     "RefIndex",
     "RefType",
+    "ShardingRule",
+    "StaticArgs",
     "TreeDef",
 ]
 
@@ -43,20 +55,57 @@ class FlagsOfOperands(TupleOf):
     is_bookkeeping = True
 
 
-class ObjectOfJax(Kind):
-    """Objects of a running JAX, of which a file holds the text alone; what is a number or a container is none.
+class ValuesOfPython(TupleOf):
+    """Tuples of any values, which say nothing about what is computed."""
 
-    What a rule asks of one has fields: the names of a function, the member of an effect, the structure of a tree.
+    is_bookkeeping = True
+
+
+class BookkeepingOf(Either):
+    """What is of any of some kinds, and says nothing about what is computed."""
+
+    is_bookkeeping = True
+
+    def __init__(self, *parts: Kind, name: str):
+        super().__init__(tuple(part for kind in parts for part in kind.parts), name)
+        self.is_bookkeeping = True
+
+
+class ObjectOfJax(Kind):
+    """Objects of one class of a running JAX, of which a file holds the text alone, and the text names the class.
+
+    What a rule asks of one has fields: the structure of a tree.
     """
 
+    def __init__(self, name: str, one: str, many: str, *, classes: str):
+        super().__init__(name, one, many)
+        self._classes = re.compile(classes)
+
     def fits(self, value: ParamValue) -> bool:
-        return not isinstance(value, (bool, int, float, complex, tuple, list, dict, frozenset))
+        return self._classes.fullmatch(class_named(value)) is not None or is_known(value)
+
+
+class FunctionOfPython(Kind):
+    """Functions, and other objects that can be called, of a running process; a file holds their text alone."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return may_be_function(value)
 
 
 class StructureOfTrees(ObjectOfJax):
     """Structures of pytrees; nodes of classes that hold functions, as equinox's and lineax's, show the jaxprs of these."""
 
     shows_jaxprs = True
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, TreeDefinition) or super().fits(value)
+
+
+class Dictionary(Kind):
+    """Dicts, as JAX prints them: `{}`, `FrozenDict({})`."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, dict) or class_named(value) in ("FrozenDict", "mappingproxy")
 
 
 class Option(Kind):
@@ -138,13 +187,12 @@ class JsonTextKind(Kind):
 
 BOOKKEEPING = BookkeepingKind("Bookkeeping")
 FLAGS = FlagsOfOperands(BOOLEAN, name="Flags", note="JAX's bookkeeping")
-FUNCTION = ObjectOfJax("Function", "a function of Python", "functions of Python")
-TREE = StructureOfTrees("TreeDef", "a tree definition", "tree definitions")
-EFFECT = ObjectOfJax("Effect", "an effect", "effects")
+FUNCTION = FunctionOfPython("Function", "a function of Python", "functions of Python")
+TREE = StructureOfTrees("TreeDef", "a tree definition", "tree definitions", classes="PyTreeDef")
 JSON_TEXT = JsonTextKind("JsonText", "a JSON text", "JSON texts")
-EXPORTED = ObjectOfJax("Exported", "an exported program", "exported programs")
-POLICY = ObjectOfJax("Policy", "a policy", "policies", "which results are saved")
-RECORD = ObjectOfJax("LogRecord", "a place in Python", "places in Python")
+EXPORTED = ObjectOfJax("Exported", "an exported program", "exported programs", classes="Exported")
+POLICY = FunctionOfPython("Policy", "a policy", "policies", "which results are saved")
+RECORD = ObjectOfJax("LogRecord", "a place in Python", "places in Python", classes="LogRecord")
 OPTIONS = TupleOf(
     Option("Option", "a pair", "pairs"), name="Options", one="a tuple of pairs", note="name, value"
 )
@@ -161,17 +209,29 @@ CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
 )
 
+SHARDING_RULE = BookkeepingOf(
+    ObjectOfJax("SdyShardingRule", "a sharding rule", "sharding rules", classes=r"\w*ShardingRule"),
+    NAME,
+    NOTHING,
+    name="ShardingRule",
+)
+STATIC_ARGS = ValuesOfPython(Anything("value"), name="StaticArgs", one="a tuple of values")
+INPUT_TYPE = BookkeepingOf(ELEMENT_TYPE, NOTHING, name="InputType")
+
 Flags = Annotated[Any, FLAGS]
 Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
-Effect = Annotated[Any, EFFECT]
+Effect = Annotated[Any, DEBUG_EFFECT]
 JsonText = Annotated[Any, JSON_TEXT]
 Exported = Annotated[Any, EXPORTED]
 Policy = Annotated[Any, POLICY]
 LogRecord = Annotated[Any, RECORD]
 Options = Annotated[Any, OPTIONS]
 NamedParams = Annotated[Any, NAMED_PARAMS]
+ShardingRule = Annotated[Any, SHARDING_RULE]
+StaticArgs = Annotated[Any, STATIC_ARGS]
+InputType = Annotated[Any, INPUT_TYPE]
 RefIndex = Annotated[RefIndex_, REF_INDEX]
 RefType = Annotated[Any, REF_TYPE]
 OperandType = Annotated[Any, OPERAND_TYPE]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
 from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
+from jaxprtool.core.kinds.printed import class_named, is_known
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import Opaque, ParamValue, Record, Structured, Word
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.sharding import Mesh as Mesh_
 from jaxprtool.ir.sharding import PartitionSpec
@@ -66,14 +68,29 @@ class PlatformName(Kind):
 
 
 class Described(Kind):
-    """What has fields, or is only known by its text.
+    """What has fields, or is only known by its text, which names its class.
 
     Of a sharding a rule reads the mesh, the partition spec and the memory: fields of a record. No rule looks into GSPMD
-    shardings (`GSPMDSharding({replicated})`), `UnspecifiedValue`, devices and layouts, which are kept as text and printed.
+    shardings (`GSPMDSharding({replicated})`), devices and layouts, which are kept as text and printed.
     """
 
+    def __init__(
+        self, name: str, one: str, many: str, note: str = "", *, classes: str, texts: str = "(?!)"
+    ):
+        super().__init__(name, one, many, note)
+        self._classes, self._texts = re.compile(classes), re.compile(texts)
+
     def fits(self, value: ParamValue) -> bool:
-        return isinstance(value, (Opaque, Record, Word, Placement, Structured))
+        if self._classes.fullmatch(class_named(value)) or is_known(value):
+            return True
+        return isinstance(value, (Opaque, Word)) and self._texts.match(str(value)) is not None
+
+
+class ShardingKind(Described):
+    """Shardings, and the parts of types that say how values are spread."""
+
+    def fits(self, value: ParamValue) -> bool:
+        return isinstance(value, (Placement, PartitionSpec)) or super().fits(value)
 
 
 class MeshKind(Kind):
@@ -141,11 +158,39 @@ NUMBERS_OF_NAMES = NumbersOfNames(
 
 MESH = MeshKind("Mesh", "a mesh", "meshes", "names and sizes of the axes of a grid of devices")
 SPECS = TupleOf(SpecKind("Spec", "a partition spec", "partition specs"), name="Specs")
-SHARDING = Described("Sharding", "a sharding", "shardings", "the devices that have each part")
-LAYOUT = Described("Layout", "a layout", "layouts", "the order in memory of the elements")
+# The last are texts of HLO: `{devices=[2,1]0,1}`, and before JAX 0.4 `type: REPLICATED`.
+SHARDING = ShardingKind(
+    "Sharding",
+    "a sharding",
+    "shardings",
+    "the devices that have each part",
+    classes=r"\w*(?:Sharding|Spec|Format|Layout|UnspecifiedValue)",
+    texts=r"UnspecifiedValue|\{(?:\{|replicated|maximal|manual|unknown|unreduced|devices)|type: [A-Z]",
+)
+LAYOUT = Described(
+    "Layout",
+    "a layout",
+    "layouts",
+    "the order in memory of the elements",
+    classes=r"\w*(?:Layout|Format)",
+)
 MEMORY = EnumKind("Memory", ("Device", "Host", "Any"), enum="MemorySpace")
-MEMORY_SPACE = Described("MemorySpace", "a memory space", "memory spaces")
-DESTINATION = Described("Destination", "a device, a memory space or a sharding", "destinations")
+# Kernels have spaces of other enums, which print as words (`vmem`).
+MEMORY_SPACE = Described(
+    "MemorySpace",
+    "a memory space",
+    "memory spaces",
+    classes=r"\w*MemorySpace",
+    texts=r"(?!\w*(?:int|float)\d)[a-z_]+\Z",
+)
+_DEVICE = Described(
+    "Device",
+    "a device",
+    "devices",
+    classes=r"\w*Device|\w+_\d+|TransferToMemoryKind",
+    texts=r"[a-z]+:\d+\Z|[A-Z]\w*_\d+\Z",
+)
+DESTINATION = either(_DEVICE, MEMORY_SPACE, SHARDING, LAYOUT, name="Destination")
 AXIS_SET = AxisSetKind("AxisSet", "a set of names", "sets of names", "of axes of the mesh")
 SET_OF_DIMS = SetOfIntegers("UnconstrainedDims", "a set of integers", "sets of integers")
 

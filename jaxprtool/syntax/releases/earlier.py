@@ -333,7 +333,9 @@ def from_older(
     except _FAULTS:
         return primitive, inputs, params
     found = find_primitive(older.name) if older.name else primitive
-    if found is not primitive and not new.keys() <= found.params.keys():
+    others = found is not primitive and not new.keys() <= found.params.keys()
+    # One that nobody declares, with a param of this one, is this one with a param that is misspelled.
+    if others and (primitive.known or new.keys().isdisjoint(found.params)):
         return primitive, inputs, params
     return found, operands, params if new == params else new
 

@@ -1,0 +1,59 @@
+"""Which object of a running JAX a text shows, as far as it tells: the class that it names, or what it certainly is not."""
+
+from __future__ import annotations
+
+import re
+
+from jaxprtool.ir.avals import AbstractType
+from jaxprtool.ir.dtypes import DType, find_dtype
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.params import (
+    EnumMember,
+    Opaque,
+    ParamValue,
+    Record,
+    Structured,
+    Word,
+)
+
+__all__ = ["class_named", "is_known", "may_be_function"]
+
+# `<jax._src.layout.AutoLayout object at 0x7f00>`, `<LogRecord: jax, 20>`, `<MemorySpace.VMEM: 'vmem'>`, `TPU_0(process=0)`.
+_CLASS = re.compile(r"<(?:\w+\.)*?(\w+)(?:\.[A-Z0-9_]+)?(?: object\b|:)|(?:\w+\.)*(\w+)\(")
+_TYPE = re.compile(r"~?(?:\w+\[|(?:Mem)?Ref(?:<[^>]*>)?\{)")
+_OF_OTHERS = (
+    *(bool, int, float, complex, tuple, list, dict, frozenset, slice, type(Ellipsis)),
+    *(DType, AbstractType, ClosedJaxpr, Structured),
+)
+
+
+def is_known(value: ParamValue) -> bool:
+    """Whether a running JAX gave the object itself, which it has taken for the param."""
+    return getattr(value, "value", None) is not None and not isinstance(value, EnumMember)
+
+
+def class_named(value: ParamValue) -> str:
+    """The class, without its module, of the object that a value shows: of a member its enum; "" where it names none."""
+    if isinstance(value, Record):
+        return value.name.rpartition(".")[2]
+    if isinstance(value, EnumMember):
+        return value.enum.rpartition(".")[2]
+    if isinstance(value, Word):
+        return value.rpartition(".")[0].rpartition(".")[2]
+    found = _CLASS.match(value.text) if isinstance(value, Opaque) else None
+    return (found[1] or found[2]) if found else ""
+
+
+def may_be_function(value: ParamValue) -> bool:
+    """Whether a value may show a function: any object that can be called, which may print as it likes.
+
+    A value that a reader knows as something else, a type, an element type or a member of an enum is none.
+    """
+    if value is None or isinstance(value, _OF_OTHERS):
+        return False
+    if type(value) is Opaque:
+        return value.text[:1] not in "([{" and not _TYPE.match(value.text)
+    if isinstance(value, str):
+        word = isinstance(value, Word) and "." not in value and find_dtype(value) is None
+        return word or is_known(value)
+    return True
