@@ -13,6 +13,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.comparing import in_step
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
@@ -271,6 +272,35 @@ def test_a_loop_that_has_no_end_on_one_side_is_stopped(swapped):
         )
         missing = found.outputs[0].found.type_a if swapped else found.outputs[0].found.type_b
         assert missing == "-" and found.outputs[0].found.n_different == 1
+
+
+@pytest.mark.parametrize("backends", [["numpy"], ["xla", "numpy"], ["numpy", "xla"], ["xla"]])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_results_of_a_loop_that_has_no_end_on_one_side(backends, swapped, first, monkeypatch):
+    """Whichever side it is, and wherever that runs, comparing comes to an end and says so."""
+    monkeypatch.setattr(in_step, "_TURNS", 5_000)
+    x = np.float32(1)
+    a, b = (jt.trace(lambda x, by=by: halved(x, by), x) for by in (0.5, 1.0))
+    found = compare(*((b, a) if swapped else (a, b)), [x], backends=backends, first=first)
+    assert not found.equal
+    (note,) = found.notes
+    assert note.startswith(f"{'A' if swapped else 'B'} was stopped: while has taken ")
+
+
+def test_a_loop_of_many_steps_is_no_loop_without_an_end(monkeypatch):
+    """Both go on where neither has ended, in turn; the one that is left may take a hundred times as many."""
+    monkeypatch.setattr(in_step, "_TURNS", 10)
+
+    def counted(n):
+        return lambda x: jax.lax.while_loop(
+            lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + 3), (0, x)
+        )
+
+    a, b = (jt.trace(counted(n), np.int32(1)) for n in (100, 5_000))
+    for p, q in ((a, b), (b, a)):
+        found = compare(p, q, [np.int32(1)])
+        assert not found.notes and [o.found.n_different for o in found.outputs] == [1, 1]
 
 
 def test_long_loops_that_differ_run_to_their_end():
