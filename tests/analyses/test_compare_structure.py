@@ -245,6 +245,43 @@ def test_another_result_of_the_same_equation(level, at, backends):
     assert names == (["sin"] * 2 if at == "sin" else ["sort"] * 2), str(found)
 
 
+@jax.jit
+def gated(x, y):
+    z = jnp.sin(x) * y
+    return jnp.where(z > 0, z, 0.0) + jnp.cos(y)
+
+
+def with_a_call(x, call=True, scaled=False, shifted=False):
+    """A call before a branch, or none, with an equation before or after it."""
+    y = jnp.tanh(x)
+    y = y * 3 if scaled else y
+    z = gated(y, x) if call else y
+    z = z + 1 if shifted else z
+    return jax.lax.cond(z.sum() > 0, jnp.exp, lambda z: z, z)
+
+
+@pytest.mark.parametrize("backends", [["numpy"], ["numpy", "xla"]])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [
+        ({"call": False}, ("jit", "tanh")),
+        ({"shifted": True}, ("jit", "add")),
+        ({"scaled": True}, ("tanh", "mul")),
+    ],
+)
+def test_what_is_added_or_missing_beside_a_call_is_named(how, names, swapped, backends):
+    """Not an equation inside of a missing call, nor a later one that reads what an added one gives."""
+    x = np.linspace(0.1, 1, 4, dtype=np.float32)
+    traced = [jt.trace(f, x) for f in (with_a_call, lambda x: with_a_call(x, **how))]
+    a, b = [jt.parse(str(p), n) for p, n in zip(traced, "ab", strict=True)][:: -1 if swapped else 1]
+    found = compare(a, b, [x], first=True, backends=backends)
+    assert found.first is not None
+    places = (found.first.a, found.first.b)[:: -1 if swapped else 1]
+    assert tuple(p.eqn.primitive.name for p in places) == names
+    assert not any(p.path for p in places)
+
+
 def halved(x, by, n=60):
     """Halves until a number is small: by 1.0 it never is."""
 
