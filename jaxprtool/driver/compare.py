@@ -16,6 +16,7 @@ from jaxprtool.driver.comparing.in_step import (
     Side,
     both_results,
     differences,
+    not_ended,
     search,
     side,
 )
@@ -78,7 +79,10 @@ def compare(
     sides = side(a, args, on[0], limits), side(b, args, on[1], limits)
     if step_limit is not None:
         _check_ends((a, b), sides)
-    found = search(*sides, tolerance) if first else both_results(*sides)
+    if stopped := not_ended(*sides):
+        found = Results(([], []), stopped=stopped)
+    else:
+        found = search(*sides, tolerance) if first else both_results(*sides)
     outputs, notes = _outputs(a, sides, found, tolerance, one=a is b)
     if arbiter is not None and not found.stopped:
         outputs = judged(outputs, found.results, side(a, args, arbiter, limits).results())

@@ -13,6 +13,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.comparing import in_step
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
@@ -244,6 +245,43 @@ def test_another_result_of_the_same_equation(level, at, backends):
     assert names == (["sin"] * 2 if at == "sin" else ["sort"] * 2), str(found)
 
 
+@jax.jit
+def gated(x, y):
+    z = jnp.sin(x) * y
+    return jnp.where(z > 0, z, 0.0) + jnp.cos(y)
+
+
+def with_a_call(x, call=True, scaled=False, shifted=False):
+    """A call before a branch, or none, with an equation before or after it."""
+    y = jnp.tanh(x)
+    y = y * 3 if scaled else y
+    z = gated(y, x) if call else y
+    z = z + 1 if shifted else z
+    return jax.lax.cond(z.sum() > 0, jnp.exp, lambda z: z, z)
+
+
+@pytest.mark.parametrize("backends", [["numpy"], ["numpy", "xla"]])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize(
+    ("how", "names"),
+    [
+        ({"call": False}, ("jit", "tanh")),
+        ({"shifted": True}, ("jit", "add")),
+        ({"scaled": True}, ("tanh", "mul")),
+    ],
+)
+def test_what_is_added_or_missing_beside_a_call_is_named(how, names, swapped, backends):
+    """Not an equation inside of a missing call, nor a later one that reads what an added one gives."""
+    x = np.linspace(0.1, 1, 4, dtype=np.float32)
+    traced = [jt.trace(f, x) for f in (with_a_call, lambda x: with_a_call(x, **how))]
+    a, b = [jt.parse(str(p), n) for p, n in zip(traced, "ab", strict=True)][:: -1 if swapped else 1]
+    found = compare(a, b, [x], first=True, backends=backends)
+    assert found.first is not None
+    places = (found.first.a, found.first.b)[:: -1 if swapped else 1]
+    assert tuple(p.eqn.primitive.name for p in places) == names
+    assert not any(p.path for p in places)
+
+
 def halved(x, by, n=60):
     """Halves until a number is small: by 1.0 it never is."""
 
@@ -271,6 +309,35 @@ def test_a_loop_that_has_no_end_on_one_side_is_stopped(swapped):
         )
         missing = found.outputs[0].found.type_a if swapped else found.outputs[0].found.type_b
         assert missing == "-" and found.outputs[0].found.n_different == 1
+
+
+@pytest.mark.parametrize("backends", [["numpy"], ["xla", "numpy"], ["numpy", "xla"], ["xla"]])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_results_of_a_loop_that_has_no_end_on_one_side(backends, swapped, first, monkeypatch):
+    """Whichever side it is, and wherever that runs, comparing comes to an end and says so."""
+    monkeypatch.setattr(in_step, "_TURNS", 5_000)
+    x = np.float32(1)
+    a, b = (jt.trace(lambda x, by=by: halved(x, by), x) for by in (0.5, 1.0))
+    found = compare(*((b, a) if swapped else (a, b)), [x], backends=backends, first=first)
+    assert not found.equal
+    (note,) = found.notes
+    assert note.startswith(f"{'A' if swapped else 'B'} was stopped: while has taken ")
+
+
+def test_a_loop_of_many_steps_is_no_loop_without_an_end(monkeypatch):
+    """Both go on where neither has ended, in turn; the one that is left may take a hundred times as many."""
+    monkeypatch.setattr(in_step, "_TURNS", 10)
+
+    def counted(n):
+        return lambda x: jax.lax.while_loop(
+            lambda c: c[0] < n, lambda c: (c[0] + 1, c[1] + 3), (0, x)
+        )
+
+    a, b = (jt.trace(counted(n), np.int32(1)) for n in (100, 5_000))
+    for p, q in ((a, b), (b, a)):
+        found = compare(p, q, [np.int32(1)])
+        assert not found.notes and [o.found.n_different for o in found.outputs] == [1, 1]
 
 
 def test_long_loops_that_differ_run_to_their_end():

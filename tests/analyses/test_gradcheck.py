@@ -356,3 +356,36 @@ def test_denormal_numbers_are_not_called_wrong(f, size):
     assert jt.gradcheck(
         lambda x: f(x) * np.float32(1e-39), np.array([0.3, -0.7, 1.1], np.float32)
     ).passed
+
+
+def _slightly_wrong(kind, factor):
+    """A function whose own rule is off by a factor."""
+
+    def slope(x):
+        return factor * (jnp.cos(x) - 2 * x * jnp.sin(x)) * jnp.exp(-x * x)
+
+    if kind == "jvp":
+        f = jax.custom_jvp(lambda x: jnp.sin(x) * jnp.exp(-x * x))
+        f.defjvp(lambda p, t: (f(*p), t[0] * slope(*p)))
+        return f
+    f = jax.custom_vjp(lambda x: jnp.sin(x) * jnp.exp(-x * x))
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: (ct * slope(x),))
+    return f
+
+
+@pytest.mark.parametrize("kind", ["jvp", "vjp"])
+@pytest.mark.parametrize(("factor", "passed"), [(1.0, True), (1.01, False), (0.99, False)])
+def test_a_rule_in_a_loop_that_is_off_by_one_percent_is_found_in_single_precision(
+    kind, factor, passed
+):
+    """Also where it is a small part of the derivative."""
+    f = _slightly_wrong(kind, factor)
+
+    def loop(x):
+        return jax.lax.scan(lambda c, v: (c + 0.1 * f(c * v), None), jnp.ones((8, 8)), x)[0].sum()
+
+    x = np.random.default_rng(1).random(30).astype(np.float32)
+    found = jt.gradcheck(loop, x).json()
+    assert found["passed"] is passed
+    named = [b["place"]["primitive"] for b in found["blame"]]
+    assert named == ([] if passed else [f"custom_{kind}_call"])

@@ -22,6 +22,7 @@ __all__ = [
     "in_order",
     "other_results",
     "results",
+    "same_operation",
 ]
 
 Pair = tuple[int, int]
@@ -64,6 +65,18 @@ def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
         if (i is None) != (j is None) or (i is not None and (partner.get(i), of_a) != (j, of_b)):
             found.append(k)
     return found
+
+
+def same_operation(a: JaxprEqn, b: JaxprEqn, signatures: Signatures) -> bool:
+    """Whether two equations do the same with as many operands, whatever the jaxprs in their params do."""
+    if a is b:
+        return True
+    lit = signatures.lit
+    literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
+    pairs = zip(*literals, strict=True)
+    if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
+        return False
+    return signatures.shallow(a, nested=False) == signatures.shallow(b, nested=False)
 
 
 def giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:

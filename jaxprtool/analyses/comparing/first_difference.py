@@ -14,6 +14,7 @@ from jaxprtool.analyses.comparing.counterparts import (
     in_order,
     other_results,
     results,
+    same_operation,
 )
 from jaxprtool.analyses.comparing.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.identity.signature import Signatures
@@ -23,7 +24,7 @@ from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.evaluation.observe import written_as
 from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 __all__ = ["Search"]
 
@@ -196,18 +197,6 @@ class Search:
     def _place(self, side: int, eqn: JaxprEqn) -> Place:
         return Place(eqn, self._paths[side])
 
-    def _same_operation(self, a: JaxprEqn, b: JaxprEqn) -> bool:
-        """Whether two equations do the same with their variables, whatever the jaxprs in their params do."""
-        if a is b:
-            return True
-        lit = self._signatures.lit
-        literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
-        pairs = zip(*literals, strict=True)
-        if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
-            return False
-        numbers = [self._signatures.shallow(e, nested=False) for e in (a, b)]
-        return numbers[0] == numbers[1]
-
     def _around(self, side: int) -> Place | None:
         """The equation that holds the jaxpr which runs; None at the top."""
         path = self._paths[side]
@@ -230,7 +219,7 @@ class Search:
         """
         if len(a.ins) != len(b.ins):
             return here
-        if not self._same_operation(a.eqn, b.eqn):
+        if not same_operation(a.eqn, b.eqn, self._signatures):
             return here
         partner = dict(pairs)
         binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]

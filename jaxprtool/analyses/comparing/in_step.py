@@ -14,12 +14,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Step, Watch
 from jaxprtool.interpreters.evaluation import limits, observe
-from jaxprtool.interpreters.evaluation.limits import Turns, limited_turns
+from jaxprtool.interpreters.evaluation.limits import Loop, Turns, limited_turns
 from jaxprtool.interpreters.evaluation.observe import Observer
 from jaxprtool.interpreters.evaluation.state_values import Cell
+from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
-__all__ = ["Enter", "Event", "Leave", "See", "Stepped"]
+__all__ = ["Alternating", "Enter", "Event", "Leave", "See", "Stepped"]
 
 _PARCEL = 512  # events in a parcel
 _PARCEL_BYTES = 16 << 20  # of the results in it, unless a single one is larger
@@ -141,6 +142,61 @@ class Stepped:
         """Add an event to the parcel; how many there are."""
         self._events.append(event)
         return len(self._events)
+
+
+class Alternating(Stepped):
+    """An evaluation without an observer that goes on until its loops have taken so many steps, waits, and may go on.
+
+    Attributes:
+      ended: whether it has come to its end, or was stopped.
+      stopped: what stopped it, where its loops would have taken more steps than allowed.
+    """
+
+    def __init__(self, evaluate: Callable[[], Any]):
+        super().__init__(lambda _: evaluate())
+        self.stopped: UsageError | None = None
+        self.turns = _Waiting(self)
+        self.last = False
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    def go_on(self, turns: int, *, last: bool) -> None:
+        """Go on until loops of an unknown number of steps have taken so many; then wait, or, if it is the last time, stop.
+
+        Raises:
+          JaxprToolError: what the evaluation raises.
+        """
+        if self._ended:
+            return
+        self.bound, self.last = lambda: turns, last
+        self._run_on()
+        error = self._error
+        if isinstance(error, UsageError) and self.turns.over:
+            self.stopped = error
+        elif error is not None:
+            raise error
+
+
+class _Waiting(Turns):
+    """Steps of an evaluation that waits where it has taken as many as are allowed so far.
+
+    Attributes:
+      over: whether more were not allowed at last.
+    """
+
+    __slots__ = ("over", "run")
+
+    def __init__(self, run: Alternating):
+        super().__init__()
+        self.run, self.over = run, False
+
+    def count(self, loop: Loop) -> None:
+        while self.limit is not None and self.taken >= self.limit and not self.run.last:
+            self.run.hand_over()
+        self.over = self.limit is not None and self.taken >= self.limit
+        super().count(loop)
 
 
 def _set_aside() -> tuple[Any, ...]:

@@ -87,13 +87,17 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
       UsageError: a derivative needs more memory than is allowed.
     """
     point = Point(program, args, how)
-    checks = [Check(mode) for mode in how.modes]
-    found = [*checks, *_Checking(point, checks).run()]
-    unsure = point.bits > FEW_BITS and any(c.unsure for c in found)
-    if (unsure or any(c.wrong or c.kinks for c in found)) and point.widen():
-        again = [c if c.reason else Check(c.mode) for c in checks]
-        again += _Checking(point, again).run()
-        # a kink in single precision, which few bits may hide, is no mistake in double precision
+    if point.bits > FEW_BITS and point.widen():
+        found = _checks_at(point)
+        if any(c.wrong for c in found):
+            own = _checks_at(Point(program, args, how))
+            # a kink in single precision, which few bits may hide, is no mistake in double precision
+            if any(c.kinks for c in own) and not any(c.wrong for c in own):
+                found = own
+        return found
+    found = _checks_at(point)
+    if any(c.wrong or c.kinks for c in found) and point.widen():
+        again = _checks_at(point)
         kinks = any(c.kinks for c in found) and not any(c.wrong for c in found)
         if not (kinks and any(c.wrong for c in again)):
             found = again
@@ -106,6 +110,12 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
     return found
 
 
+def _checks_at(point: Point) -> list[Check]:
+    """What is found at a point in each mode, and of one against the other."""
+    checks = [Check(mode) for mode in point.how.modes]
+    return [*checks, *_Checking(point, checks).run()]
+
+
 def _in_double(point: Point) -> list[Check] | None:
     """What is found of a program and its derivative, both in double precision, within the tolerance of its own types; None: they have kinks.
 
@@ -116,8 +126,7 @@ def _in_double(point: Point) -> list[Check] | None:
     if program is None:
         return None
     how = point.how._replace(rtol=point.rtol)
-    checks = [Check(mode) for mode in how.modes]
-    found = [*checks, *_Checking(Point(program, [*map(doubled, point.args)], how), checks).run()]
+    found = _checks_at(Point(program, [*map(doubled, point.args)], how))
     return None if any(c.kinks for c in found) else found
 
 

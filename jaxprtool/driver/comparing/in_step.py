@@ -8,18 +8,30 @@ from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.comparing.comparison import First, Tolerance
 from jaxprtool.analyses.comparing.first_difference import Search
-from jaxprtool.analyses.comparing.in_step import Stepped
+from jaxprtool.analyses.comparing.in_step import Alternating, Stepped
 from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
+from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
+from jaxprtool.driver.running.ends import ends_for_sure
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.evaluation.limits import Turns, limited_steps, limited_turns
-from jaxprtool.ir.diagnostics import UsageError
+from jaxprtool.interpreters.evaluation.limits import limited_steps
+from jaxprtool.ir.diagnostics import JaxprToolError, UsageError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
-from jaxprtool.passes.once import cut
+from jaxprtool.passes.once import cut, runs_once
 from jaxprtool.passes.precisions.double import doubled, in_double
 
-__all__ = ["Limits", "Results", "Side", "both_results", "differences", "of_both", "search", "side"]
+__all__ = [
+    "Limits",
+    "Results",
+    "Side",
+    "both_results",
+    "differences",
+    "not_ended",
+    "of_both",
+    "search",
+    "side",
+]
 
 _TURNS, _MORE = 1_000_000, 100  # see `both_results`
 
@@ -108,18 +120,54 @@ def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
 def both_results(a: Side, b: Side) -> Results:
     """The results of both sides.
 
-    Where nothing else limits the steps, B may take a hundred times as many as A has taken, but a million at least.
-
-    Raises:
-      UsageError: it takes more.
+    Where nothing else limits the steps, and both run step by step, each may take a hundred times as many as the other one has taken, but a
+    million at least: then it is stopped.
     """
     if not (a.steps and b.steps) or a.limits.step_limit is not None:
         return Results(of_both((a, b), Side.results))
-    turns = Turns()
-    with limited_turns(turns):
-        first = a.results()
-    with limited_turns(Turns(max(_TURNS, _MORE * turns.taken))):
-        return Results((first, b.results()))
+    found, stopped = _alternately(a, b)
+    return Results(found, stopped=stopped)
+
+
+def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], list[str]]:
+    """The results of two sides on NumPy, and what is said of one that was stopped: neither has to end for the other one to be known."""
+
+    def run_of(side: Side) -> Alternating:
+        return Alternating(lambda: evaluated(side.program, side.args, *side.limits, None))
+
+    runs, turns = (run_of(a), run_of(b)), _TURNS
+    try:
+        with printing_aside(), evaluating():
+            while not all(run.ended for run in runs):
+                for run, other in (runs, runs[::-1]):
+                    most = max(_TURNS, _MORE * other.turns.taken) if other.ended else turns
+                    run.go_on(most, last=other.ended)
+                turns *= 2
+    finally:
+        for run in runs:
+            run.close()
+    x, y = [run.results or list[Value]() for run in runs]
+    pairs = zip("AB", runs, strict=True)
+    return (x, y), [_stopped(name, run.stopped) for name, run in pairs if run.stopped is not None]
+
+
+def not_ended(a: Side, b: Side) -> list[str]:
+    """What there is to say of a side that takes many more steps than the other one, where one is compiled and could not be stopped.
+
+    Both run on NumPy for that; not where it is known how often all their loops turn, one program runs on both sides, or one
+    has effects, which would happen twice.
+    """
+    if (a.steps and b.steps) or a.limits.step_limit is not None:
+        return []
+    if a.program.jaxpr is b.program.jaxpr:
+        return []
+    if all(ends_for_sure(x.program) for x in (a, b)) or any(runs_once(x.program) for x in (a, b)):
+        return []
+    try:
+        with working("counting steps"):
+            return _alternately(a, b)[1]
+    except JaxprToolError:  # NumPy does not take one of them
+        return []
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:

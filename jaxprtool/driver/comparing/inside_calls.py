@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.columns.runs import runs_of
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.walk import all_eqns, count_eqns
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
@@ -42,7 +42,8 @@ class Opened(NamedTuple):
             return None
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
         a, b = [_as_written(*side) for side in sides]
-        return replace(first, a=a, b=b)
+        p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
+        return replace(first, a=_of_whole_call(a, p - q), b=_of_whole_call(b, q - p))
 
 
 def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
@@ -58,6 +59,22 @@ def _calls(program: ClosedJaxpr) -> Counter[tuple[Primitive, object]]:
     holding = [eqn for eqn in all_eqns(program.jaxpr) if eqn.primitive.holds_jaxprs]
     calls = [eqn for eqn in holding if called(eqn) is not None]
     return Counter((eqn.primitive, eqn.params.get("name")) for eqn in calls)
+
+
+def _primitives(jaxpr: Jaxpr) -> Iterator[Primitive]:
+    """The primitives of the equations of a jaxpr, at any depth, but for calls."""
+    return (e.primitive for e in all_eqns(jaxpr) if called(e) is None)
+
+
+def _of_whole_call(place: Place | Written | None, missing: Counter[Primitive]) -> Any:
+    """The call around a place, where all of its equations are missing on the other side: that lacks the call; else the place."""
+    if isinstance(place, Place):
+        for n, step in enumerate(place.path):
+            closed = called(step.eqn)
+            held = Counter[Primitive]() if closed is None else Counter(_primitives(closed.jaxpr))
+            if held and held <= missing:
+                return Place(step.eqn, place.path[:n])
+    return place
 
 
 def _as_written(

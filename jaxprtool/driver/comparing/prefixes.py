@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First
-from jaxprtool.analyses.comparing.counterparts import counterparts, giving, other_results
+from jaxprtool.analyses.comparing.counterparts import (
+    counterparts,
+    definitions,
+    giving,
+    other_results,
+    same_operation,
+)
+from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.analyses.places import Place, Step, Watch
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.evaluation.observe import observed_by, written_as
@@ -96,11 +103,34 @@ def first_of_prefixes(
         middle = (low + high) // 2
         low, high = (low, middle) if differs(middle) else (middle, high)
     i, j = pairs[high - 1]
+    if (missing := _of_operands(a, b, pairs, (i, j), difference)) is not None:
+        return missing
     inner = _inside(a, b, (i, j), difference)
     if inner is not None:
         return inner
     said, k = found[high] or (None, 0)
     return First(Place(a.jaxpr.eqns[i], a.path), Place(b.jaxpr.eqns[j], b.path), said, k)
+
+
+def _of_operands(
+    a: Program, b: Program, pairs: Sequence[Pair], at: Pair, difference: Callable[[Any, Any], Any]
+) -> First | None:
+    """The equations that give a pair an operand that differs, of which one has no counterpart; None where there are none."""
+    p, q = a.jaxpr.eqns[at[0]], b.jaxpr.eqns[at[1]]
+    if len(p.inputs) != len(q.inputs) or not same_operation(p, q, Signatures()):
+        return None
+    defined, paired = [definitions(side.jaxpr) for side in (a, b)], [*zip(*pairs, strict=True)]
+    for x, y in zip(p.inputs, q.inputs, strict=True):
+        if not isinstance(x, Var) or not isinstance(y, Var) or not (_is_array(x) and _is_array(y)):
+            continue
+        i, j = defined[0].get(x), defined[1].get(y)
+        if (i is None or i in paired[0]) and (j is None or j in paired[1]):
+            continue
+        found = difference(a.values(at[0], [x])[0], b.values(at[1], [y])[0])
+        if found.n_different:
+            u, v = p if i is None else a.jaxpr.eqns[i], q if j is None else b.jaxpr.eqns[j]
+            return First(Place(u, a.path), Place(v, b.path), found)
+    return None
 
 
 def _of_results(

@@ -12,7 +12,7 @@ from jaxprtool.ir.diagnostics import MissingRuleError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.once import cut, runs_once
 
-__all__ = ["check_end"]
+__all__ = ["check_end", "ends_for_sure"]
 
 
 def check_end(
@@ -31,7 +31,7 @@ def check_end(
       UsageError: a loop takes more steps than are allowed; the program has effects, which would happen once more.
       JaxprToolError: NumPy does not take the program.
     """
-    if _all_known(program):
+    if ends_for_sure(program):
         return
     rest = cut(program).rest
     if len(rest.in_binders) != len(program.jaxpr.all_binders) or runs_once(ClosedJaxpr(rest, ())):
@@ -45,7 +45,7 @@ def check_end(
         eval_jaxpr(ClosedJaxpr(rest, ()), [*consts, *given])
 
 
-def _all_known(program: ClosedJaxpr) -> bool:
+def ends_for_sure(program: ClosedJaxpr) -> bool:
     """Whether it is known how often each loop of a program turns."""
     try:
         return cost_jaxpr(program.jaxpr).is_known
