@@ -31,7 +31,7 @@ def unknown_primitive(name: str, why: str = "", *, module: str = "", also: str =
     """
     message = f"unknown primitive {name}" + (f": {why}" if why else "")
     near = _near(name, len(vocabulary()))
-    if near:
+    if near and near != name:
         help = f"did you mean {near}?"
     else:
         how = _OBJECT if _CLASS.match(name) else _DECLARE + module

@@ -1,8 +1,9 @@
 """Effects: output, calls of Python, tokens, checks at run time."""
 
+from jaxprtool.core.kinds.enums import DebugEffect
 from jaxprtool.core.kinds.functions import Text, VmapMethod
 from jaxprtool.core.kinds.numbers import Types
-from jaxprtool.core.kinds.objects import Effect, Function, LogRecord, Options, TreeDef
+from jaxprtool.core.kinds.objects import Function, LogRecord, Options, TreeDef
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import primitive, shown
 
@@ -48,7 +49,7 @@ def debug_print(
 def debug_callback(
     *operands,
     callback: Function,
-    effect: Effect | None = shown(None),
+    effect: DebugEffect | None = shown(None),
     partitioned: bool = shown(False),
 ):
     """Calls a Python function for its effect; no results.

@@ -5,7 +5,8 @@ What the rule gives depends on the size of the batch, so no jaxpr is the rule: i
     batched(axis_size, in_batched, avals) -> (jaxpr of the batched arguments, which results are batched)
 
 where batched arguments have the batch's axis in front, and so have batched results. A program from `trace` has
-such an object in the process that traced it; in text there is none, and the function's body is batched, with a warning. A text
+such an object in the process that traced it; in text there is none, and the function's body is batched, with a warning,
+but for the rule of `sequential_vmap`, which the text tells. A text
 that says that the rule does something else (`batched_by`) is not batched.
 """
 
@@ -19,7 +20,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import are_devices
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.trace import get_aval, inexact
-from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
+from jaxprtool.interpreters.batch import materialize, moveaxis, one_by_one, vmap_jaxpr
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
@@ -28,14 +29,19 @@ from jaxprtool.interpreters.stage import JaxprTrace, stage
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
-from jaxprtool.ir.params import Opaque, ParamValue
+from jaxprtool.ir.params import Opaque, ParamValue, PrintedFunction
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules, inline_transpose
 from jaxprtool.makers.trees import check_leaves
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
 
-__all__: list[str] = []
+__all__ = ["is_sequential"]
+
+
+def is_sequential(rule: ParamValue) -> bool:
+    """Whether a rule is that of `jax.custom_batching.sequential_vmap`, which its text tells: it maps one by one."""
+    return isinstance(rule, PrintedFunction) and rule.qualified == "sequential_vmap.<locals>.rule"
 
 
 class _JvpRule(Opaque):
@@ -119,6 +125,10 @@ def _batch(
         if batched_by:
             message = f"JAX batches the primitive {batched_by} in another way than what it calls here, and its rule is not in the text"
             fail(UnsupportedError, message, "batching-rule", help=_HELP)
+        if is_sequential(rule):
+            return one_by_one(
+                lax.closed_call.primitive, vals, dims, axis_size, {"call_jaxpr": call}
+            )
         warnings.warn(
             f"the batching rule {rule} of custom_vmap_call is not in the text: its body is batched instead",
             CustomRuleWarning,

@@ -10,13 +10,14 @@ import jax
 
 from jaxprtool.backends.jax.live import LiveFunction, LiveOpaque, Named, masked_text
 from jaxprtool.backends.jax.placement import Surroundings
-from jaxprtool.backends.jax.private import call_vmap_rule, evaluate
+from jaxprtool.backends.jax.private import call_vmap_rule, evaluate, traced_structure
 from jaxprtool.backends.jax.rules import with_wide_types
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import dtype_of
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.rules.custom_vmap import is_sequential
 
 __all__ = ["LiveVmapRule", "with_vmap_rule"]
 
@@ -100,11 +101,18 @@ def with_vmap_rule(
                 return found
         return jax.tree.structure(leaves)
 
-    trees = {"in_tree": tree("in_tree", (0,) * len(eqn.inputs))}
+    leaves_in = (0,) * len(eqn.inputs)
+    in_tree = tree("in_tree", leaves_in)
+    trees = {"in_tree": traced_structure(jax.tree.unflatten(in_tree, leaves_in))}
     trees["out_tree"] = tree("out_tree", [0] * len(eqn.out_binders))
 
     def batch(axis_size: int, in_batched: Any, *args: Any) -> tuple[Any, Any]:
         by = getattr(rule, "batched", None)
+        if by is None and is_sequential(rule):
+            outs = _one_by_one(to_jax(eqn.params["call"]), jax.tree.leaves(in_batched), args)
+            return tuple(
+                jax.tree.unflatten(trees["out_tree"], x) for x in (outs, [True] * len(outs))
+            )
         if by is None:
             message = f"the batching rule {rule} of custom_vmap_call is not in the text"
             fail(UnsupportedError, message, "batching-rule", span=eqn.span)
@@ -116,3 +124,17 @@ def with_vmap_rule(
 
     objects = {"rule": Named(batch, str(rule)), **trees}
     return {**eqn.params, **{k: LiveOpaque(str(eqn.params[k]), x) for k, x in objects.items()}}
+
+
+def _one_by_one(closed: Any, in_batched: Sequence[bool], args: Any) -> list[Any]:
+    """The results of a program for each example in turn, as `jax.custom_batching.sequential_vmap` has them."""
+    leaves = jax.tree.leaves(args)
+    mapped = [x for x, b in zip(leaves, in_batched, strict=True) if b]
+
+    def step(examples: Sequence[Any]) -> list[Any]:
+        given = iter(examples)
+        return evaluate(
+            closed, *[next(given) if b else x for x, b in zip(leaves, in_batched, strict=True)]
+        )
+
+    return jax.lax.map(step, mapped)

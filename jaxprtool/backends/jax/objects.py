@@ -273,6 +273,18 @@ def _hashable(array: Any) -> Any:
     return _class_named("HashableArray")(array)
 
 
+def _sharding_rule(operands: Any, results: Any, sizes: Any) -> Any:
+    """The rule of a `custom_partitioning`; its mappings print as tuples of factors, and of tuples of factors."""
+    mapping, compound = _class_named("ArrayMapping"), _class_named("CompoundFactor")
+
+    def mappings(given: Any) -> tuple[Any, ...]:
+        return tuple(
+            mapping(*[d if isinstance(d, str) else compound(*d) for d in m]) for m in given
+        )
+
+    return _class_named("SdyShardingRule")(mappings(operands), mappings(results), **sizes)
+
+
 def array_of_print(array: PrintedArray) -> Any:
     """The array of NumPy's that prints so, or `UNREADABLE`, where the print leaves out elements."""
     dtype = find_dtype(str(array.fields.get("dtype", "")))
@@ -290,6 +302,7 @@ _MAKERS: dict[str, Callable[..., Any]] = {
     "HashableArray": _hashable,
     "Mesh": _mesh,
     "NamedSharding": jax.sharding.NamedSharding,
+    "SdyShardingRule": _sharding_rule,
     "SingleDeviceSharding": jax.sharding.SingleDeviceSharding,
     "dtype": lambda name: np_dtype(find_dtype(name)),
 }

@@ -13,6 +13,7 @@ import jax
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.hi_primitives import shown_params
+from jaxprtool.backends.jax.linear_calls import LINEAR_CALL
 from jaxprtool.backends.jax.live import LivePrimitive
 from jaxprtool.backends.jax.plug_ins import of_library, ours_of
 from jaxprtool.backends.jax.releases import loaded_modules, named
@@ -191,12 +192,18 @@ def _load_module_of(name: str) -> None:
         private.own_module("pallas.pallas_call")
 
 
+# In the place of those of JAX's of which JAX lacks rules.
+_WITH_MORE_RULES = {"linear_call": LINEAR_CALL}
+
+
 def jax_primitive(name: str) -> Any:
     """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
 
     Raises:
       UnsupportedError: there is none, or there are several in no module.
     """
+    if name in _WITH_MORE_RULES:
+        return _WITH_MORE_RULES[name]
     if their_name(name) not in _registry():
         _load_module_of(name)
     for find in (_registry_entry, _in_modules, _anywhere):

@@ -477,13 +477,7 @@ def function_place(held: Any) -> str:
 def call_vmap_rule(
     rule: Any, axis_size: int, in_batched: Any, args: Any, out_tree: Any
 ) -> tuple[Any, Any]:
-    """The results of the rule of a `custom_vmap` function, and which of them are batched.
-
-    Args:
-      rule: the param that holds it.
-      axis_size: the size of the batch.
-      in_batched, args: the arguments and whether each is batched, as trees of the same structure.
-      out_tree: the structure of the function's results.
+    """The results of the rule of a `custom_vmap` function, and which of them are batched, as trees of one structure.
 
     Raises:
       Exception: the rule fails, or what it returns does not have the structure.
@@ -492,6 +486,12 @@ def call_vmap_rule(
     trees = jax.tree.structure(out), jax.tree.structure(out_batched)
     custom_batching.check_vmap_rule_trees(rule, out_tree, *trees)
     return out, out_batched
+
+
+def traced_structure(tree: Any) -> Any:
+    """The structure of a tree of arguments as `custom_vmap` holds it: since 0.11 it is of another registry."""
+    registry = getattr(custom_batching, "tracing_registry", None)
+    return jax.tree.structure(tree) if registry is None else registry.flatten(tree)[1]
 
 
 POLICY_CLASSES = tuple(
@@ -584,6 +584,7 @@ def platforms() -> list[str]:
     return sorted(backend.backends())
 
 
+_FOLDERS = ("jax._src.lax.", "jax._src.custom_partitioning")
 _OF_PARAMS = ("jax._src.ad_checkpoint", "jax._src.core", "jax._src.dispatch")
 
 
@@ -592,7 +593,7 @@ def param_class(name: str) -> Any:
     for module_name, module in list(sys.modules.items()):
         found = vars(module).get(name) if module_name.startswith("jax.") else None
         if isinstance(found, type):
-            near = module_name.startswith("jax._src.lax.") or module_name in _OF_PARAMS
+            near = module_name.startswith(_FOLDERS) or module_name in _OF_PARAMS
             if near or hasattr(found, "_fields") or hasattr(found, "__dataclass_fields__"):
                 return found
     return None

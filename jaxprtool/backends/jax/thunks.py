@@ -63,4 +63,26 @@ def _remat_opt(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
     return {**params, "fun_jaxpr_thunk": _shown(thunk, str(given))}
 
 
-_MADE = {"linear_call": _linear_call, "remat_opt": _remat_opt}
+def _partitioned(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
+    """Functions that say how several devices share the work; on one device JAX calls none of them."""
+    found = dict(params)
+    for key in ("infer_sharding_from_operands", "partition", "propagate_user_sharding"):
+        given = params[key]
+        if given is not None and not isinstance(given, (LiveFunction, LiveOpaque)):
+            found[key] = LiveOpaque(str(given), Named(_absent(key, str(given)), str(given)))
+    return found
+
+
+def _absent(key: str, text: str) -> Callable[..., Any]:
+    def refuse(*_: Any) -> Any:
+        message = f"custom_partitioning: the function {text} ({key}) is not in the text"
+        return fail(UnsupportedError, message, "no-rule", help="on one device it is not called")
+
+    return refuse
+
+
+_MADE = {
+    "custom_partitioning": _partitioned,
+    "linear_call": _linear_call,
+    "remat_opt": _remat_opt,
+}

@@ -285,11 +285,7 @@ class _Writer:
             restored = self.params(prim, with_thunk(name, params, self.closed))
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
-        if name == "check" and restored["err_tree"] is None:
-            _unknown_param(prim, "err_tree", None)
-        if name == "debug_print" and restored["in_tree"] is None:
-            flat = (0,) * (len(inputs) + len(restored["static_args"]))
-            restored["in_tree"] = jax.tree.structure((flat, {}))
+        self.fill_tree(name, prim, restored, len(inputs))
         if name == "jit":
             fill_jit(restored, len(inputs), len(outs))
         if name in COMBINED_BY and restored["update_jaxpr"] is None:  # JAX's rules would overwrite
@@ -300,6 +296,14 @@ class _Writer:
             restored["computation"] = Named(computation, restored["computation"].text)
         counts = len(inputs), len(outs), rank_of(inputs)
         return inputs, outs, prim, leaving(name, restored, params, *counts)
+
+    def fill_tree(self, name: str, prim: Any, restored: dict[str, Any], n: int) -> None:
+        """Make the tree of n operands that a text does not hold, where anything else does not matter."""
+        if name == "check" and restored["err_tree"] is None:
+            _unknown_param(prim, "err_tree", None)
+        if name == "debug_print" and restored["in_tree"] is None:
+            flat = (0,) * (n + len(restored["static_args"]))
+            restored["in_tree"] = jax.tree.structure((flat, {}))
 
     def solver(
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]
@@ -490,6 +494,11 @@ def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple
 
 _ANEW = "to_jax of a program that from_jax gave has it; jt.save writes what the equation does"
 
+_EXPORTED = (
+    "a text has its name alone; to_jax of a program that from_jax gave has it, and a function that calls "
+    "jax.export.deserialize can be traced again"
+)
+
 # Params that are text to JAX too.
 _TEXTS = frozenset({"fmt", "name"})
 
@@ -504,7 +513,7 @@ def _unknown_param(prim: Any, key: str, v: Any) -> Any:
         UnsupportedError,
         f"{prim.name}: the param {key}={v!r} is known only as text, and JAX needs the object",
         "opaque-param",
-        help=_ANEW,
+        help=_EXPORTED if key == "exported" else _ANEW,
     )
 
 

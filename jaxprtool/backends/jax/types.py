@@ -24,6 +24,7 @@ __all__ = ["NO_MESH", "jax_aval", "jax_dtype", "jax_literal"]
 
 
 def jax_dtype(dtype: DType) -> Any:
+    """An element type of ours as JAX's: of keys the extended one. Raises UnsupportedError."""
     if dtype.kind == "k":
         return jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(dtype).name)).dtype
     return np_dtype(dtype)

@@ -33,6 +33,7 @@ __all__ = [
     "SVD_ALGORITHM",
     "Accuracy",
     "CopySemantics",
+    "DebugEffect",
     "EigenvalueAlgorithm",
     "EigenvalueLibrary",
     "EnumKind",
@@ -232,3 +233,4 @@ SvdAlgorithm = Annotated[Any, SVD_ALGORITHM]
 Selection = Annotated[Any, SELECTION]
 CopySemantics = Annotated[Any, COPY_SEMANTICS]
 Accuracy = Annotated[Any, ACCURACY]
+DebugEffect = Annotated[Any, DEBUG_EFFECT]

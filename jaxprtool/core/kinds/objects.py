@@ -6,7 +6,6 @@ import re
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, Anything, Either, TupleOf
-from jaxprtool.core.kinds.enums import DEBUG_EFFECT
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, TypeKind
 from jaxprtool.core.kinds.printed import class_named, is_known, may_be_function
@@ -22,7 +21,6 @@ __all__ = [
     "BookkeepingOf",
     "Constants",
     "Dictionary",
-    "Effect",
     "Exported",
     "Flags",
     "Function",
@@ -222,7 +220,6 @@ Flags = Annotated[Any, FLAGS]
 Bookkeeping = Annotated[Any, BOOKKEEPING]
 Function = Annotated[Any, FUNCTION]
 TreeDef = Annotated[Any, TREE]
-Effect = Annotated[Any, DEBUG_EFFECT]
 JsonText = Annotated[Any, JSON_TEXT]
 Exported = Annotated[Any, EXPORTED]
 Policy = Annotated[Any, POLICY]

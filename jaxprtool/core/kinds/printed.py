@@ -45,11 +45,12 @@ def class_named(value: ParamValue) -> str:
 
 
 def may_be_function(value: ParamValue) -> bool:
-    """Whether a value may show a function: any object that can be called, which may print as it likes.
+    """Whether a value may show a function: any object that can be called, which may print as it likes,
+    or None, where a program has been told to have none.
 
     A value that a reader knows as something else, a type, an element type or a member of an enum is none.
     """
-    if value is None or isinstance(value, _OF_OTHERS):
+    if isinstance(value, _OF_OTHERS):
         return False
     if type(value) is Opaque:
         return value.text[:1] not in "([{" and not _TYPE.match(value.text)
