@@ -25,6 +25,7 @@ __all__ = [
     "directions",
     "dot",
     "estimate",
+    "longest",
     "smallest_normal",
     "steps_for",
     "wide",
@@ -124,7 +125,7 @@ def directions(args: Sequence[Any], seed: int, smallest: float) -> list[np.ndarr
         if x.dtype.kind == "c":
             sign = sign + 1j * rng.choice([-1.0, 1.0], x.shape) * rng.uniform(0.5, 1.0, x.shape)
         size = np.abs(x)
-        size = np.minimum(np.where(size > 0, size, _typical(size)), _longest(arg))
+        size = np.minimum(np.where(size > 0, size, _typical(size)), longest(arg))
         found.append(_exact(arg, sign * size, smallest))
     return found
 
@@ -135,7 +136,7 @@ def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> lis
     x = wide(args[which])
     size = np.abs(x)
     typical = size.reshape(-1)[element] or _typical(size)
-    typical = min(typical, _longest(args[which]))
+    typical = min(typical, longest(args[which]))
     found[which].reshape(-1)[element] = typical  # `.flat` takes 32 axes at most
     found[which] = _exact(args[which], found[which], smallest)
     return found
@@ -147,9 +148,9 @@ def _typical(size: np.ndarray) -> float:
     return float(np.median(some)) if some.size else 1.0
 
 
-def _longest(arg: Any) -> float:
-    """How long a direction of an argument may be: as a tangent in its type it overflows otherwise, where an element is nearly the largest number."""
-    return float(ml_dtypes.finfo(np.asarray(arg).real.dtype).max) / 16
+def longest(x: Any) -> float:
+    """How large the elements of a tangent of a value may be, so that what is computed with it does not overflow at once."""
+    return float(ml_dtypes.finfo(np.asarray(x).real.dtype).max) / 16
 
 
 def _exact(arg: Any, direction: np.ndarray, smallest: float) -> np.ndarray:

@@ -197,6 +197,36 @@ def test_the_largest_numbers_accuse_no_rule(f: Callable[..., Any], dtype: Any) -
         assert not any(c.wrong for d in found.derivatives for c in d.checks), str(found)
 
 
+@jax.custom_jvp
+def wrong_exponential(x: Any) -> Any:
+    return jnp.exp(x)
+
+
+wrong_exponential.defjvp(lambda p, t: (jnp.exp(p[0]), 1.01 * jnp.exp(p[0]) * t[0]))
+
+# Tangents as long as the arguments overflow, or operations of the derivative underflow.
+EXTREME: dict[str, tuple[Callable[..., Any], tuple[float, ...]]] = {
+    "products with an exponential": (lambda a, b: (b * jnp.exp(a), jnp.exp(a)), (80.5, 80.5)),
+    "large exponentials": (lambda a: jnp.exp(a), (88.0,)),
+    "quotients of large numbers": (lambda a, b: a / b, (80.5, 9.7e34)),
+    "products of small numbers": (lambda a, b: a * b * b, (1e20, 1e-25)),
+    "powers": (lambda a: a**-3, (1e12,)),
+}
+
+
+@pytest.mark.parametrize("case", EXTREME.values(), ids=EXTREME)
+def test_numbers_beyond_a_type_accuse_no_rule(case: Any) -> None:
+    f, args = case
+    found = jt.gradcheck(f, *map(np.float32, args))
+    assert not any(c.wrong for d in found.derivatives for c in d.checks), str(found)
+
+
+@pytest.mark.parametrize("x", [80.5, 88.0, -80.5])
+def test_a_wrong_rule_is_found_there(x: float) -> None:
+    found = jt.gradcheck(wrong_exponential, np.float32(x))
+    assert {f.place.eqn.primitive.name for f in found.blame} == {"custom_jvp_call"}
+
+
 WITH_ZEROS = np.array([0, 1, 4, 0, 2, 3] * 6, np.float32)
 INFINITE: dict[str, Callable[..., Any]] = {
     "sqrt": jnp.sqrt,

@@ -223,7 +223,7 @@ class _Checking:
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
             return False
-        self.rounding = Rounding(self.made, self.point.program)
+        self.rounding = Rounding(self.made, self.point.program, self.point.steps.tiny)
         if self.point.how.max_bytes is not None:
             check_memory(self.made, self.point.how.max_bytes)
         return True
@@ -255,6 +255,9 @@ class _Checking:
             pairs = zip(tangents, self.point.given, strict=True)
             tangents = [t + t.conj().swapaxes(-1, -2) if is_symmetric(x) else t for t, x in pairs]
         found = self.estimate(tangents)
+        if down := self._too_long(found):
+            tangents, length = [t * down for t in tangents], length * down
+            found = self.estimate(tangents)
         kinks = [e.kink for e in found]
         self.directions.append(_Direction(tangents, found, argument, length or 1.0, kinks, [], {}))
         if not self.gaps:
@@ -262,6 +265,20 @@ class _Checking:
             self.gaps = [
                 self.numpy.where(e.kink, 3 * gap, 0.0) for e, gap in zip(found, gaps, strict=True)
             ]
+
+    def _too_long(self, found: Sequence[Any]) -> float:
+        """A power of two by which a direction is made shorter, since tangents of results overflow along it; 0: none does.
+
+        Differences are in double precision then, and steps that are shorter still lose nothing.
+        """
+        if not self.point.is_wide:
+            return 0.0
+        over = (
+            largest_of(abs(e.value)) / self.numeric.longest(y)
+            for e, y in zip(found, self.base, strict=True)
+        )
+        most = max((x for x in over if x < math.inf), default=0.0)
+        return 2.0 ** -math.ceil(math.log2(most)) if most > 1 else 0.0
 
     def forward(self, direction: _Direction) -> None:
         """Compare the tangents of the results along a direction with the differences."""

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
+from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.precisions.double import doubled, in_double
 from jaxprtool.passes.precisions.jitter import jittered
@@ -24,11 +25,15 @@ class Rounding:
     """The rounding of a derivative.
 
     It explains a difference where the derivative in double precision has none, and other roundings of its equations move the
-    result by as much.
+    result by as much, or some of its values are too small for their types.
     """
 
-    def __init__(self, made: ClosedJaxpr, program: ClosedJaxpr):
-        """Take the derivative of a program; one with types of fewer bits than that has rounds where the program does not."""
+    def __init__(self, made: ClosedJaxpr, program: ClosedJaxpr, tiny: float):
+        """Take the derivative of a program; one with types of fewer bits than that has rounds where the program does not.
+
+        `tiny` is the smallest normal number of the types.
+        """
+        self._tiny = tiny
         self._forms: list[ClosedJaxpr] | None = None
         self._made = made
         self._coarse = _fewest(made) < _fewest(program)
@@ -52,13 +57,16 @@ class Rounding:
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", JaxprToolWarning)
-                exact = number(eval_jaxpr(forms[0], [*map(doubled, args)]))
+                small = _Small(self._tiny)
+                with observed_by(small):
+                    exact = number(eval_jaxpr(forms[0], [*map(doubled, args)]))
                 base, *moved = [number(eval_jaxpr(p, args)) for p in (self._made, *forms[1:])]
         except JaxprToolError:
             return False
         xp = numpy_namespace()
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
-        return fits(exact) & (abs(base - exact) <= room)
+        lost = small.found & xp.isfinite(base)
+        return fits(exact) & ((abs(base - exact) <= room) | lost)
 
     def _made_again(self) -> list[ClosedJaxpr]:
         """The derivative in double precision, and with other roundings; an empty list where there is none."""
@@ -71,6 +79,28 @@ class Rounding:
                 )
             self._forms = [] if wide is None else [wide, *others]
         return self._forms
+
+
+class _Small:
+    """Sees whether an evaluation makes numbers that are smaller than the smallest normal one of a type, and not zero."""
+
+    def __init__(self, tiny: float):
+        self._tiny, self.found = tiny, False
+
+    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
+        return not self.found
+
+    def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None:
+        pass
+
+    def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
+        for x in () if self.found else outs:
+            if getattr(getattr(x, "dtype", None), "kind", "") in ("f", "c"):
+                size = abs(x)
+                self.found |= bool(((size > 0) & (size < self._tiny)).any())
+
+    def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
+        pass
 
 
 class Excuse(NamedTuple):
