@@ -45,7 +45,7 @@ def format_jaxpr(
       UnsupportedError: the dialect cannot say what the program does.
     """
     if style == "autodidax":
-        return format_autodidax(program, _format_inside, lossless)
+        return format_autodidax(program, lossless)
     if style != "jax":
         fail(
             UsageError, f"no style {style!r}", "bad-style", help="the styles are jax and autodidax"
@@ -56,11 +56,6 @@ def format_jaxpr(
 def format_standalone(program: ClosedJaxpr) -> str:
     """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
     return Printer(program, False, 80, renamed=True).text()
-
-
-def _format_inside(program: ClosedJaxpr) -> str:
-    """The text of a jaxpr inside a value, with nothing left out."""
-    return Printer(program, True, 80, renamed=True).text()
 
 
 @deep

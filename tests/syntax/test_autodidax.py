@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from jaxprtool.syntax.parse import parse
+from jaxprtool.interpreters.check import typecheck_jaxpr
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_jaxpr
 
 TEXTS = {
@@ -96,3 +100,33 @@ def test_our_programs_in_the_tutorial_s_layout():
         "{ lambda a:float32[3], b:float32[3] .\n  let c:float32[3] = add a b\n"
         "      d:float32[3] = mul b 2.0\n  in ( d ) }"
     )  # fmt: skip
+
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.jaxpr")), ids=lambda path: path.stem)
+def test_what_the_layout_has_no_place_for_is_read_again(path):
+    """Jaxprs in params of other primitives than `xla_call`, some of which occur several times, with the lines of Python beside them."""
+    held = parse_file(path.read_text(), str(path))
+    for program in held.values():
+        again = parse(format_jaxpr(program, "autodidax"))
+        if all(eqn.primitive.known for eqn in all_eqns(program.jaxpr)):
+            typecheck_jaxpr(again)
+        n = len(again.in_avals) - len(program.in_avals)  # constants come first
+        assert again.in_avals[n:] == program.in_avals
+        assert again.out_avals == program.out_avals
+
+
+def test_a_jaxpr_that_occurs_twice_is_defined_above_the_program():
+    program = parse("""\
+let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in
+{ lambda ; x:f32[] n:i32[]. let
+    y:f32[] = custom_jvp_call[name=f call_jaxpr=f jvp=g symbolic_zeros=False] x
+    z:f32[] = cond[branches=(f f)] n y
+  in (z,) }""")
+    text = format_jaxpr(program, "autodidax")
+    assert text.startswith(
+        "let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in\n{ lambda "
+    )
+    assert "call_jaxpr=f" in text

@@ -11,6 +11,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.syntax.autodidax import SpelledList, predicates, to_autodidax
 from jaxprtool.syntax.params import format_value
+from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.types import scalar_text
 
 __all__ = ["format_autodidax"]
@@ -20,24 +21,45 @@ _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 
 
 class _Out(list[str]):
-    """The pieces of the text so far, how jaxprs inside other values are printed, and whether nothing may be lost."""
+    """The pieces of the text so far.
 
-    def __init__(self, jaxpr_text: Callable[[ClosedJaxpr], str], lossless: bool):
+    Attributes:
+      lossless: whether nothing may be lost.
+      inside: the jaxprs that the text has in JAX's notation.
+    """
+
+    def __init__(self, program: ClosedJaxpr, lossless: bool):
         super().__init__()
-        self.jaxpr_text, self.lossless = jaxpr_text, lossless
+        self.lossless, self.inside = lossless, list[ClosedJaxpr]()
+        self._program, self._printer = program, None
+
+    @property
+    def printer(self) -> Printer:
+        """Prints the program in JAX's notation, with nothing left out."""
+        if self._printer is None:
+            self._printer = Printer(self._program, True, 80, renamed=True)
+        return self._printer
+
+    def jaxpr_text(self, closed: ClosedJaxpr) -> str:
+        """A jaxpr inside a value, in JAX's notation."""
+        self.inside.append(closed)
+        return self.printer.part(closed)
+
+    def definitions(self) -> str:
+        """What the jaxprs inside values refer to."""
+        return self.printer.definitions_for(self.inside) if self.inside else ""
 
 
-def format_autodidax(
-    program: ClosedJaxpr, jaxpr_text: Callable[[ClosedJaxpr], str], lossless: bool
-) -> str:
+def format_autodidax(program: ClosedJaxpr, lossless: bool) -> str:
     """The tutorial's print of a program; constants become leading arguments.
 
-    Jaxprs that it has no place for, those in params of primitives it does not know, are printed by `jaxpr_text`. Names of
-    calls, which it has not either, are there when `lossless`.
+    Jaxprs that it has no place for, those in params of primitives it does not know, are printed in JAX's notation; those of them
+    that occur more than once are defined above the program. Names of calls, which the tutorial has not either, are there
+    when `lossless`.
     """
-    out = _Out(jaxpr_text, lossless)
+    out = _Out(program, lossless)
     run_nested(_jaxpr(program.jaxpr, 0, out))
-    return "".join(out)
+    return out.definitions() + "".join(out)
 
 
 def _fresh_names() -> Iterator[str]:

@@ -179,11 +179,7 @@ class Printer:
         for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
-            self._comments(jaxpr, "head")
-            prefix = f"let {name} = "
-            self.out.append(prefix)
-            run_nested(self._jaxpr(jaxpr, 0, size_of(prefix)))
-            self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
+            self._definition(jaxpr, name)
             self.shared[jaxpr] = name
         if self.root.written is not None and self.root.written.lone_equation:
             eqn = self.root.eqns[0]
@@ -200,6 +196,39 @@ class Printer:
         if self.interface is not None:
             below.append(format_interface(self.interface, self.width))
         self.out += [f"\n{line}" for line in (*below, *comments.get("end", ()))]
+
+    def _definition(self, jaxpr: Jaxpr, name: str) -> None:
+        """Write a definition, with the comments above it."""
+        self._comments(jaxpr, "head")
+        prefix = f"let {name} = "
+        self.out.append(prefix)
+        run_nested(self._jaxpr(jaxpr, 0, size_of(prefix)))
+        self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
+
+    def part(self, closed: ClosedJaxpr) -> str:
+        """The text of a jaxpr of the program: its name where it is defined, and no annotations."""
+        if closed.jaxpr in self.shared or closed.jaxpr not in self.closed:
+            return self._inside(closed)
+        return self._apart(lambda: run_nested(self._jaxpr(closed.jaxpr, 0, 0)))
+
+    def definitions_for(self, parts: Iterable[ClosedJaxpr]) -> str:
+        """The definitions that the texts of some jaxprs of the program refer to."""
+        seen, todo = set[Jaxpr](), [closed.jaxpr for closed in parts]
+        while todo:
+            jaxpr = todo.pop()
+            if jaxpr not in seen:
+                seen.add(jaxpr)
+                todo += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
+        named = [(jaxpr, name) for jaxpr, name in self.definitions.items() if jaxpr in seen]
+        return "".join([self._apart(lambda d=d: self._definition(*d)) for d in named])
+
+    def _apart(self, write: Callable[[], None]) -> str:
+        """What is written, as a text of its own without annotations."""
+        before, self.out, self.annotated = (self.out, self.annotated), [], False
+        write()
+        text = "".join(self.out)
+        self.out, self.annotated = before
+        return text
 
     def _place(self, eqn: JaxprEqn) -> None:
         """Remember that what is written next has the name of an equation's primitive."""
