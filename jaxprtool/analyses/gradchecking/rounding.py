@@ -17,6 +17,7 @@ from jaxprtool.passes.jitter import jittered
 __all__ = ["Excuse", "Rounding"]
 
 _ROUNDINGS = 5  # runs with other roundings
+_UNKNOWN = 2.0**-6  # of a number: what rounding may take where no run says how much
 _TIMES = 16  # what one of them moves a result by, so often
 
 
@@ -58,6 +59,8 @@ class Rounding:
             return False
         xp = numpy_namespace()
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
+        # other roundings of numbers such as -1e30, which stand for -inf, may give NaN: they say nothing
+        room = xp.where(room == room, room, _UNKNOWN * abs(exact))
         return fits(exact) & (abs(base - exact) <= room)
 
     def _made_again(self) -> list[ClosedJaxpr]:
