@@ -502,3 +502,25 @@ def test_a_rule_for_reverse_mode_alone_is_known_well_enough(seed):
         found = jt.gradcheck(masked_power(fault), x, y).json()["derivatives"][0]["modes"]
         status = {mode["mode"]: mode["status"] for mode in found}
         assert status == {"fwd": "unavailable", "rev": "agrees" if fault == 1.0 else "differs"}
+
+
+def test_numbers_that_stand_for_infinity_are_no_wrong_rule():
+    """The loss of connectionist temporal classification: of -1e30 other roundings give NaN, and the sums of many frames round much."""
+    labels, none = np.array([0, 3, 0, 1, 0, 4, 0, 2, 0]), np.float32(-1e30)
+
+    def loss(logits):
+        frames = jax.nn.log_softmax(logits)
+        begin = jnp.full(9, none).at[:2].set(frames[0, labels[:2]])
+
+        def step(a, frame):
+            before = jnp.concatenate([none[None], a[:-1]])
+            skipped = jnp.where(labels > 0, jnp.concatenate([none[None], before[:-1]]), none)
+            a = jnp.logaddexp(jnp.logaddexp(a, before), skipped) + frame[labels]
+            return a, a.max()
+
+        a, most = jax.lax.scan(step, begin, frames[1:])
+        return -jnp.logaddexp(a[-1], a[-2]), most
+
+    x = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)
+    found = jt.gradcheck(loss, x, modes="fwd").json()
+    assert found["passed"] and not found["blame"]

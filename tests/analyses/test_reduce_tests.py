@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import tempfile
 from itertools import pairwise
 
 import jax
@@ -10,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxprtool as jt
+from jaxprtool.driver.reducing import external_interest
 from tests.analyses.test_reduce import chain, script
 from tests.invoke import invoke
 
@@ -80,3 +85,19 @@ def test_an_ill_typed_program_is_made_small_where_all_that_is_made_is_verified(t
     found = invoke(f"reduce --verify --check-error axis-range - -o {out}", ILL_TYPED)
     assert found.status == 0, found.error
     assert len(jt.load(out).eqns) == 1
+
+
+def test_folders_that_a_killed_process_has_left_are_removed(tmp_path, monkeypatch):
+    """Those of processes that run, of others that ended a moment ago, and files stay."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    gone, runs = process.pid, os.getpid()
+    names = [f"jaxprtool-reduce-{n}-{x}" for n, x in ((gone, "old"), (gone, "new"), (runs, "old"))]
+    for name in names:
+        (tmp_path / name / "a").mkdir(parents=True)
+        (tmp_path / name / "a" / "small.jaxpr").write_text("")
+        for path in (tmp_path / name / "a", tmp_path / name) if name.endswith("old") else ():
+            os.utime(path, (1e9, 1e9))
+    external_interest._remove_stale()
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names[1:])

@@ -18,6 +18,7 @@ from jaxprtool.passes.precisions.jitter import jittered
 __all__ = ["Excuse", "Rounding"]
 
 _ROUNDINGS = 5  # runs with other roundings
+_UNKNOWN = 2.0**-6  # of a number: what rounding may take where no run says how much
 _TIMES = 16  # what one of them moves a result by, so often
 
 
@@ -65,6 +66,8 @@ class Rounding:
             return False
         xp = numpy_namespace()
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
+        # other roundings of numbers such as -1e30, which stand for -inf, may give NaN: they say nothing
+        room = xp.where(room == room, room, _UNKNOWN * abs(exact))
         lost = small.found & xp.isfinite(base)
         return fits(exact) & ((abs(base - exact) <= room) | lost)
 

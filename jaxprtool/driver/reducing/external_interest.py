@@ -27,7 +27,41 @@ __all__ = ["Command", "Crash", "External"]
 
 _GRACE = 10.0  # a test may take ten times what it took on the whole program, and this many seconds
 _FILE = "{}"
+_PREFIX = (
+    "jaxprtool-reduce-"  # of the folder of candidates; after it stands the number of the process
+)
+_STALE = 3600.0  # seconds after which a folder may be one that a killed process has left
 _FAULT = 3  # the exit status of a verb for a fault of ours
+
+
+def _remove_stale() -> None:
+    """Remove the folders of candidates that processes of this user have left which were killed.
+
+    A process that is not there may run in another container that has the same folder: so old ones alone, in which nobody has
+    written for long, are removed.
+    """
+    with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
+        for entry in entries:
+            found = re.fullmatch(rf"{_PREFIX}(\d+)-\w+", entry.name)
+            if found is None or not entry.is_dir(follow_symlinks=False):
+                continue
+            with contextlib.suppress(OSError):
+                known = entry.stat(follow_symlinks=False)
+                if known.st_uid == os.getuid() and not _runs(int(found[1])):
+                    below = [os.lstat(x.path).st_mtime for x in os.scandir(entry.path)]
+                    if time.time() - max([known.st_mtime, *below]) > _STALE:
+                        shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _runs(process: int) -> bool:
+    """Whether there is a process with a number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
 
 
 class Done(NamedTuple):
@@ -75,7 +109,8 @@ class External(Interest):
             if self._closed:
                 fail(UsageError, "the tests have ended", "interrupted")
             if self._root is None:
-                self._root = tempfile.mkdtemp(prefix="jaxprtool-reduce-")
+                _remove_stale()
+                self._root = tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-")
             folder = getattr(self._folders, "path", None)
             if folder is None:
                 folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
