@@ -14,7 +14,7 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
     differentiable,
     directions_of,
 )
-from jaxprtool.analyses.gradchecking.point import MODES, How
+from jaxprtool.analyses.gradchecking.point import MODES, How, copied
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.places import with_places
@@ -97,7 +97,7 @@ def _derivatives(
 
 def _second(program: ClosedJaxpr, args: Sequence[Value], how: How, mode: str) -> Derivative:
     """What is found of the derivatives of a derivative, which is there no longer than that takes."""
-    made = derivative_of(program.replace(), mode)  # of a copy, since it is kept with the program
+    made = derivative_of(copied(program), mode)  # of a copy, since it is kept with the program
     return _checked(made, [*args, *directions_of(program, args, mode, how)], how, 2, mode)
 
 

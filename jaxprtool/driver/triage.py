@@ -53,10 +53,11 @@ def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
     stages = [_jaxprs({"": a}, {"": b})]
     texts = [_tried(lambda p=p: _lowered(p)) for p in (a, b)]
     stages.append(_texts(STAGES[1], texts, same_stablehlo, is_hlo=False))
-    compiled = [_tried(lambda p=p: compile_located(p, donate=True)) for p in (a, b)]
-    optimised = [c if isinstance(c, JaxprToolError) else c.as_text() for c in compiled]
+    del texts
+    compiled = [_tried(lambda p=p: _compiled(p)) for p in (a, b)]
+    optimised = [c if isinstance(c, JaxprToolError) else c[0] for c in compiled]
     stages.append(_texts(STAGES[2], optimised, same_hlo, is_hlo=True))
-    both = [c if isinstance(c, JaxprToolError) else _buffers(c) for c in compiled]
+    both = [c if isinstance(c, JaxprToolError) else c[1] for c in compiled]
     stages.append(_sizes(both))
     return Triage([Triaged(name, stages)])
 
@@ -65,6 +66,12 @@ def _lowered(program: ClosedJaxpr) -> str:
     """StableHLO that says which results lie where arguments did, as JAX's does."""
     lowered = lower_jaxpr(program)
     return str(lower_jaxpr(program, donate=True) if lowered.devices == 1 else lowered)
+
+
+def _compiled(program: ClosedJaxpr) -> tuple[str, Buffers]:
+    """The optimised HLO, and the buffers; the executable is let go of, since a large one has more than a gigabyte."""
+    compiled = compile_located(program, donate=True)
+    return compiled.as_text(), _buffers(compiled)
 
 
 def _tried(f: Callable[[], Any]) -> Any:

@@ -8,7 +8,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradchecking.found import Check, Mismatch, largest_of
-from jaxprtool.analyses.gradchecking.point import FEW_BITS, MODES, How, Point
+from jaxprtool.analyses.gradchecking.point import FEW_BITS, MODES, How, Point, copied
 from jaxprtool.analyses.gradchecking.rounding import Excuse, Rounding
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.trace import inexact
@@ -219,7 +219,7 @@ class _Checking:
         """Make the derivative of a mode; whether there is one."""
         try:
             # of a copy, since what is derived from a program is kept as long as that is
-            self.made = derivative_of(self.point.program.replace(), check.mode)
+            self.made = derivative_of(copied(self.point.program), check.mode)
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
             return False

@@ -10,10 +10,10 @@ from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns
+from jaxprtool.ir.walk import all_eqns, map_programs
 from jaxprtool.passes.precisions.double import doubled, in_complex, in_double
 
-__all__ = ["FEW_BITS", "MODES", "How", "Point"]
+__all__ = ["FEW_BITS", "MODES", "How", "Point", "copied"]
 
 MODES = ("fwd", "rev")
 FEW_BITS = 16  # after the point
@@ -126,7 +126,7 @@ class Point:
         """The results with tangents, for other values of the arguments with tangents."""
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return self.counted([*compress(eval_jaxpr(self.form("plain", _copied), args), self.flags)])
+        return self.counted([*compress(eval_jaxpr(self.form("plain", copied), args), self.flags)])
 
     def counted(self, values: Sequence[Any]) -> list[Any]:
         """What counts of results, or of tangents or cotangents of them."""
@@ -142,9 +142,9 @@ class Point:
         return [*compress(eval_jaxpr(self.form("complex", in_complex), args), self.flags)]
 
 
-def _copied(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program as another object, so that what is prepared of it can go before it does."""
-    return program.replace(jaxpr=program.jaxpr.replace())
+def copied(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program, and all in it, as other objects, so that what is made of these and kept with them can go before they do."""
+    return map_programs(program, lambda c: c.replace(jaxpr=c.jaxpr.replace()))
 
 
 def _dtypes(program: ClosedJaxpr) -> set[Any]:

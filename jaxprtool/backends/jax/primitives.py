@@ -153,6 +153,8 @@ def _registry() -> dict[str, list[Any]]:
         for v in list(vars(module).values()):
             if isinstance(v, private.Primitive) and v not in found.setdefault(v.name, []):
                 found[v.name].append(v)
+    for name, v in _WITH_MORE_RULES.items():  # what we gave JAX comes back as its own
+        found.setdefault(name, []).append(v)
     return found
 
 
