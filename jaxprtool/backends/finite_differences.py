@@ -150,7 +150,7 @@ def _typical(size: np.ndarray) -> float:
 
 def longest(x: Any) -> float:
     """How large the elements of a tangent of a value may be, so that what is computed with it does not overflow at once."""
-    return float(ml_dtypes.finfo(np.asarray(x).real.dtype).max) / 16
+    return float(ml_dtypes.finfo(np.asarray(x).dtype).max) / 16
 
 
 def _exact(arg: Any, direction: np.ndarray, smallest: float) -> np.ndarray:
