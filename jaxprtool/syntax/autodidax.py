@@ -38,8 +38,9 @@ def from_autodidax(
     ]
     before = None
     if name == "cond":
-        inputs = inputs[:]
-        inputs[0], before = _index(inputs[0])
+        if inputs:
+            inputs = inputs[:]
+            inputs[0], before = _index(inputs[0])
         if len(jaxprs) == 2:
             params = {"branches": tuple(reversed(jaxprs))}
     elif name == "xla_call":
