@@ -14,8 +14,11 @@ from jax.experimental import io_callback
 import jaxprtool as jt
 from jaxprtool.analyses import logs
 from jaxprtool.analyses.rounding import shadow
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError
+from jaxprtool.backends.arrays import generate
+from jaxprtool.generation.seeds import seeds
+from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, UsageError
 from jaxprtool.ir.dtypes import BFLOAT16
+from jaxprtool.passes.precisions.double import in_double
 from tests.analyses.planting import REAL, count, has_rule, real_program, replaced
 
 NARROW = [
@@ -312,3 +315,21 @@ def test_wide_programs_beside_long_double(name):
 def test_there_is_no_other_shadow():
     with pytest.raises(UsageError):
         jt.precision(lambda x: x, np.float32(1), shadow="f256")
+
+
+IN_DOUBLE = {name: programs[0] for name, programs in seeds().items()}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", IN_DOUBLE)
+def test_every_primitive_beside_long_double(name, capfd):
+    """One whose rule has no long double is computed in its own types, and so are the words of a number, of which it has more."""
+    program = in_double(IN_DOUBLE[name]) or IN_DOUBLE[name]
+    try:
+        args = [generate("random", 0, i, aval) for i, aval in enumerate(program.in_avals)]
+        outs = jt.eval_jaxpr(program, args)
+        found = jt.precision(program, *args, shadow="f128", tries=0)
+    except JaxprToolError as error:
+        assert error.diagnostics
+        return
+    assert len(found.outputs) <= len(outs)
