@@ -13,7 +13,7 @@ from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.params import Record
+from jaxprtool.ir.params import Record, Word
 
 __all__ = ["LEVELS", "program"]
 
@@ -192,7 +192,7 @@ LEVELS: dict[str, Callable[[Level], Level]] = {
     "xla_metadata_call": _call(lax.xla_metadata_call, "jaxpr", scheduling_group="g"),
     "named_call": _call(lax.named_call, "call_jaxpr", name="f"),
     "remat2": _call(lax.remat_call, "jaxpr"),
-    "remat2 that saves all": _call(lax.remat_call, "jaxpr", policy="everything"),
+    "remat2 that saves all": _call(lax.remat_call, "jaxpr", policy=Word("everything")),
     "composite": _call(lax.composite, "jaxpr", name="my.f", attributes=(), version=0),
     "custom_vmap_call": _call(lax.custom_vmap_call, "call"),
     "remat_opt": _call(lax.remat_opt, "fwd_jaxpr", num_consts=0, num_res=0),

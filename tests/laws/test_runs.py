@@ -32,7 +32,7 @@ RUNNING = [(id, eqn) for id, eqn in EXAMPLE_EQNS if runs_of(eqn)]
 
 # Primitives whose jaxprs are a part of the operation, or are not evaluated at all, or that may hold some in JAX's bookkeeping.
 WITHOUT = {
-    "addupdate", "conj", "custom_lin", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
+    "addupdate", "custom_lin", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
     "scatter-min", "scatter-mul", "scatter-sub", "select_and_scatter", "swap",
 }  # fmt: skip
 

@@ -56,7 +56,6 @@ BATCHED = ((), (1,), (1,), (0,), (0,))
 NAN = float("nan")
 
 EXAMPLES = [
-    _gather("f64[]", [], ((), (), ()), ()),
     _gather("f32[4,3]", [[2], [0], [2]], ROWS, (1, 3)),
     _gather("f64[4,3]", [[2], [7], [-1]], ROWS, (1, 3), "CLIP"),
     _gather("f32[4,3]", [[2], [7], [-1]], ROWS, (1, 3), "FILL_OR_DROP", NAN),
@@ -74,4 +73,5 @@ EXAMPLES = [
     _gather("u32[4]", [[[2], [-4]]], ((), (0,), (0,)), (1,), "FILL_OR_DROP", 7),
     _gather("f32[4]", [9], ((), (0,), (0,)), (1,), "FILL_OR_DROP", NAN),
     _gather("bool[4]", [[2], [4]], ((), (0,), (0,)), (1,), "FILL_OR_DROP", True),
+    _gather("f64[]", [], ((), (), ()), ()),
 ]

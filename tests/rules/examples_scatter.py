@@ -102,10 +102,6 @@ BATCHED = ((), (1,), (1,), (0,), (0,))
 SCALAR = ((), (), ())
 
 EXAMPLES = [
-    *[
-        _scatter(op, "f64[]", [], "f64[]", SCALAR, unique_indices=True)
-        for op in (lax.scatter, *_ACCUMULATING)
-    ],
     _scatter(lax.scatter, "f32[4,3]", [[2], [0], [2]], "f32[3,3]", ROWS),
     _scatter(lax.scatter, "f64[4,3]", [[2], [9]], "f64[2,3]", ROWS, "CLIP", unique_indices=True),
     _scatter(lax.scatter, "f32[5,4]", [[1, 0], [2, 2]], "f32[2,2,3]", WINDOWS, "CLIP"),
@@ -147,6 +143,10 @@ EXAMPLES = [
             unique_indices=True,
             indices_are_sorted=True,
         )
+        for op in (lax.scatter, *_ACCUMULATING)
+    ],
+    *[
+        _scatter(op, "f64[]", [], "f64[]", SCALAR, unique_indices=True)
         for op in (lax.scatter, *_ACCUMULATING)
     ],
 ]
