@@ -121,7 +121,7 @@ def test_what_is_not_traceable_can_only_be_run():
     np.testing.assert_array_equal(f(a)[0], a)
     for transformed in (
         lambda: jt.jvp(f, (a,), (a,)),
-        lambda: jt.vmap(f)(a),
+        lambda: jt.vmap(f)(np.stack([a, a])),
     ):
         with pytest.raises(jt.JaxprToolError, match="of it, which is not to be transformed"):
             transformed()
