@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -328,7 +329,7 @@ def _powers(x: Any) -> list[Any]:
         return []
     sign = -1 if x.dtype.kind != "c" and x < 0 else 1
     step = 1 if value >= 10 else -1
-    most = step * math.floor(abs(math.log10(value)))  # the next one may overflow
+    most = min(step * math.ceil(abs(math.log10(value))), sys.float_info.max_10_exp)
     return [sign * 10.0**k for k in range(step, most + step, step)][:_MOST_POWERS]
 
 

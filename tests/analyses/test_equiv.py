@@ -12,6 +12,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.identity.normal_form import same_normal_form
+from jaxprtool.backends.samples import simpler
 from jaxprtool.generation.changes import draw_program
 from jaxprtool.interpreters.dce import dce_closed, has_effects
 from jaxprtool.ir.diagnostics import JaxprToolError
@@ -241,6 +242,15 @@ def test_the_counterexample_is_small():
 def test_a_large_number_is_as_simple_as_it_gets(f, g, x, word):
     found = jt.equiv(jt.trace(f, x), jt.trace(g, x))
     assert [a.word for a in found.arguments] == [word]
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
+def test_every_number_has_simpler_ones(dtype):
+    """Also the largest, with no power of 10 above it, and the smallest."""
+    limits = np.finfo(dtype)
+    for value in (limits.max, -limits.max, limits.tiny, limits.smallest_subnormal, np.inf, np.nan):
+        x = np.asarray(value, dtype)
+        assert all(found.dtype == x.dtype for found in simpler(x))
 
 
 def test_a_complex_counterexample_that_is_not_finite_has_a_word(tmp_path):
