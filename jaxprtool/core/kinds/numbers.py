@@ -184,6 +184,9 @@ class ElementOrClass(ElementType):
     def read(self, value: ParamValue) -> Any:
         return value if isinstance(value, ElementClass) else super().read(value)
 
+    def given(self, value: Any) -> Any:
+        return value if isinstance(value, ElementClass) else super().given(value)
+
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (DType, ElementClass))
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, Anything, Either, TupleOf
 from jaxprtool.core.kinds.functions import NAME
-from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, TypeKind
+from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_CLASS, TypeKind
 from jaxprtool.core.kinds.printed import class_named, is_known, may_be_function
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.kinds import Kind, Style
@@ -214,7 +214,7 @@ SHARDING_RULE = BookkeepingOf(
     name="ShardingRule",
 )
 STATIC_ARGS = ValuesOfPython(Anything("value"), name="StaticArgs", one="a tuple of values")
-INPUT_TYPE = BookkeepingOf(ELEMENT_TYPE, NOTHING, name="InputType")
+INPUT_TYPE = BookkeepingOf(ELEMENT_CLASS, NOTHING, name="InputType")
 
 Flags = Annotated[Any, FLAGS]
 Bookkeeping = Annotated[Any, BOOKKEEPING]
