@@ -199,12 +199,14 @@ class _Checking:
         """Compare in each mode along each direction; returns what was found besides the checks of the modes."""
         for mode in MODES:
             check = self.checks.get(mode)
-            if check is None or check.reason or not self.derive(check):
+            if check is None or check.reason:
                 continue
             with self.numpy.errstate(all="ignore"):  # infinities are compared as well
-                if not self.directions:
+                if not self.directions:  # before there is a derivative, which takes memory too
                     self.look()
                     self.point.forget()
+                if not self.derive(check):
+                    continue
                 for direction in self.directions:
                     (self.forward if mode == "fwd" else self.reverse)(direction)
             del self.made, self.rounding
@@ -232,6 +234,8 @@ class _Checking:
         """Take differences along random directions or, for few arguments, along each element too."""
         point, smallest = self.point, self.point.steps.sizes[-1]
         self.base = point.results(point.given)
+        if point.is_wide:
+            point.forget()  # differences are of another form
         self.finite = all(map(_is_finite, self.base))
         self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         for k in range(1 if self.small else point.how.directions):
