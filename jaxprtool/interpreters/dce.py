@@ -33,6 +33,7 @@ __all__ = [
     "has_effects",
     "jaxpr_has_effects",
     "live_atoms",
+    "live_eqns",
     "rebound",
 ]
 
@@ -93,7 +94,7 @@ def dce_jaxpr(
         outs = [*compress(jaxpr.outs, used_outs)]
         kept, live = [], None
     if live is None:
-        kept, live = _live_eqns(jaxpr.eqns, outs)
+        kept, live = live_eqns(jaxpr.eqns, outs)
         if len(outs) == len(jaxpr.outs) and _same(kept, jaxpr.eqns):
             kept, live = jaxpr.eqns, live_atoms.keep(jaxpr, live)
     if keep_inputs:
@@ -112,9 +113,7 @@ def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
     return len(a) == len(b) and all(map(operator.is_, a, b))
 
 
-def _live_eqns(
-    eqns: Sequence[JaxprEqn], outs: Sequence[Value]
-) -> tuple[list[JaxprEqn], set[Value]]:
+def live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> tuple[list[JaxprEqn], set[Value]]:
     """The equations that `outs` need, without results and operands that nobody reads, and the atoms that they read."""
     live = set(outs)  # literals among them do no harm
     kept: list[JaxprEqn] = []

@@ -14,9 +14,19 @@ from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.diagnostics import are, counted
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value, Var, type_of
+from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import same_but_for_placement
+from jaxprtool.ir.trees import TreeDefinition
 
-__all__ = ["alike", "check_call", "custom_jvp_types", "custom_lin_types", "custom_vjp_types"]
+__all__ = [
+    "alike",
+    "tree_call_types",
+    "check_call",
+    "check_leaves",
+    "custom_jvp_types",
+    "custom_lin_types",
+    "custom_vjp_types",
+]
 
 
 def check_call(
@@ -42,6 +52,31 @@ def check_call(
     if [*map(type_of, binders)] != [*args]:
         _check_operands(name, args, binders, same_but_for_placement if tracked else alike)
     return [*map(type_of, closed.jaxpr.outs)]
+
+
+def check_leaves(name: str, param: str, tree: ParamValue, n: int, what: str) -> None:
+    """Ill-typed where a tree has another number of leaves than there are values; one that is not known is taken.
+
+    what: what a leaf is for: "operand".
+    """
+    leaves = tree.count() if isinstance(tree, TreeDefinition) else None
+    if leaves is not None and leaves != n:
+        has = "1 leaf" if leaves == 1 else f"{leaves} leaves"
+        ill_typed(f"{name}: {param}={tree} has {has}, for {counted(n, what)}", "bad-param")
+
+
+def tree_call_types(name: str) -> Callable[..., list[Value]]:
+    """The type rule of a primitive that calls `call`, with the trees of what the function takes and gives."""
+
+    def rule(
+        *avals: Aval, call: ClosedJaxpr, in_tree: ParamValue, out_tree: ParamValue, **_: ParamValue
+    ) -> list[Value]:
+        outs = check_call(name, call, avals, "call")
+        check_leaves(name, "in_tree", in_tree, len(avals), "operand")
+        check_leaves(name, "out_tree", out_tree, len(outs), "result")
+        return outs
+
+    return rule
 
 
 def _check_operands(

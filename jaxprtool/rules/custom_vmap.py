@@ -30,9 +30,8 @@ from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Opaque, ParamValue, PrintedFunction
-from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.call_types import tree_call_types
 from jaxprtool.makers.calls import CallRules, inline_transpose
-from jaxprtool.makers.trees import check_leaves
 from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
 
@@ -160,16 +159,6 @@ def _partial_eval(
     return apply_jaxpr(call, args)
 
 
-def _types(
-    *avals: Aval, call: ClosedJaxpr, in_tree: ParamValue, out_tree: ParamValue, **_: ParamValue
-) -> list[Aval]:
-    name = lax.custom_vmap_call.primitive.name
-    outs = check_call(name, call, avals, "call")
-    check_leaves(name, "in_tree", in_tree, len(avals), "operand")
-    check_leaves(name, "out_tree", out_tree, len(outs), "result")
-    return outs
-
-
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
 del _COLUMNS["saving"]  # to a policy it is one operation
 
@@ -177,7 +166,7 @@ define(
     lax.custom_vmap_call,
     **{
         **_COLUMNS,
-        "abstract_eval": _types,
+        "abstract_eval": tree_call_types("custom_vmap_call"),
         "jvp": _jvp,
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _batch,

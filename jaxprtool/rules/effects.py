@@ -38,7 +38,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.makers.trees import check_leaves
+from jaxprtool.makers.call_types import check_leaves
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.rules.formats import format_fields, print_options
 

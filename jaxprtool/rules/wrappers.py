@@ -21,9 +21,8 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.call_types import check_call
+from jaxprtool.makers.call_types import check_call, tree_call_types
 from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
-from jaxprtool.makers.trees import check_leaves
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -291,16 +290,6 @@ define(
 # -- custom_partitioning -----------------------------------------------------------------------
 
 
-def _partitioned_types(
-    *avals: Aval, call: ClosedJaxpr, in_tree: ParamValue, out_tree: ParamValue, **_: ParamValue
-) -> list[Aval]:
-    name = lax.custom_partitioning.primitive.name
-    outs = check_call(name, call, avals, "call")
-    check_leaves(name, "in_tree", in_tree, len(avals), "operand")
-    check_leaves(name, "out_tree", out_tree, len(outs), "result")
-    return outs
-
-
 def _partitioned_batch(
     axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, **_: Any
 ) -> OutAndDim:
@@ -313,7 +302,7 @@ define(
     lax.custom_partitioning,
     **{
         **CallRules(lax.custom_partitioning, "call").columns(),
-        "abstract_eval": _partitioned_types,
+        "abstract_eval": tree_call_types("custom_partitioning"),
         "jvp": lambda primals, tangents, *, call, **_: inline_jvp(call, primals, tangents),
         "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
         "batch": _partitioned_batch,

@@ -6,9 +6,8 @@ from typing import Any
 
 from jaxprtool.analyses.rounding.precision_pairs import Pair
 from jaxprtool.interpreters.columns.flow import elements_facts
-from jaxprtool.interpreters.dce import has_effects
+from jaxprtool.interpreters.dce import live_eqns
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.ir.jaxpr import Lit
 
 __all__ = ["amplified_by", "is_read", "scores"]
 
@@ -18,12 +17,8 @@ _FOURTH = 0.25
 
 def is_read(pair: Pair) -> Any:
     """Of each column of a jaxpr whether a result of the jaxpr, or an effect, depends on it."""
-    live = {x for x in pair.own.outs if type(x) is not Lit}
-    for eqn in reversed(pair.own.eqns):
-        if has_effects(eqn) or not live.isdisjoint(eqn.out_binders):
-            live.update(x for x in eqn.inputs if type(x) is not Lit)
-            live.update(eqn.out_binders)
     eqns = pair.own.eqns
+    _, live = live_eqns(eqns, pair.own.outs)
     found = [eqns[i].out_binders[k] in live for i, k in pair.columns]
     return numpy_namespace().array(found, bool)
 

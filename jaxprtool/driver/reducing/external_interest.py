@@ -27,9 +27,8 @@ __all__ = ["Command", "Crash", "External"]
 
 _GRACE = 10.0  # a test may take ten times what it took on the whole program, and this many seconds
 _FILE = "{}"
-_PREFIX = (
-    "jaxprtool-reduce-"  # of the folder of candidates; after it stands the number of the process
-)
+# Of the folder of candidates; the number of the process follows.
+_PREFIX = "jaxprtool-reduce-"
 _STALE = 3600.0  # seconds after which a folder may be one that a killed process has left
 _FAULT = 3  # the exit status of a verb for a fault of ours
 
