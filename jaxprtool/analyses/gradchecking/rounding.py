@@ -11,12 +11,13 @@ from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.walk import all_eqns
+from jaxprtool.ir.walk import all_eqns, shared_size
 from jaxprtool.passes.precisions.double import doubled, in_double
 from jaxprtool.passes.precisions.jitter import jittered
 
 __all__ = ["Excuse", "Rounding"]
 
+_LARGE = 20_000  # equations
 _ROUNDINGS = 5  # runs with other roundings
 _UNKNOWN = 2.0**-6  # of a number: what rounding may take where no run says how much
 _TIMES = 16  # what one of them moves a result by, so often
@@ -35,9 +36,9 @@ class Rounding:
         `tiny` is the smallest normal number of the types.
         """
         self._tiny = tiny
-        self._forms: list[ClosedJaxpr] | None = None
         self._made = made
         self._coarse = _fewest(made) < _fewest(program)
+        self._kept: dict[int, ClosedJaxpr | None] = {}
 
     def explains(
         self,
@@ -52,36 +53,41 @@ class Rounding:
           number: what is compared, of the results of the derivative in any precision: an array or a number.
           fits: whether such values are near enough to the differences.
         """
-        forms = self._made_again()
-        if not forms:
+        wide = None if self._coarse else self._form(0)
+        if wide is None:
             return False
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", JaxprToolWarning)
                 small = _Small(self._tiny)
                 with observed_by(small):
-                    exact = number(eval_jaxpr(forms[0], [*map(doubled, args)]))
-                base, *moved = [number(eval_jaxpr(p, args)) for p in (self._made, *forms[1:])]
+                    exact = number(eval_jaxpr(wide, [*map(doubled, args)]))
+                del wide
+                right = fits(exact)
+                xp = numpy_namespace()
+                if not xp.any(right):
+                    return right
+                base = number(eval_jaxpr(self._made, args))
+                moved = [number(eval_jaxpr(self._form(k), args)) for k in range(1, 1 + _ROUNDINGS)]
         except JaxprToolError:
             return False
-        xp = numpy_namespace()
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
         # other roundings of numbers such as -1e30, which stand for -inf, may give NaN: they say nothing
         room = xp.where(room == room, room, _UNKNOWN * abs(exact))
         lost = small.found & xp.isfinite(base)
-        return fits(exact) & ((abs(base - exact) <= room) | lost)
+        return right & ((abs(base - exact) <= room) | lost)
 
-    def _made_again(self) -> list[ClosedJaxpr]:
-        """The derivative in double precision, and with other roundings; an empty list where there is none."""
-        if self._forms is None:
-            wide = None if self._coarse else in_double(self._made)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", JaxprToolWarning)
-                others = (
-                    [] if wide is None else [jittered(self._made, k) for k in range(_ROUNDINGS)]
-                )
-            self._forms = [] if wide is None else [wide, *others]
-        return self._forms
+    def _form(self, k: int) -> Any:
+        """The derivative in double precision for 0, with other roundings for 1, 2, ...; None where it has no double precision.
+
+        Small ones are kept. Each takes as much memory as the derivative, and what is prepared to run it.
+        """
+        if k in self._kept:
+            return self._kept[k]
+        found = jittered(self._made, k - 1) if k else in_double(self._made)
+        if shared_size(self._made.jaxpr) <= _LARGE:
+            self._kept[k] = found
+        return found
 
 
 class _Small:
