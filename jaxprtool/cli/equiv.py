@@ -53,9 +53,10 @@ def equiv(
     Refuted: they differ on a sample, which is made as simple as it gets and printed as values for `run --args`. Status 1
     when refuted; with --prove for anything but proved.
 
-    JSON: {"schema", "status", "reason", "samples", "left_out", "max_abs", "max_rel", "max_ulp", "counterexample": {"special", "args",
+    JSON: {"schema", "status", "reason", "samples", "left_out", "drawn", "max_abs", "max_rel", "max_ulp", "counterexample": {"special", "args",
     "arguments": [{"name", "type", "word"}], "outputs": [{"index", "type", "element", "n_different", "max_abs", "max_rel",
-    "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where a result differs most.
+    "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where a result differs most;
+    drawn are the results that each run draws anew (of rng_uniform), which are not compared.
 
     \b
     Example:

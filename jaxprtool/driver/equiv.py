@@ -8,7 +8,14 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.analyses.answer import json_number
-from jaxprtool.analyses.identity.equiv import Argument, Equivalence, Sample, Samples, shrunk
+from jaxprtool.analyses.identity.equiv import (
+    Argument,
+    Equivalence,
+    Sample,
+    Samples,
+    drawn_results,
+    shrunk,
+)
 from jaxprtool.analyses.identity.normal_form import same_normal_form
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
@@ -195,7 +202,8 @@ class _Trial:
         self.tolerance = rtol, atol
         self.larger, self.neighbour = agreement.larger, samples.neighbour
         self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
-        self.samples = Samples(0)
+        drawn = {i for p in (a, b) for i in drawn_results(p.jaxpr)}
+        self.samples = Samples(0, drawn=sorted(drawn))
         self.turns: int | None = None
         self.over: JaxprToolError | None = None
 
@@ -215,6 +223,8 @@ class _Trial:
         if over:
             raise _TooLong(over)
         self.turns = max(self.turns or _TURNS, _MORE * taken)
+        for i in self.samples.drawn:  # another run gives something else
+            found[1][i] = found[0][i]
         return found[0], found[1]
 
     def gaps(self, args: list[Value]) -> list[Any]:

@@ -244,6 +244,24 @@ def test_a_large_number_is_as_simple_as_it_gets(f, g, x, word):
     assert [a.word for a in found.arguments] == [word]
 
 
+def test_what_each_run_draws_anew_is_not_compared():
+    text = """{{ lambda ; a:f32[] b:f32[]. let
+    c:f32[2] = {call}
+    d:f32[2] = {op} c
+    e:f32[] = add a b
+  in (d, e, {last}) }}"""
+    drawn, inside = (
+        "rng_uniform[shape=(2,)] a b",
+        "closed_call[call_jaxpr={ lambda ; a:f32[] b:f32[]. let c:f32[2] = rng_uniform[shape=(2,)] a b in (c,) }] a b",
+    )
+    a = jt.parse(text.format(call=drawn, op="sin", last="a"))
+    found = jt.equiv(a, jt.parse(text.format(call=inside, op="cos", last="a")))
+    assert found.status == "probable" and found.json()["drawn"] == [0]
+    assert "not compared: 1 result (0), which each run draws anew" in str(found)
+    found = jt.equiv(a, jt.parse(text.format(call=drawn, op="sin", last="b")))
+    assert found.refuted and [out["index"] for out in found.outputs] == [2]
+
+
 @pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "complex128"])
 def test_every_number_has_simpler_ones(dtype):
     """Also the largest, with no power of 10 above it, and the smallest."""

@@ -8,8 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import Answer, json_number
+from jaxprtool.interpreters.dce import draws_anew
+from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["Argument", "Equivalence", "Sample", "Samples", "shrunk"]
+__all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results", "shrunk"]
 
 _TRIALS = 2_000  # runs of both programs while a counterexample is made smaller
 _SHOWN = 20
@@ -24,6 +27,7 @@ class Samples(NamedTuple):
       tried: how many samples there were.
       max_abs, max_rel, max_ulp: the largest differences of finite results on those on which the programs agree.
       left_out: on how many more a program takes more steps than are allowed; uneven: and the other one does not.
+      drawn: the positions of the results that each run draws anew, which are not compared.
     """
 
     tried: int
@@ -32,6 +36,7 @@ class Samples(NamedTuple):
     max_ulp: float = 0.0
     left_out: int = 0
     uneven: int = 0
+    drawn: Sequence[int] = ()
 
 
 class Sample(NamedTuple):
@@ -106,7 +111,7 @@ class Equivalence(Answer):
             agree = (
                 f"probable: they agree on {_counted(s.tried)}; the largest difference: {largest}"
             )
-            return [agree, *_left_out(s)]
+            return [agree, *_left_out(s), *_not_compared(s)]
         only = "refuted by special values" if self.sample.special else "refuted"
         agreed = f", after {_counted(self.samples.tried)} on which they agree"
         found = [f"{only}{agreed if self.samples.tried else ''}:"]
@@ -119,7 +124,7 @@ class Equivalence(Answer):
         for out in self.outputs[:_SHOWN]:
             index = f"[{','.join(map(str, out['element']))}]" if out["element"] else ""
             found.append(f"  result {out['index']}{index} {out['type']}: {out['a']} and {out['b']}")
-        return found
+        return [*found, *_not_compared(self.samples)]
 
     def json(self) -> dict[str, Any]:
         """One document; the help of the verb has its keys."""
@@ -138,6 +143,7 @@ class Equivalence(Answer):
             "reason": self.reason or None,
             "samples": 0 if s is None else s.tried,
             "left_out": 0 if s is None else s.left_out,
+            "drawn": [] if s is None else list(s.drawn),
             "max_abs": None if s is None else json_number(s.max_abs),
             "max_rel": None if s is None else json_number(s.max_rel),
             "max_ulp": None if s is None else json_number(s.max_ulp),
@@ -154,6 +160,22 @@ def _left_out(s: Samples) -> list[str]:
         return []
     found = f"  left out: {_counted(s.left_out)} on which loops take too many steps"
     return [f"{found}, of one program alone on {s.uneven}" if s.uneven else found]
+
+
+def _not_compared(s: Samples) -> list[str]:
+    if not s.drawn:
+        return []
+    which = f"{counted(len(s.drawn), 'result')} ({', '.join(map(str, s.drawn))})"
+    return [f"  not compared: {which}, which each run draws anew"]
+
+
+def drawn_results(jaxpr: Jaxpr) -> list[int]:
+    """The positions of the results of a jaxpr that depend on what an equation draws anew in each run (`rng_uniform`)."""
+    drawn = set[Any]()
+    for eqn in jaxpr.eqns:
+        if draws_anew(eqn) or not drawn.isdisjoint(eqn.inputs):
+            drawn.update(eqn.out_binders)
+    return [i for i, x in enumerate(jaxpr.outs) if x in drawn]
 
 
 def shrunk(
