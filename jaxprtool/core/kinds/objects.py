@@ -62,8 +62,6 @@ class ValuesOfPython(TupleOf):
 class BookkeepingOf(Either):
     """What is of any of some kinds, and says nothing about what is computed."""
 
-    is_bookkeeping = True
-
     def __init__(self, *parts: Kind, name: str):
         super().__init__(tuple(part for kind in parts for part in kind.parts), name)
         self.is_bookkeeping = True

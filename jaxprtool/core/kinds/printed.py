@@ -45,8 +45,7 @@ def class_named(value: ParamValue) -> str:
 
 
 def may_be_function(value: ParamValue) -> bool:
-    """Whether a value may show a function: any object that can be called, which may print as it likes,
-    or None, where a program has been told to have none.
+    """Whether a value may show a function: any object that can be called, which may print as it likes, or None for none.
 
     A value that a reader knows as something else, a type, an element type or a member of an enum is none.
     """
