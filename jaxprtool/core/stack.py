@@ -120,6 +120,8 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """Call f in the thread that waits for this deep one, the main one mostly; in this thread where none waits.
 
+    Its stack is an ordinary one, so Python's limit of recursion is what it was before.
+
     Raises:
       What f raises.
     """
@@ -128,8 +130,13 @@ def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
     outcome, done = _Outcome[T](), threading.Event()
 
     def call() -> None:
-        outcome.of(lambda: f(*args, **kwargs))
-        done.set()
+        raised = sys.getrecursionlimit()
+        sys.setrecursionlimit(_users[1])
+        try:
+            outcome.of(lambda: f(*args, **kwargs))
+        finally:
+            sys.setrecursionlimit(raised)
+            done.set()
 
     _here.asked.put(call)
     done.wait()

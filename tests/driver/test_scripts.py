@@ -38,7 +38,31 @@ parser.add_argument("data")
 parser.parse_args()
 def f(x): return x
 """
-SCRIPTS = {"handler": HANDLER, "arguments": ARGUMENTS}
+LOOP = """
+import asyncio
+asyncio.get_event_loop()
+def f(x): return x * 2
+"""
+FLAGS = """
+from absl import flags
+flags.DEFINE_float("rate", 2.0, "how fast")
+def f(x): return x * flags.FLAGS.rate
+"""
+RECURSION = """
+def without_end(n): return [without_end(n + 1)]
+try:
+    without_end(0)
+except RecursionError:
+    pass
+def f(x): return x * 2
+"""
+SCRIPTS = {
+    "handler": HANDLER,
+    "arguments": ARGUMENTS,
+    "loop": LOOP,
+    "flags": FLAGS,
+    "recursion": RECURSION,
+}
 
 
 def trace(path, *words, **options):
@@ -49,6 +73,8 @@ def trace(path, *words, **options):
 @pytest.mark.parametrize("name", SCRIPTS)
 @pytest.mark.parametrize("plugin", [False, True], ids=["function", "plugin"])
 def test_a_script_is_traced(name, plugin, tmp_path):
+    if name == "flags":
+        pytest.importorskip("absl.flags")
     file = tmp_path / "script.py"
     file.write_text(SCRIPTS[name])
     done = trace(file, *(["--plugin", str(file)] if plugin else []))

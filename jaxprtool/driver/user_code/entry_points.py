@@ -13,13 +13,12 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib
 import sys
 import warnings
 from typing import ClassVar
 
 from jaxprtool.core.primitive import find_primitive, loading_plugin
-from jaxprtool.driver.user_code.modules import as_script
+from jaxprtool.driver.user_code.modules import imported
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 
 __all__ = ["BUILT_IN", "GROUP", "PluginWarning", "load_plugins", "only_built_in"]
@@ -149,8 +148,8 @@ def _failure(module: str) -> str | None:
     if ":" in module:
         return "its entry point names something in a module, and has to name the module"
     try:
-        with loading_plugin(), contextlib.redirect_stdout(sys.stderr), as_script(module):
-            importlib.import_module(module)
+        with loading_plugin(), contextlib.redirect_stdout(sys.stderr):
+            imported(module)
     except (Exception, SystemExit) as e:  # what others' modules raise must not stop the reader
         return f"{type(e).__name__}: {e}"
     return None

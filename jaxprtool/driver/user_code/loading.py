@@ -15,7 +15,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any, NoReturn, cast
 
 import jaxprtool
-from jaxprtool.driver.user_code.modules import as_script, module_of_file
+from jaxprtool.driver.user_code.modules import as_script, imported
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.synonyms import close_names
@@ -149,8 +149,7 @@ def _load_module(name: str) -> Any:
         )
     had_jax = "jax" in sys.modules
     try:
-        with as_script(name):
-            module = module_of_file(path) if is_file else importlib.import_module(name)
+        module = imported(name, path if is_file else None)
         _brought_jax.setdefault(path if is_file else name, not had_jax and "jax" in sys.modules)
         return module
     except (Exception, SystemExit) as e:  # whatever the user's module raises is theirs to see

@@ -14,7 +14,7 @@ from typing import Any
 
 from jaxprtool.core.stack import run_in_waiting_thread
 
-__all__ = ["as_script", "module_of_file"]
+__all__ = ["as_script", "imported"]
 
 _modules: dict[str, Any] = {}
 _set_handler = signal.signal
@@ -23,7 +23,9 @@ _set_handler = signal.signal
 @contextmanager
 def as_script(path: str) -> Generator[None]:
     """Run code of the user's inside the block as Python would run the file: `sys.argv` has its path alone, and not our arguments, and
-    handlers of signals can be set, which Python allows in the main thread only."""
+    handlers of signals can be set, which Python allows in the main thread only.
+
+    This is for calls of functions; `imported` runs a module in the main thread."""
     argv, before = sys.argv, signal.signal
     sys.argv, signal.signal = [path], _handler_set_in_main_thread
     try:
@@ -37,8 +39,34 @@ def _handler_set_in_main_thread(signalnum: Any, handler: Any, /) -> Any:
     return run_in_waiting_thread(_set_handler, signalnum, handler)
 
 
-def module_of_file(path: str) -> Any:
-    """Import the .py file at an absolute path; an exception that it raises is passed on.
+def imported(name: str, path: str | None = None) -> Any:
+    """Import a module of the user's as Python runs a script: in the main thread, where `asyncio` has an event loop, for example.
+
+    Args:
+      name: the module, or the file as the user names it.
+      path: the absolute path of the .py file; None for a module.
+
+    Raises:
+      What the module raises.
+    """
+    with as_script(name):
+        if path is None:
+            module = run_in_waiting_thread(importlib.import_module, name)
+        else:
+            module = run_in_waiting_thread(_module_of_file, path)
+    _take_default_flags()
+    return module
+
+
+def _take_default_flags() -> None:
+    """Give the flags of `absl` their defaults, as `absl.app.run` would without arguments; a read of one raises until then."""
+    flags: Any = sys.modules.get("absl.flags")
+    if flags is not None and not flags.FLAGS.is_parsed():
+        flags.FLAGS.mark_as_parsed()
+
+
+def _module_of_file(path: str) -> Any:
+    """Import the .py file at an absolute path.
 
     A file is both a plugin and the home of functions to trace when it declares the primitives that they
     use, and a primitive is declared once; so it is run once. A file with relative imports is imported as a module of

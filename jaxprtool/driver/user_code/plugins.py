@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 
-from jaxprtool.driver.user_code.modules import as_script, module_of_file
+from jaxprtool.driver.user_code.modules import imported
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 
 __all__ = ["load_plugin", "loaded_plugins", "plugin_at_work"]
@@ -74,8 +74,8 @@ def _load(key: str, name: str, is_path: bool) -> None:
             help="a module is looked for in the current folder and on PYTHONPATH; a file ends in .py",
         )
     try:
-        with contextlib.redirect_stdout(sys.stderr), as_script(name):
-            module_of_file(key) if is_path else importlib.import_module(name)
+        with contextlib.redirect_stdout(sys.stderr):
+            imported(name, key if is_path else None)
     except JaxprToolError as e:
         d = e.diagnostics[0]
         raise UsageError(
