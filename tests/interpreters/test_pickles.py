@@ -43,3 +43,22 @@ def test_the_same_variable_is_one_variable_again():
     eqns = jt.parse("{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = cos b in (c,) }").jaxpr.eqns
     first, second = copied(eqns)
     assert first.out_binders[0] is second.inputs[0]
+
+
+def double(x):
+    """Twice x."""
+    return x * 2
+
+
+TRANSFORMED = {
+    f.__name__: f
+    for f in (jt.jit, jt.grad, jt.vmap, jt.value_and_grad, jt.checkpoint, jt.jacfwd, jt.hessian)
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_a_decorated_function_is_the_one_of_its_name(name: str, monkeypatch: pytest.MonkeyPatch):
+    made = TRANSFORMED[name](double)
+    monkeypatch.setitem(globals(), "double", made)
+    assert copied(made) is made
+    assert (made.__name__, made.__doc__) == ("double", "Twice x.")

@@ -44,8 +44,9 @@ def with_keywords(f: Callable[..., Value], keywords: Mapping[str, Any]) -> Calla
 
 
 def named_like(f: Callable[..., Any], made: Any) -> Callable[..., Any]:
-    """A function that a transformation made of `f`, with f's name and parameters."""
-    made.__name__, made.__doc__, made.__wrapped__ = function_name(f), getattr(f, "__doc__", None), f
+    """A function that a transformation made of `f`, with f's name, module and parameters: `@jt.jit` makes one that can be pickled."""
+    functools.update_wrapper(made, f, updated=())
+    made.__name__ = function_name(f)
     return made
 
 
