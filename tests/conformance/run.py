@@ -28,7 +28,7 @@ _CHUNKS_A_PROCESS = 8  # XLA keeps some memory for each program
 def _run_chunk(names: list[str]) -> list[Outcome]:
     import jax
 
-    from jaxprtool.interpreters.check import set_verify
+    from jaxprtool.core.verification import set_verify
 
     set_verify(True)
     outcomes = [outcome for name in names for outcome in run_harness(name)]
