@@ -132,6 +132,7 @@ BRANCHES = "let f = { lambda ; a:f32[3]. let in (a,) } in { lambda ; b:i32[] a:f
         ("known =\n ; a:f32[3]. let in (a,) }", "known"),
         ("{ lambda ; a:f32[]. let b:f32[] = sin (f:f32[0,4611686018427387904,4611686018427387904]\n in (b,) }", "(f"),
         ("{ lambda ; in:f32[]. let b:f32[] = sin in # }\n", ""),
+        ("{ lambda ; a:f32[]. let in (a, [.\n  in .]:float0[3]]) }", "[."),
     ],
 )  # fmt: skip
 def test_where_lark_rejects(text, at):

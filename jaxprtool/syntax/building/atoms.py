@@ -17,7 +17,7 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, TYPE, WEAK
-from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type
+from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type, untyped_scalar
 
 __all__ = ["Atoms", "Missing", "Scope", "next_drop", "undrop"]
 
@@ -27,6 +27,7 @@ _SPACED = pattern(r"(?:[^\s\[]|\[[^\[\]{}=\n]*+\]|\[)++")
 _NO_NUMBER = pattern(
     r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s|\((?![-+.\dbin])"
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
+_MARKS = ("[...]", "(b'',)")  # values that are written otherwise than numbers
 _RESULTS = pattern(r"\bin\s*+\([^(){}]*+\)(?=\s*+\})")
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
@@ -306,6 +307,9 @@ class Atoms:
         if aval is None:
             aval = self._type(kind, self._find(word, start, end) + len(value) + 1)
             if len(self.errors) > errors:
+                if value not in _MARKS and untyped_scalar(value) is None:
+                    at = self._find(word, start, end)
+                    self.errors.add(f"{value} is no number", "bad-literal", at, at + len(value))
                 return Lit(None, aval)
         try:
             if not isinstance(aval, ShapedArray):
