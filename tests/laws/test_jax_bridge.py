@@ -178,3 +178,30 @@ def test_jax_s_own_cases(primitive):
                     assert got.dtype == want.dtype
                     if not jax.dtypes.issubdtype(got.dtype, jax.dtypes.extended):
                         assert_close(got, want)
+
+
+WIDE = {"float32": "float64", "int32": "int64", "uint32": "uint64", "complex64": "complex128"}
+
+
+def widened(x):
+    """An operand in the 64-bit type of its kind."""
+    name = getattr(getattr(x, "dtype", None), "name", "")
+    return x.astype(WIDE[name]) if name in WIDE else x
+
+
+@law(list({e.primitive.name: e for e in reversed(EXAMPLES)}.values()))
+def test_64_bit_types_need_no_setting(example):
+    """`to_jax` writes the same jaxpr with `jax_enable_x64` and without."""
+    try:
+        program = jt.make_jaxpr(ours(example))(*map(widened, inputs(example)))
+    except jt.JaxprToolError:
+        pytest.skip("the params are for types of 32 bits")
+
+    def written(wide):
+        with jax.enable_x64(wide):
+            try:
+                return str(jt.to_jax(program))
+            except jt.JaxprToolError as e:
+                return str(e)
+
+    assert written(False) == written(True)

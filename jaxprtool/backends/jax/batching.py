@@ -11,7 +11,7 @@ import jax
 from jaxprtool.backends.jax.live import LiveFunction, LiveOpaque, Named, masked_text
 from jaxprtool.backends.jax.placement import Surroundings
 from jaxprtool.backends.jax.private import call_vmap_rule, evaluate, traced_structure
-from jaxprtool.backends.jax.rules import with_wide_types
+from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.dtypes import dtype_of

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax.from_jax import const_value
-from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
+from jaxprtool.backends.jax.function import FlatFunction
+from jaxprtool.backends.jax.wide_types import has_wide_types
 from jaxprtool.backends.numpy_eval import float0
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail

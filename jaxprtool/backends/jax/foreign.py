@@ -22,8 +22,9 @@ from jaxprtool.backends.jax.private import (
     result_types,
     type_of,
 )
-from jaxprtool.backends.jax.rules import is_inexact, no_tangent, with_wide_types
+from jaxprtool.backends.jax.rules import is_inexact, no_tangent
 from jaxprtool.backends.jax.to_jax import jax_params
+from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.core.trace import get_aval, inexact

@@ -13,15 +13,15 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.containers import Containers
 from jaxprtool.backends.jax.primitives import key_array
 from jaxprtool.backends.jax.to_jax import to_jax
+from jaxprtool.backends.jax.wide_types import has_wide_types
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, brief, counted, fail
 from jaxprtool.ir.interface import Interface, Tree, argument_label, check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr
-from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["FlatFunction", "has_wide_types", "to_jax_function"]
+__all__ = ["FlatFunction", "to_jax_function"]
 
 
 def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
@@ -73,21 +73,6 @@ class FlatFunction:
     def __call__(self, *args: Any) -> list[Any]:
         _check_width(self._wide)
         return self._run(*self.arguments(args))
-
-
-def has_wide_types(program: ClosedJaxpr) -> bool:
-    """Whether a value of a program, in jaxprs inside it too, has a 64-bit type (or a complex one of such)."""
-    jaxpr = program.jaxpr
-    binders = [*jaxpr.const_binders, *jaxpr.in_binders]
-    inner = (v for eqn in all_eqns(jaxpr) for v in (*eqn.inputs, *eqn.out_binders))
-    return any(_is_wide(v.aval) for group in (binders, inner) for v in group)
-
-
-def _is_wide(aval: Any) -> bool:
-    aval = getattr(aval, "inner", aval)
-    return (
-        isinstance(aval, ShapedArray) and aval.dtype.kind in "iufc" and aval.dtype.real.bits == 64
-    )
 
 
 def _check_width(wide: bool) -> None:

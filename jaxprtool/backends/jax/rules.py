@@ -8,7 +8,6 @@ follow the rules; below that the function itself is differentiated.
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.core.partition import split_list, spread
 from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
@@ -32,12 +32,10 @@ __all__ = [
     "is_inexact",
     "no_tangent",
     "patterns",
-    "with_wide_types",
     "wrapped_backward",
 ]
 
 DEPTH = 2
-_WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 Closed = Callable[[Any], ClosedJaxpr]
 
@@ -178,12 +176,6 @@ def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: An
         return failed
     finally:
         active.pop()
-
-
-def with_wide_types(avals: Sequence[Any]) -> Any:
-    """A context with 64-bit types on, where one of the types needs it: neither keys nor pairs of 32-bit floats do."""
-    wide = any(getattr(getattr(a, "dtype", None), "name", "") in _WIDE for a in avals)
-    return jax.enable_x64(True) if wide else contextlib.nullcontext()
 
 
 def _without_tracers(jaxpr: Any, consts: Sequence[Any]) -> Any:

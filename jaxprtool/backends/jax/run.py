@@ -16,7 +16,8 @@ from jaxprtool.backends.child import calls_host_in_while, has_fragile_types, sig
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
-from jaxprtool.backends.jax.function import FlatFunction, has_wide_types
+from jaxprtool.backends.jax.function import FlatFunction
+from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 from jaxprtool.ir.sharding import Mesh
@@ -113,8 +114,7 @@ def _settings(program: ClosedJaxpr, platform: str | None, devices: int) -> Gener
     with contextlib.ExitStack() as stack:
         if on:
             stack.enter_context(jax.default_device(on[0]))
-        if has_wide_types(program):
-            stack.enter_context(jax.enable_x64(True))
+        stack.enter_context(with_wide_types(program))
         yield
 
 

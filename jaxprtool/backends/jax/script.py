@@ -12,9 +12,9 @@ import jax
 import numpy as np
 
 from jaxprtool.backends.jax import private
-from jaxprtool.backends.jax.function import has_wide_types
 from jaxprtool.backends.jax.releases import loaded_modules
 from jaxprtool.backends.jax.to_jax import to_jax
+from jaxprtool.backends.jax.wide_types import has_wide_types
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail

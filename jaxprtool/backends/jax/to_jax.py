@@ -66,6 +66,7 @@ from jaxprtool.backends.jax.thunks import with_thunk
 from jaxprtool.backends.jax.types import NO_MESH, jax_aval, jax_dtype, jax_literal
 from jaxprtool.backends.jax.varying import varying_alike
 from jaxprtool.backends.jax.vocabulary import TEXTS, by_place, fill_jit, leaving, our_name, rank_of
+from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.backends.jax.written_twice import Twice, written_twice
 from jaxprtool.backends.numpy_eval import KeyArray, np_dtype
 from jaxprtool.core.kinds.functions import NameKind
@@ -103,8 +104,9 @@ __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 def to_jax(program: ClosedJaxpr) -> Any:
     """A `jax.extend.core.ClosedJaxpr` that JAX can evaluate, compile, print and differentiate.
 
-    Constants become JAX arrays of their own types; 64-bit ones need `jax_enable_x64`. Rules of custom
-    derivatives are rebuilt from our jaxprs; where ours hold none, the function itself is differentiated.
+    Constants become JAX arrays of their own types, and the jaxpr is the same with `jax_enable_x64` and without; JAX evaluates
+    64-bit types with it alone. Rules of custom derivatives are rebuilt from our jaxprs; where ours hold none, the function itself
+    is differentiated.
 
     Raises:
       UnsupportedError: a primitive that JAX does not have, a param or type that is only known as text, or a
@@ -116,7 +118,8 @@ def to_jax(program: ClosedJaxpr) -> Any:
         of_keys = functools.partial(writer.named_objects, program)
         writer.mesh = writer.mesh or first_mesh(of_keys(HOLD_A_MESH), of_keys(HOLD_A_SHARDING))
         writer.twice = written_twice(program)
-        return writer.closed(program)
+        with with_wide_types(program):
+            return writer.closed(program)
     except RecursionError:
         fail(UnsupportedError, "jaxprs are nested too deeply for JAX", "too-deep")
 
@@ -130,7 +133,8 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
     inputs = [x if type(x) is Lit else Var(_unplaced(x.aval)) for x in eqn.inputs]
     env = {x: private.Var(jax_aval(x.aval)) for x in inputs if type(x) is not Lit}
     binders = [Var(_unplaced(v.aval)) for v in eqn.out_binders]
-    parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
+    with with_wide_types([x.aval for x in (*inputs, *binders)]):
+        parts = _Writer().parts(eqn.replace(inputs=inputs, out_binders=binders), env)
     return private.new_equation(*parts, pure=True, by_place=by_place(eqn))
 
 
