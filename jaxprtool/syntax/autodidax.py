@@ -59,6 +59,8 @@ def _index(predicate: Any) -> tuple[Any, JaxprEqn | None]:
     """The tutorial's predicate as a branch index: branch 0 is the false one."""
     if isinstance(predicate, UntypedLit):
         return Lit(int(predicate.text == "True"), ShapedArray((), INT32)), None
+    if getattr(predicate.aval, "dtype", None) is INT32:  # a program of JAX's has an index
+        return predicate, None
     index = Var(ShapedArray((), INT32))
     convert = find_primitive("convert_element_type")
     params = {**convert.defaults, "new_dtype": INT32, "weak_type": False}

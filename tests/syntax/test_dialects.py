@@ -26,6 +26,7 @@ from tests.syntax.dialects.programs import PROGRAMS
 FOLDER = Path(__file__).parent / "dialects"
 FIVE = ("jax-0.8.3", "jax-0.9.2", "jax-0.10.2", "jax-0.11.2", "jax-0.12.0.1")
 NAMES = [f.__name__ for f in PROGRAMS]
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("**/*.jaxpr"))
 # NumPy's numbers instead of Python's, which no later release makes here.
 OTHER_PROGRAMS = {("jax-0.8.3", "convolved")}
 # Nothing in these texts but a `_` says that they are not of the newest release, which would print a name.
@@ -54,6 +55,22 @@ def test_a_text_is_printed_in_the_other_dialects(release: str, name: str):
         if {(release, name), (other, name)} & OTHER_PROGRAMS or (release, name) in UNTOLD:
             continue
         assert f"{jt.format_jaxpr(program, dialect=other)}\n" == text_of(other, name), other
+
+
+@pytest.mark.parametrize("release", FIVE)
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_a_file_stays_as_it_is_written(path: Path, release: str):
+    """What is written in a dialect, with nothing left out or in the tutorial's notation, is written so when it is read again."""
+    held = jt.load(path)
+    for program in held.values() if isinstance(held, dict) else [held]:
+        try:
+            text = jt.format_jaxpr(program, lossless=True, dialect=release)
+        except jt.UnsupportedError:  # with a primitive that the release does not have
+            continue
+        read = jt.parse(text)
+        assert jt.format_jaxpr(read, lossless=True) == text
+        text = jt.format_jaxpr(read, style="autodidax")
+        assert jt.format_jaxpr(jt.parse(text), style="autodidax") == text
 
 
 @pytest.mark.parametrize("name", NAMES)

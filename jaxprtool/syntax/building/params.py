@@ -136,7 +136,8 @@ class ParamCallbacks:
             if key in found:
                 self.errors.add(f"the param {key} is given twice", "duplicate-param", start, end)
             found[key] = value
-        if primitive.name in TELLING:
+        # The tutorial's notation leaves out params as no release does.
+        if primitive.name in TELLING and not self.atoms.scopes[-1].autodidax:
             self.told.update(told_by(primitive.name, found))
         return found
 

@@ -95,7 +95,7 @@ class Builder:
             if written is None or len(written.definitions) < 2 or self.errors:
                 continue
             copies = WrittenOut(self.source.text, written.definitions)
-            if copies.any_by_name:
+            if copies.any_by_name and not self._is_of_earlier_release():
                 self.reading.told.add(("since", DEFINITIONS))
             if not copies.found or copies.any_by_name:
                 continue
@@ -105,6 +105,12 @@ class Builder:
                 copies.share()
                 found.add(closed)
         return found
+
+    def _is_of_earlier_release(self) -> bool:
+        """Whether an equation says that the text is of a release that had no such definitions: it is one of ours, which have names in each dialect."""
+        return any(
+            bound == "before" and release <= DEFINITIONS for bound, release in self.reading.told
+        )
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
         return {"": program}

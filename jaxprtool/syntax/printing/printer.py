@@ -206,28 +206,24 @@ class Printer:
         self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
 
     def part(self, closed: ClosedJaxpr) -> str:
-        """The text of a jaxpr of the program: its name where it is defined, and no annotations."""
-        if closed.jaxpr in self.shared or closed.jaxpr not in self.closed:
-            return self._inside(closed)
-        return self._apart(lambda: run_nested(self._jaxpr(closed.jaxpr, 0, 0)))
+        """The text of a jaxpr of the program, with names of its own: its name where it is defined, and no annotations."""
+        return self._inside(closed)
 
     def definitions_for(self, parts: Iterable[ClosedJaxpr]) -> str:
-        """The definitions that the texts of some jaxprs of the program refer to."""
+        """The definitions that the texts of some jaxprs of the program refer to, each with names of its own."""
         seen, todo = set[Jaxpr](), [closed.jaxpr for closed in parts]
         while todo:
             jaxpr = todo.pop()
             if jaxpr not in seen:
                 seen.add(jaxpr)
                 todo += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
-        named = [(jaxpr, name) for jaxpr, name in self.definitions.items() if jaxpr in seen]
-        return "".join([self._apart(lambda d=d: self._definition(*d)) for d in named])
-
-    def _apart(self, write: Callable[[], None]) -> str:
-        """What is written, as a text of its own without annotations."""
-        before, self.out, self.annotated = (self.out, self.annotated), [], False
-        write()
-        text = "".join(self.out)
-        self.out, self.annotated = before
+        text = ""
+        for jaxpr, name in self.definitions.items():
+            if jaxpr in seen:
+                others = {j: n for j, n in self.shared.items() if j is not jaxpr}
+                alone = Printer(self.closed[jaxpr], True, 80, True, self.placed, others, self.dialect)
+                alone._definition(jaxpr, name)
+                text += "".join(alone.out)
         return text
 
     def _place(self, eqn: JaxprEqn) -> None:
