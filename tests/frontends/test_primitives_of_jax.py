@@ -29,6 +29,7 @@ ELSEWHERE = (
     "fused",
     "nm",
     "_lowerings",
+    "thunky",
 )
 # Other primitives that are not known, and why.
 LEFT_OUT = {
@@ -62,6 +63,7 @@ LEFT_OUT = {
     "spsolve": "calls SciPy",
     "todense": "what `sparsify` rewrites",
     "unreachable": "refuses to run in JAX too",
+    "with_memory_space_constraint": "where an operand of a kernel is",
 }  # fmt: skip
 
 

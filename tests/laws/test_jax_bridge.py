@@ -33,6 +33,7 @@ from tests.laws.oracle import (
     on_jax,
     ours,
 )
+from tests.releases import SERIES
 
 STRUCTURES = [e for e in by_structure(EXAMPLES) if is_in_jax(e)]
 # What a text of JAX's does not hold: functions of Python, which blocks of an array a kernel gets, how Threefry counts.
@@ -115,6 +116,7 @@ RUN = [
     e
     for i, e in enumerate(WITH_TEXT)
     if e.primitive not in {d.primitive for d in WITH_TEXT[max(i - 3, 0) : i]}
+    and not (e.primitive.name == "compute_on" and SERIES < (0, 10))  # XLA cannot place it there
 ]
 RAN = OneProgram(RUN, called(in_jax), on_jax)
 READ = OneProgram(RUN, called(lambda e: jaxpr_as_fun(from_text(traced(e)))), on_jax)

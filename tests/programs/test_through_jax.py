@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.backends.jax import private
 from jaxprtool.driver.run import run_words
 from jaxprtool.ir.diagnostics import JaxprToolError
 from tests.programs.catalogue import EXAMPLES
@@ -27,6 +28,8 @@ LIMITS = {"step_limit": 10_000, "max_bytes": 10**8}
 REFUSED = {
     "run/through_jax_masked_add": "JAX has none with a mask",
 }
+if private.key_impl("phx4") is None:
+    REFUSED["run/keys_of_hashes"] = "has no keys of the kind phx4"
 
 
 def programs_of_cases():

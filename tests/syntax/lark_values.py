@@ -56,6 +56,8 @@ def number(word: str) -> Any:
 def scalar(word: str, dtype: Any) -> Any:
     """The number of an element type that a text spells."""
     if dtype.kind == "0":
+        if word not in ("(b'',)", "False"):
+            raise Meaningless(f"{word} is no {dtype}")
         return False
     value, kind = number(word), dtype.kind
     if kind == "f" and type(value) is int:

@@ -81,7 +81,7 @@ def test_what_is_traced_is_printed_in_every_dialect(name: str):
     if mine in FIVE:
         assert f"{program}\n" == text_of(mine, name)
     for release in FIVE:
-        if (release, name) not in OTHER_PROGRAMS:
+        if not {(release, name), (mine, name)} & OTHER_PROGRAMS:
             assert f"{jt.format_jaxpr(program, dialect=release)}\n" == text_of(release, name)
 
 

@@ -26,6 +26,7 @@ from jaxprtool.ir.references import (
     Transpose,
 )
 from jaxprtool.ir.source import NAMES, python_source
+from tests.releases import SERIES
 from tests.syntax.two_readers import difference
 
 I, J = Operand(0), Operand(1)
@@ -204,14 +205,17 @@ def _in_views(x):
 
 
 X = np.arange(16, dtype=np.float32)
+VIEWS = jax.jit(_in_views)
 
 
 @pytest.mark.parametrize(
     ("f", "args"),
-    [(_in_all_ways, (X.reshape(4, 4), np.int32(1))), (jax.jit(_in_views), (X.reshape(2, 8),))],
+    [(_in_all_ways, (X.reshape(4, 4), np.int32(1))), (VIEWS, (X.reshape(2, 8),))],
 )
 def test_indices_where_all_params_are_printed(f, args):
     """The tree of an index says all that the notation does, and the strides too."""
+    if f is VIEWS and SERIES < (0, 9):
+        pytest.skip("JAX 0.8 prints views otherwise than from then on, and the reader keeps both")
     live = jax.make_jaxpr(f)(*args)
     read = jt.parse(live.pretty_print(custom_pp_eqn_rules=False))
     read = read.replace(consts=[np.asarray(c) for c in live.consts])
