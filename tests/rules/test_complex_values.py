@@ -117,7 +117,9 @@ def test_compiled_sine_and_cosine_are_those_of_jax(name):
 def test_derivatives_are_limits_of_differences(name, direction):
     """Along any direction of the plane, whether or not a function is holomorphic: `sign` turns."""
     z, h = np.array([0.3 + 0.4j, -0.7 + 0.2j, 0.5 - 0.6j]), 1e-6
-    z = np.abs(z.real) + 1j * z.imag if name == "acosh" else z  # that of JAX has the other sign on the left
+    z = (
+        np.abs(z.real) + 1j * z.imag if name == "acosh" else z
+    )  # that of JAX has the other sign on the left
     op = getattr(jt.lax, name)
     f = (lambda x: op(x, input_dtype=np.dtype(complex))) if name == "conj" else op
     tangent = jt.jvp(f, (z,), (np.full_like(z, direction),))[1]

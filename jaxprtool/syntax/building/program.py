@@ -95,7 +95,11 @@ class Builder:
             if written is None or len(written.definitions) < 2 or self.errors:
                 continue
             copies = WrittenOut(self.source.text, written.definitions)
-            if copies.any_by_name:
+            # Our lossless texts name what stands below in each dialect, and their equations tell which it is.
+            if (
+                copies.any_by_name
+                and not recognised(self.source.text, self.reading.told).writes_out_later
+            ):
                 self.reading.told.add(("since", DEFINITIONS))
             if not copies.found or copies.any_by_name:
                 continue
