@@ -110,3 +110,18 @@ def test_compiled_sine_and_cosine_are_those_of_jax(name):
         np.testing.assert_array_equal(a, b)
         zero = b == 0
         np.testing.assert_array_equal(np.signbit(a[zero]), np.signbit(b[zero]))
+
+
+@pytest.mark.parametrize("direction", [1, 1j, 0.6 - 0.8j])
+@pytest.mark.parametrize("name", [*UNARY, "conj", "real", "imag"])
+def test_derivatives_are_limits_of_differences(name, direction):
+    """Along any direction of the plane, whether or not a function is holomorphic: `sign` turns."""
+    z, h = np.array([0.3 + 0.4j, -0.7 + 0.2j, 0.5 - 0.6j]), 1e-6
+    z = (
+        np.abs(z.real) + 1j * z.imag if name == "acosh" else z
+    )  # that of JAX has the other sign on the left
+    op = getattr(jt.lax, name)
+    f = (lambda x: op(x, input_dtype=np.dtype(complex))) if name == "conj" else op
+    tangent = jt.jvp(f, (z,), (np.full_like(z, direction),))[1]
+    expected = (f(z + h * direction) - f(z - h * direction)) / (2 * h)
+    np.testing.assert_allclose(tangent, expected, rtol=1e-7, atol=1e-8)

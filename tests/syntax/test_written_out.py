@@ -11,6 +11,7 @@ import jaxprtool as jt
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.syntax.releases.dialects import RELEASES
 
 # A print of JAX 0.9.0, but for the names of functions: `act` and `norm` stand after `block` and `conv`, and `norm` after `act`.
 NET = """let block = { lambda ; a:f32[4] b:f32[4]. let
@@ -116,6 +117,18 @@ def test_what_a_text_writes_out_beside_a_name_is_another_jaxpr():
     assert text.count("jaxpr=act]") == text.count("e:f32[4] = tanh d") - 1 == 1
     assert fmt(text).text == text
     lossless = jt.format_jaxpr(program, lossless=True)
+    assert jt.format_jaxpr(jt.parse(lossless), lossless=True) == lossless
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: ".".join(map(str, r)))
+def test_lossless_texts_name_what_stands_below_in_each_dialect(release):
+    """What their equations tell of the release holds: the file is the same when it is written again."""
+    scan = "h:f32[] i:f32[2] = scan[jaxpr={ lambda ; a:f32[] b:f32[]. let in (a, b) } length=2] 0.0:f32[] g"
+    text = LATER.replace("h:f32[4] = jit", f"{scan}\n    k:f32[4] = jit").replace("(h,)", "(k, i)")
+    program = jt.parse(text.replace("f:f32[4].", "f:f32[4] l:f32[2].").replace("[] g\n", "[] l\n"))
+    dialect = "jax-" + ".".join(map(str, release))
+    lossless = jt.format_jaxpr(program, lossless=True, dialect=dialect)
+    assert lossless.count("jaxpr=act]") == 1
     assert jt.format_jaxpr(jt.parse(lossless), lossless=True) == lossless
 
 

@@ -95,22 +95,21 @@ class Builder:
             if written is None or len(written.definitions) < 2 or self.errors:
                 continue
             copies = WrittenOut(self.source.text, written.definitions)
+            # Our lossless texts name what stands below in each dialect, and their equations tell which it is.
             if copies.any_by_name and not self._is_of_earlier_release():
                 self.reading.told.add(("since", DEFINITIONS))
             if not copies.found or copies.any_by_name:
                 continue
             if copies.are_told_apart():
                 self.reading.told.add(("before", DEFINITIONS))
-            if recognised(self.source.text, self.reading.told).writes_out_later:
+            if self._is_of_earlier_release():
                 copies.share()
                 found.add(closed)
         return found
 
     def _is_of_earlier_release(self) -> bool:
-        """Whether an equation says that the text is of a release that had no such definitions: it is one of ours, which have names in each dialect."""
-        return any(
-            bound == "before" and release <= DEFINITIONS for bound, release in self.reading.told
-        )
+        """Whether what was read so far is of a release that has no name for a definition before it stands there."""
+        return recognised(self.source.text, self.reading.told).writes_out_later
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
         return {"": program}
