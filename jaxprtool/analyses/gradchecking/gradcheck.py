@@ -533,7 +533,9 @@ class _Checking:
             output, index = result or (None, None)
             numbers = [x / length for x in (got, wanted, own + error)]
             check.wrong.append(Mismatch(mode, output, index, direction.argument, *numbers))
-        elif (not difference <= own + error and excuse.rounding.guessed) or error > 0.3 * abs(wanted) + own + 3 * _NEGLIGIBLE * size:
+        elif (not difference <= own + error and excuse.rounding.guessed) or error > 0.3 * abs(
+            wanted
+        ) + own + 3 * _NEGLIGIBLE * size:
             check.unsure += 1
             return
         both = numpy_namespace().array([difference, abs(wanted)]) / length
