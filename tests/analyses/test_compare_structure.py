@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.comparing import first_difference
 from jaxprtool.driver.compare import compare
 from jaxprtool.driver.comparing import in_step
 from jaxprtool.driver.places import with_places
@@ -282,6 +283,30 @@ def test_what_is_added_or_missing_beside_a_call_is_named(how, names, swapped, ba
     assert not any(p.path for p in places)
 
 
+@pytest.mark.parametrize("backends", [["numpy"], ["numpy", "xla"]])
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_call_that_is_made_once_more_is_named(deep, swapped, backends):
+    """`f(f(x))` beside `f(x)`: the calls of both sides, and not an equation inside of one."""
+    x = np.linspace(0.1, 1, 4, dtype=np.float32)
+
+    def times(n):
+        def f(x):
+            for _ in range(n):
+                x = gated(x, 2 * x) if deep else gated(x, x)
+            return x
+
+        return jax.jit(lambda x: f(x) + 1) if deep else f
+
+    traced = [jt.trace(times(n), x) for n in (2, 1)][:: -1 if swapped else 1]
+    a, b = [jt.parse(str(p), n) for p, n in zip(traced, "ab", strict=True)]
+    found = compare(a, b, [x], first=True, backends=backends)
+    assert found.first is not None
+    for place in (found.first.a, found.first.b):
+        assert place is not None
+        assert (place.eqn.primitive.name, len(place.path)) == ("jit", int(deep))
+
+
 def halved(x, by, n=60):
     """Halves until a number is small: by 1.0 it never is."""
 
@@ -323,6 +348,27 @@ def test_results_of_a_loop_that_has_no_end_on_one_side(backends, swapped, first,
     assert not found.equal
     (note,) = found.notes
     assert note.startswith(f"{'A' if swapped else 'B'} was stopped: while has taken ")
+
+
+@pytest.mark.parametrize(
+    "backends", [["numpy"], ["numpy", "f64"], ["xla", "numpy"], ["numpy", "xla"], ["xla", "jax"]]
+)
+@pytest.mark.parametrize("two", [False, True])
+@pytest.mark.parametrize("first", [False, True])
+def test_loops_that_have_no_end_on_either_side(backends, two, first, monkeypatch):
+    """Two programs, or one on two backends: both are stopped, and nobody says that they are equal."""
+    monkeypatch.setattr(in_step, "_MOST", 3_000)
+    monkeypatch.setattr(first_difference, "_MOST", 3_000)
+    x = np.float32(1)
+    a, b = (jt.trace(lambda x: halved(x, 1.0), x) for _ in range(2))
+    if backends == ["numpy"]:
+        two = True
+    found = compare(a, b if two else None, [x], backends=backends, first=first)
+    assert not found.equal and found.notes and not found.outputs
+    assert all("was stopped: while has taken 3,000 steps" in note for note in found.notes)
+    assert found.lines()[-1] == "not known to be equal: there are no results to compare"
+    if backends == ["numpy"]:
+        assert [note[0] for note in found.notes] == ["A", "B"]
 
 
 def test_a_loop_of_many_steps_is_no_loop_without_an_end(monkeypatch):

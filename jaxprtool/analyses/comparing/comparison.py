@@ -225,6 +225,8 @@ class Comparison(Answer):
             n, noun = self.compared, "result"
         of = f"{differing} of {counted(n, noun)}"
         verdict = f"{of} {'differs' if differing == 1 else 'differ'}"
+        if not self.equal and not n:
+            verdict = "not known to be equal: there are no results to compare"
         if self.equal:
             verdict = "equal" if self.compared is None else f"equal: {counted(n, noun)}"
         found = [f"A: {self.names[0]}", f"B: {self.names[1]}", f"tolerance: {self.tolerance}"]

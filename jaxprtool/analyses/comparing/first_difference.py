@@ -31,6 +31,8 @@ __all__ = ["Search"]
 Pairs = list[tuple[int, int]]
 _TURNS = 10_000  # steps of loops without a known end that one run may take more once a difference is known,
 _MORE = 10  # or so many times as many as the other one
+_MOST = 1_000_000  # steps of such loops that both may take as long as none is known
+_MANY = 100  # and so many times as many as the other one, where that has ended
 
 
 class Search:
@@ -39,7 +41,7 @@ class Search:
     Attributes:
       first: the first difference that was found.
       flips: the first result that is no float and differs.
-      stopped: for each evaluation what stopped it, where it took too many steps after a difference was known.
+      stopped: for each evaluation what stopped it, where it took too many steps.
     """
 
     def __init__(
@@ -57,7 +59,8 @@ class Search:
           a, b: the evaluations, which have not begun.
           same: whether two values are equal bit by bit.
           difference: how two values differ, as `backends.differences.Found` has it.
-          bounded: whether an evaluation that takes many more steps than the other one is stopped once a difference is known.
+          bounded: whether an evaluation is stopped that takes many more steps than the other one once a difference is known
+            or the other one has ended, and both where they take very many and have no end.
         """
         self.a, self.b, self.bounded = a, b, bounded
         self.stopped: list[UsageError | None] = [None, None]
@@ -77,7 +80,7 @@ class Search:
             try:
                 run()
             except UsageError as e:
-                if e.diagnostics[0].code != "step-limit" or not self._known:
+                if e.diagnostics[0].code != "step-limit" or not (self._known or self.bounded):
                     raise
                 if k:
                     self.stopped[k - 1] = e
@@ -90,9 +93,11 @@ class Search:
         """Whether a difference is known."""
         return self.first is not None or self._carried is not None
 
-    def _bound(self, other: Stepped) -> int | None:
-        """How many steps an evaluation may take, beside those of the other one; None: any number."""
-        return max(_TURNS, _MORE * other.turns.taken) if self._known else None
+    def _bound(self, other: Stepped) -> int:
+        """How many steps an evaluation may take, beside those of the other one."""
+        if self._known:
+            return max(_TURNS, _MORE * other.turns.taken)
+        return max(_MOST, _MANY * other.turns.taken) if other.complete else _MOST
 
     def _follow(self) -> None:
         """Follow both evaluations in step."""

@@ -83,6 +83,11 @@ class Stepped:
         self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
 
+    @property
+    def complete(self) -> bool:
+        """Whether the evaluation has come to its end, and was not stopped."""
+        return self._ended and self._error is None
+
     def peek(self) -> Event | None:
         """The next event, which stays the next one; None at the end. Raises what the evaluation raises."""
         if self._events:
@@ -180,22 +185,17 @@ class Alternating(Stepped):
 
 
 class _Waiting(Turns):
-    """Steps of an evaluation that waits where it has taken as many as are allowed so far.
+    """Steps of an evaluation that waits where it has taken as many as are allowed so far."""
 
-    Attributes:
-      over: whether more were not allowed at last.
-    """
-
-    __slots__ = ("over", "run")
+    __slots__ = ("run",)
 
     def __init__(self, run: Alternating):
         super().__init__()
-        self.run, self.over = run, False
+        self.run = run
 
     def count(self, loop: Loop) -> None:
         while self.limit is not None and self.taken >= self.limit and not self.run.last:
             self.run.hand_over()
-        self.over = self.limit is not None and self.taken >= self.limit
         super().count(loop)
 
 

@@ -382,6 +382,7 @@ class _Checking:
                 lambda x: abs(x - e.value) <= own + 3 * e.error,
             )
             direction.noisy[k] = bool((wrong & excused).any())
+            check.unsure += self.rounding.guessed and direction.noisy[k]
             wrong &= ~excused
         self.note(check, k, t, e.value, own + 3 * e.error, wrong, direction)
         return kink
@@ -532,7 +533,9 @@ class _Checking:
             output, index = result or (None, None)
             numbers = [x / length for x in (got, wanted, own + error)]
             check.wrong.append(Mismatch(mode, output, index, direction.argument, *numbers))
-        elif error > 0.3 * abs(wanted) + own + 3 * _NEGLIGIBLE * size:
+        elif (not difference <= own + error and excuse.rounding.guessed) or error > 0.3 * abs(
+            wanted
+        ) + own + 3 * _NEGLIGIBLE * size:
             check.unsure += 1
             return
         both = numpy_namespace().array([difference, abs(wanted)]) / length

@@ -28,6 +28,9 @@ class Rounding:
 
     It explains a difference where the derivative in double precision has none, and other roundings of its equations move the
     result by as much, or some of its values are too small for their types.
+
+    Attributes:
+      guessed: whether of some number that it explained last no other rounding said how much it may be off.
     """
 
     def __init__(self, made: ClosedJaxpr, program: ClosedJaxpr, tiny: float):
@@ -39,6 +42,7 @@ class Rounding:
         self._made = made
         self._coarse = _fewest(made) < _fewest(program)
         self._kept: dict[int, ClosedJaxpr | None] = {}
+        self.guessed = False
 
     def explains(
         self,
@@ -53,6 +57,7 @@ class Rounding:
           number: what is compared, of the results of the derivative in any precision: an array or a number.
           fits: whether such values are near enough to the differences.
         """
+        self.guessed = False
         wide = None if self._coarse else self._form(0)
         if wide is None:
             return False
@@ -73,9 +78,12 @@ class Rounding:
             return False
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
         # other roundings of numbers such as -1e30, which stand for -inf, may give NaN: they say nothing
-        room = xp.where(room == room, room, _UNKNOWN * abs(exact))
+        silent = room != room
+        room = xp.where(silent, _UNKNOWN * abs(exact), room)
         lost = small.found & xp.isfinite(base)
-        return right & ((abs(base - exact) <= room) | lost)
+        explained = right & ((abs(base - exact) <= room) | lost)
+        self.guessed = bool((explained & silent).any())
+        return explained
 
     def _form(self, k: int) -> Any:
         """The derivative in double precision for 0, with other roundings for 1, 2, ...; None where it has no double precision.

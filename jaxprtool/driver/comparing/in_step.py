@@ -15,7 +15,7 @@ from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.driver.running.ends import ends_for_sure
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.evaluation.limits import limited_steps
+from jaxprtool.interpreters.evaluation.limits import Turns, limited_steps, limited_turns
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.passes.once import cut, runs_once
@@ -34,6 +34,7 @@ __all__ = [
 ]
 
 _TURNS, _MORE = 1_000_000, 100  # see `both_results`
+_MOST = 10_000_000  # steps of loops of an unknown number of steps, where neither side has an end
 
 
 class Limits(NamedTuple):
@@ -121,12 +122,26 @@ def both_results(a: Side, b: Side) -> Results:
     """The results of both sides.
 
     Where nothing else limits the steps, and both run step by step, each may take a hundred times as many as the other one has taken, but a
-    million at least: then it is stopped.
+    million at least: then it is stopped. Both are stopped after ten million where neither has ended; so is one on NumPy
+    beside one that is compiled.
     """
     if not (a.steps and b.steps) or a.limits.step_limit is not None:
-        return Results(of_both((a, b), Side.results))
+        found = _bounded((a, b), Side.results)
+        return Results(([], []), stopped=found) if isinstance(found, list) else Results(found)
     found, stopped = _alternately(a, b)
     return Results(found, stopped=stopped)
+
+
+def _bounded(sides: tuple[Side, Side], f: Callable[[Side], T]) -> tuple[T, T] | list[str]:
+    """What a function gives of two sides, as `of_both`; what is said of the one on NumPy, where that has no end."""
+    turns = Turns(_MOST if sides[0].limits.step_limit is None else None)
+    try:
+        with limited_turns(turns):
+            return of_both(sides, f)
+    except UsageError as e:
+        if not turns.over:
+            raise
+        return [_stopped("A" if sides[0].steps else "B", e)]
 
 
 def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], list[str]]:
@@ -140,8 +155,9 @@ def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], lis
         with printing_aside(), evaluating():
             while not all(run.ended for run in runs):
                 for run, other in (runs, runs[::-1]):
-                    most = max(_TURNS, _MORE * other.turns.taken) if other.ended else turns
-                    run.go_on(most, last=other.ended)
+                    known = max(_TURNS, _MORE * other.turns.taken) if other.complete else None
+                    most = min(turns, _MOST) if known is None else known
+                    run.go_on(most, last=known is not None or turns >= _MOST)
                 turns *= 2
     finally:
         for run in runs:
@@ -154,20 +170,30 @@ def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], lis
 def not_ended(a: Side, b: Side) -> list[str]:
     """What there is to say of a side that takes many more steps than the other one, where one is compiled and could not be stopped.
 
-    Both run on NumPy for that; not where it is known how often all their loops turn, one program runs on both sides, or one
-    has effects, which would happen twice.
+    Both run on NumPy for that, one where they are the same program; not where it is known how often all their loops turn, one program
+    runs on NumPy anyway, where it is stopped, or one has effects, which would happen twice.
     """
     if (a.steps and b.steps) or a.limits.step_limit is not None:
         return []
-    if a.program.jaxpr is b.program.jaxpr:
+    one = a.program.jaxpr is b.program.jaxpr
+    if one and (a.steps or b.steps):
         return []
     if all(ends_for_sure(x.program) for x in (a, b)) or any(runs_once(x.program) for x in (a, b)):
         return []
     try:
         with working("counting steps"):
+            if one:
+                found = _bounded((a._replace(backend="numpy"), b), _counted)
+                return found if isinstance(found, list) else []
             return _alternately(a, b)[1]
     except JaxprToolError:  # NumPy does not take one of them
         return []
+
+
+def _counted(side: Side) -> None:
+    """Run a side, if it is on NumPy, for its steps alone."""
+    if side.steps:
+        side.results()
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
@@ -193,7 +219,10 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
 def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:
     compare, how = differences(), tolerance._asdict()
-    (x, whole_a), (y, whole_b) = of_both((a, b), Side.cut)
+    cuts = _bounded((a, b), Side.cut)
+    if isinstance(cuts, list):
+        return Results(([], []), stopped=cuts)
+    (x, whole_a), (y, whole_b) = cuts
     results = x, y
     pairs = zip_longest(*results, fillvalue=compare.NOTHING)
     if not any(compare.difference(x, y, **how).n_different for x, y in pairs):

@@ -43,7 +43,12 @@ class Opened(NamedTuple):
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
         a, b = [_as_written(*side) for side in sides]
         p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
-        return replace(first, a=_of_whole_call(a, p - q), b=_of_whole_call(b, q - p))
+        of_a, of_b = _of_whole_call(a, p - q), _of_whole_call(b, q - p)
+        if of_a is not a and of_b is b:
+            of_b = _beside(of_a, b)
+        elif of_b is not b and of_a is a:
+            of_a = _beside(of_b, a)
+        return replace(first, a=of_a, b=of_b)
 
 
 def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
@@ -74,6 +79,16 @@ def _of_whole_call(place: Place | Written | None, missing: Counter[Primitive]) -
             held = Counter[Primitive]() if closed is None else Counter(_primitives(closed.jaxpr))
             if held and held <= missing:
                 return Place(step.eqn, place.path[:n])
+    return place
+
+
+def _beside(missing: Place, place: Place | Written | None) -> Any:
+    """The call around a place that is as deep as a call which is missing there; the place where there is none."""
+    depth = len(missing.path)
+    if isinstance(place, Place) and len(place.path) > depth:
+        step = place.path[depth]
+        if called(step.eqn) is not None:
+            return Place(step.eqn, place.path[:depth])
     return place
 
 

@@ -59,16 +59,18 @@ class Turns:
     Attributes:
       limit: how many there may be, of all these loops together; None: any number.
       taken: how many there were.
+      over: whether there would have been more than are allowed.
     """
 
-    __slots__ = ("limit", "taken")
+    __slots__ = ("limit", "over", "taken")
 
     def __init__(self, limit: int | None = None):
-        self.limit, self.taken = limit, 0
+        self.limit, self.taken, self.over = limit, 0, False
 
     def count(self, loop: Loop) -> None:
         """Count a step; raises UsageError where there were as many as are allowed."""
         if self.limit is not None and self.taken >= self.limit:
+            self.over = True
             _over_limit(loop, self.taken)
         self.taken += 1
 
