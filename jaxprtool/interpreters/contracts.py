@@ -271,7 +271,7 @@ Elements = Literal[
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
 Batching = Literal["examples", "rule"]  # what a batched operation does
 Derivative = Literal[
-    "jaxprs", "rule", "zero", "zero of reals", "quantile"
+    "jaxprs", "rule", "zero", "quantile"
 ]  # what the derivative of an operation is made of
 Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
 Masks = Literal[

@@ -62,9 +62,9 @@ __all__ = [
 
 jvp_rules = RuleTable("jvp")
 # Whether the derivative of an operation is made of those of the jaxprs in its params, if it has some; follows a rule of its own;
-# is zero, since no result changes with small changes of the operands, or is so where they are real; or is that of a quantile of the
-# distribution that it draws from, where the draws of a key, which are accepted or rejected, are another function of the operands.
-derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero", "zero of reals", "quantile")
+# is zero, since no result changes with small changes of the operands; or is that of a quantile of the distribution that it draws
+# from, where the draws of a key, which are accepted or rejected, are another function of the operands.
+derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero", "quantile")
 
 
 class Zero(Symbolic):

@@ -56,10 +56,7 @@ def _has_own_rule(eqn: JaxprEqn) -> bool:
 
 def _ends(eqn: JaxprEqn) -> bool:
     """Whether no derivative goes through an equation."""
-    of_what = derivative_facts[eqn.primitive]
-    if of_what == "zero of reals" and not any(x.aval.dtype.kind == "c" for x in eqn.out_binders):
-        return True
-    return of_what == "zero" or not any(map(_is_inexact, eqn.out_binders))
+    return derivative_facts[eqn.primitive] == "zero" or not any(map(_is_inexact, eqn.out_binders))
 
 
 def _is_inexact(x: Any) -> bool:

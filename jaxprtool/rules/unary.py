@@ -161,17 +161,6 @@ def _sign_impl(xp: Namespace, x: Value) -> Value:
     return xp.copysign(xp.sign(x), x) if signed else xp.sign(x)
 
 
-def _sign_term(t: Value, y: Value, x: Value) -> Value:
-    """The tangent: zero for real x; for complex x = r e^(i a), y = e^(i a) turns by i y da, where da = Im(conj(y) t) / r (0 at 0)."""
-    dtype = get_aval(x).dtype
-    if dtype.kind != "c":
-        return Zero(get_aval(y))
-    radius = lax.abs(x)
-    radius = lax.select_n(lax.eq(radius, 0.0), radius, full_like(radius, 1.0))
-    angle = lax.div(lax.imag(lax.mul(lax.conj(y, input_dtype=dtype), t)), radius)
-    return lax.mul(lax.complex(full_like(angle, 0.0), angle), y)
-
-
 def _sign_lower(ctx: LoweringContext, x: HloValue) -> HloValue:
     if x.aval.dtype.kind != "u":
         return ctx.op("sign", x)
@@ -208,9 +197,7 @@ define(
     lax.sign,
     **elementwise(_NUMBER),
     impl=in_bytes(_sign_impl),
-    jvp=jvp_terms(_sign_term),
-    derivative="zero of reals",
-    transpose=NONLINEAR,
+    **LOCALLY_CONSTANT,
     lower=_sign_lower,
     masks="inf",
     range=within(-1, 1),

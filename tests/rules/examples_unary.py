@@ -7,7 +7,6 @@ from jax.extend.core.primitives import conj_p
 
 from jaxprtool import ops as lax
 from jaxprtool.ir.dtypes import find_dtype
-from tests.releases import SERIES
 from tests.rules.example import Example, arg
 
 _SPECIAL = [0.0, -0.0, 1.0, -1.0, float("inf"), float("-inf"), float("nan"), 1e-30, -3e30]
@@ -94,14 +93,9 @@ EXAMPLES = [
         for t in ("f32[3]", "bf16[2]", "i32[]", "bool[4]", "c64[2]")
     ],
 ]
-
-
-def _stepwise(e):
-    """An example that is not smooth; of complex signs JAX has the derivative since 0.12."""
-    known = SERIES >= (0, 12) or e.op is not lax.sign or e.args[0].aval.dtype.kind != "c"
-    return Example(e.op, e.args, e.params, smooth=False, differentiable=known)
-
-
 EXAMPLES = [
-    _stepwise(e) if e.op in (lax.sign, lax.floor, lax.ceil, lax.round) else e for e in EXAMPLES
+    Example(e.op, e.args, e.params, smooth=False)
+    if e.op in (lax.sign, lax.floor, lax.ceil, lax.round)
+    else e
+    for e in EXAMPLES
 ]
