@@ -113,14 +113,12 @@ def test_compiled_sine_and_cosine_are_those_of_jax(name):
 
 
 @pytest.mark.parametrize("direction", [1, 1j, 0.6 - 0.8j])
-@pytest.mark.parametrize("name", [*UNARY, "conj", "real", "imag"])
+@pytest.mark.parametrize("name", [*[n for n in UNARY if n != "sign"], "conj", "real", "imag"])
 def test_derivatives_are_limits_of_differences(name, direction):
     """Along any direction of the plane, whether or not a function is holomorphic.
 
     The derivative of `sign` is zero, as in JAX to 0.11, although z / |z| turns.
     """
-    if name == "sign":
-        return
     z, h = np.array([0.3 + 0.4j, -0.7 + 0.2j, 0.5 - 0.6j]), 1e-6
     z = (
         np.abs(z.real) + 1j * z.imag if name == "acosh" else z

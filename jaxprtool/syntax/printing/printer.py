@@ -221,7 +221,9 @@ class Printer:
         for jaxpr, name in self.definitions.items():
             if jaxpr in seen:
                 others = {j: n for j, n in self.shared.items() if j is not jaxpr}
-                alone = Printer(self.closed[jaxpr], True, 80, True, self.placed, others, self.dialect)
+                alone = Printer(
+                    self.closed[jaxpr], True, 80, True, self.placed, others, self.dialect
+                )
                 alone._definition(jaxpr, name)
                 text += "".join(alone.out)
         return text
