@@ -22,6 +22,7 @@ from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin, names_of, stack_of
 from jaxprtool.ir.walk import all_eqns, map_programs, with_eqns
 from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_file, format_jaxpr
+from tests.invoke import invoke
 from tests.syntax.programs import CASES, traced
 
 OPTIONS = {
@@ -344,3 +345,21 @@ def test_annotations_beside_each_other():
     assert [str(e.origin) for e in all_eqns(jt.parse(below).jaxpr)] == [
         str(e.origin) for e in all_eqns(program.jaxpr)
     ]
+
+
+SOLVER = """
+import jax
+from jax import lax
+def f(x):
+    return lax.custom_linear_solve(lambda v: v * x, x, lambda _, b: jax.nn.relu(b) / x, symmetric=True)
+"""
+
+
+def test_jaxprs_inside_values_have_no_lines_of_python(tmp_path):
+    """What JAX prints of a value by `str` has none, and none could be told from the text of the value."""
+    file = tmp_path / "solver.py"
+    file.write_text(SOLVER)
+    traced = jt.parse(invoke(["trace", f"{file}:f", "--shape", "f32[3]"]).output)
+    text = jt.format_jaxpr(traced)
+    assert "jaxprs=_LinearSolveTuple(matvec={ lambda" in text and "# " in text
+    assert jt.format_jaxpr(jt.parse(text)) == text

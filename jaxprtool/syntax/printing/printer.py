@@ -337,7 +337,11 @@ class Printer:
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
         renamed, knows = self.renamed or not has_definitions(closed), self.knows_drops
-        return Printer(closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows).text()
+        printer = Printer(closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows)
+        printer.annotated = (
+            False  # `str` has no lines of Python, nor has JAX's text around it there
+        )
+        return printer.text()
 
     def _name(self, eqn: JaxprEqn) -> str:
         form = self.forms.get(eqn.primitive.name)
