@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.evaluation.observe import observed_by
+from jaxprtool.interpreters.evaluation.streamed import is_streamed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
@@ -80,7 +81,8 @@ class Rounding:
 
     def _moved(self, seed: int, args: Sequence[Any]) -> list[Any]:
         """What the derivative gives with other roundings."""
-        with self._jitter.drawn(seed):
+        jitter = Jitter() if is_streamed(self._made.jaxpr) else self._jitter
+        with jitter.drawn(seed):
             return eval_jaxpr(self._made, args)
 
     def _in_double(self) -> ClosedJaxpr | None:
