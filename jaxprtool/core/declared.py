@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.declaration import REQUIRED, Param
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.synonyms import close_names
@@ -54,7 +54,7 @@ def check_declared(eqn: JaxprEqn) -> None:
     if params is not primitive.defaults or len(params) < len(primitive.params):
         if primitive.known and params.keys() != primitive.params.keys():
             found += _wrong_names(primitive, params)
-        found += _misfits(primitive, params)
+        found += _misfits(primitive, params) or _wrong_lengths(eqn)
     if found:
         raise JaxprTypeError(found)
 
@@ -67,6 +67,25 @@ def _misfits(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
         if value is not default and not fits(value):
             found.append(_misfit(primitive, primitive.params[name], value))
     return found
+
+
+def _wrong_lengths(eqn: JaxprEqn) -> list[Diagnostic]:
+    """What is wrong with params that have an item for each operand."""
+    primitive, n = eqn.primitive, len(eqn.inputs)
+    found: list[Diagnostic] = []
+    for name in _for_each_operand(primitive):
+        default = primitive.params[name].default
+        value = eqn.params.get(name, default)
+        if value is not None and value != default and len(value) != n:
+            has = counted(len(value), "item")
+            message = f"{primitive}: {name} has {has}, and the equation {counted(n, 'operand')}"
+            found.append(Diagnostic(message, "param-value", param=name))
+    return found
+
+
+@functools.cache
+def _for_each_operand(primitive: Primitive) -> list[str]:
+    return [name for name, p in primitive.params.items() if p.kind.each_operand]
 
 
 def refuse_misfits(primitive: Primitive, params: dict[str, Any]) -> None:

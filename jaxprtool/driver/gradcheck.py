@@ -26,6 +26,7 @@ from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
 from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_steps
+from jaxprtool.interpreters.evaluation.streamed import streaming
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_labels, result_label
@@ -78,7 +79,7 @@ def gradcheck(
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)
     if max_bytes is not None:
         check_memory(program, max_bytes)
-    with printing_aside(), limited_bytes(max_bytes), limited_steps(step_limit):
+    with printing_aside(), streaming(), limited_bytes(max_bytes), limited_steps(step_limit):
         return GradCheck(_derivatives(program, args, how, order))
 
 

@@ -39,6 +39,7 @@ class Kind(ABC):
       code: of the diagnostic on a value that is not of this kind.
       spelling: how a text spells values.
       unchecked: whether every value is of this kind.
+      each_operand: whether a value has an item for each operand of its equation.
       holds_jaxprs: whether values are jaxprs, or hold some.
       shows_jaxprs: whether the text of a value may show jaxprs that are no part of the program.
       is_bookkeeping: whether values say nothing about what is computed.
@@ -48,6 +49,7 @@ class Kind(ABC):
     code = "bad-param"
     spelling: Spelling = "value"
     unchecked = False
+    each_operand = False
     holds_jaxprs = False
     shows_jaxprs = False
     is_bookkeeping = False

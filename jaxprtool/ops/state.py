@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.inner import Arguments, reference_to
-from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.numbers import EachOperand, Shape
 from jaxprtool.core.kinds.objects import Bookkeeping, Flags, RefIndex, RefType
 from jaxprtool.core.kinds.placement import MemorySpace
 from jaxprtool.core.primitive import primitive, shown
@@ -126,13 +126,13 @@ def run_state(
     *args,
     jaxpr: ClosedJaxpr,
     which_linear: Flags = shown(()),
-    is_initialized: tuple[bool, ...] = shown(()),
+    is_initialized: EachOperand = shown(()),
 ):
     """What is in new cells, which held args, after jaxpr has used them.
 
     jaxpr: the function of references to the cells; it has no results.
     which_linear: JAX's bookkeeping: which args the transpose takes as linear.
-    is_initialized: for each reference whether its cell holds something at the start.
+    is_initialized: for each reference, unless it is (), whether its cell holds something at the start.
     """
 
 

@@ -16,6 +16,7 @@ import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.backends.stability import plain, stable_differences
 from jaxprtool.driver.fuzzing.columns import COLUMNS, deviation, tried
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.programs import draw_typed
 from jaxprtool.interpreters.batch import batch_rules
 from jaxprtool.interpreters.columns.determined import is_determined
@@ -23,7 +24,7 @@ from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.transpose import transpose_rules
-from jaxprtool.passes.precisions.jitter import jittered
+from jaxprtool.passes.precisions.jitter import Jitter
 from tests.invoke import invoke
 
 MANY = 40 if os.environ.get("JAXPRTOOL_ALL") else 1
@@ -191,11 +192,40 @@ def test_jitter_keeps_types_and_moves_results_a_little() -> None:
     moved = 0
     for seed in range(60):
         program = draw_typed(random.Random(seed), 3, ["add", "mul", "sin", "scan", "cond", "while"])
-        made = jittered(program, seed)
-        jt.typecheck_jaxpr(made)
-        assert made.out_avals == program.out_avals
-        moved += len(made.eqns) > len(program.eqns)
+        args = arguments(open_binders(program), ["random:0"])
+        exact, jitter = jt.eval_jaxpr(program, args), Jitter()
+        found = []
+        for draw in (0, 1, 0):
+            with jitter.drawn(draw):
+                found.append(jt.eval_jaxpr(program, args))
+        for xs in found:
+            assert [(x.dtype, x.shape) for x in xs] == [(x.dtype, x.shape) for x in exact]
+            for x, y in zip(xs, exact, strict=True):
+                if x.dtype.kind == "f":
+                    np.testing.assert_allclose(x, y, rtol=1e-3, atol=1e-3)
+        first, second, again = [[x.tobytes() for x in xs] for xs in found]
+        assert first == again
+        moved += first != second
+        assert [x.tobytes() for x in jt.eval_jaxpr(program, args)] == [x.tobytes() for x in exact]
     assert moved > 20
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32", "f64", "c64", "c128"])
+def test_jitter_moves_each_type_of_numbers_by_one_in_the_last_place(dtype: str) -> None:
+    """In jaxprs of params too, and whether a primitive has one result or several."""
+    text = f"{{ lambda ; a:{dtype}[]. let b:{dtype}[] = jit[name=f jaxpr={{ lambda ; c:{dtype}[]. let d:{dtype}[] = neg c in (d,) }}] a in (b,) }}"
+    program, jitter = jt.parse(text), Jitter()
+    args = arguments(open_binders(program), ["ones"])
+    one = jt.eval_jaxpr(program, args)[0]
+    sizes = set()
+    for seed in range(40):
+        with jitter.drawn(seed):
+            (out,) = jt.eval_jaxpr(program, args)
+        assert out.dtype == one.dtype
+        sizes.add(complex(out).real)
+    eps = float(np.finfo(one.dtype).eps if dtype != "bf16" else 2.0**-7)
+    assert max(abs(x + 1) for x in sizes) <= 2 * eps + eps**2
+    assert len(sizes) >= 3
 
 
 def of(values: list[float]) -> np.ndarray:

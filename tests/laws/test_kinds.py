@@ -16,6 +16,7 @@ VALUES = (
     *("foo", "'foo'", "Foo.BAR", "float32", "f32[3]", "Ref{float32[3]}", "(f32[3],)", "[0:2]"),
     *("{'i': 0}", "frozenset({'i'})", "{ lambda ; a:f32[]. let  in (a,) }", "PyTreeDef((*, *, *, *, *))"),
     *("GatherScatterMode.CLIP", "P('i',)", "AbstractMesh('i': 2)", "slice(None, None, None)", "array([1, 2])"),
+    f"({', '.join(9 * ['True'])})",  # an item for each operand, and more
     *("CpuDevice(id=0)", "Debug", "(('x', 1),)", "('i',)", "10000000000000000000000000000000000000000"),
 )  # fmt: skip
 # What this text does not hold is not rebuilt, and a release does not have every param.

@@ -9,8 +9,12 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool import ops as lax
+from jaxprtool.core.declared import check_declared
 from jaxprtool.core.kinds.objects import FUNCTION
 from jaxprtool.core.primitive import vocabulary
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.dtypes import FLOAT32
+from jaxprtool.ir.jaxpr import JaxprEqn, Var
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.source import NAMES, python_source
 from jaxprtool.syntax.print import format_standalone
@@ -108,3 +112,26 @@ def test_values_of_params(example):
         evaluated = eval(kind.source(value), {**NAMES, "parse": jt.parse})
         assert _shown(evaluated) == _shown(value), name
         assert _shown(read.params[name]) == _shown(value), name
+
+
+EACH_OPERAND = [(p, q.name) for p in DECLARED for q in p.params.values() if q.kind.each_operand]
+
+
+@pytest.mark.parametrize("declared, name", EACH_OPERAND, ids=[f"{p}-{n}" for p, n in EACH_OPERAND])
+def test_params_have_an_item_for_each_operand(declared, name):
+    """Two operands: JAX breaks off where there are more or fewer items, or takes those of other operands."""
+    x, n = Var(ShapedArray((), FLOAT32)), 2
+
+    def refused(items):
+        eqn = JaxprEqn(declared, [x] * n, {name: (True,) * items}, [])
+        with pytest.raises(jt.JaxprTypeError) as e:  # of the other params, which are not there
+            check_declared(eqn)
+        return [d.code for d in e.value.diagnostics if d.param == name]
+
+    assert [refused(k) for k in (1, 2, 3)] == [["param-value"], [], ["param-value"]]
+
+
+def test_the_params_with_an_item_for_each_operand_are_known():
+    names = {f"{p}.{name}" for p, name in EACH_OPERAND}
+    assert names >= {"run_state.which_linear", "run_state.is_initialized", "scan.linear"}
+    assert names >= {"jit.donated_invars"}

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.evaluation.observe import observed_by
+from jaxprtool.interpreters.evaluation.streamed import is_streamed
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns, shared_size
 from jaxprtool.passes.precisions.double import doubled, in_double
-from jaxprtool.passes.precisions.jitter import jittered
+from jaxprtool.passes.precisions.jitter import Jitter
 
 __all__ = ["Excuse", "Rounding"]
 
@@ -41,7 +42,8 @@ class Rounding:
         self._tiny = tiny
         self._made = made
         self._coarse = _fewest(made) < _fewest(program)
-        self._kept: dict[int, ClosedJaxpr | None] = {}
+        self._double: Any = None
+        self._jitter = Jitter()
         self.guessed = False
 
     def explains(
@@ -58,7 +60,7 @@ class Rounding:
           fits: whether such values are near enough to the differences.
         """
         self.guessed = False
-        wide = None if self._coarse else self._form(0)
+        wide = None if self._coarse else self._in_double()
         if wide is None:
             return False
         try:
@@ -73,7 +75,7 @@ class Rounding:
                 if not xp.any(right):
                     return right
                 base = number(eval_jaxpr(self._made, args))
-                moved = [number(eval_jaxpr(self._form(k), args)) for k in range(1, 1 + _ROUNDINGS)]
+                moved = [number(self._moved(seed, args)) for seed in range(_ROUNDINGS)]
         except JaxprToolError:
             return False
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
@@ -85,16 +87,22 @@ class Rounding:
         self.guessed = bool((explained & silent).any())
         return explained
 
-    def _form(self, k: int) -> Any:
-        """The derivative in double precision for 0, with other roundings for 1, 2, ...; None where it has no double precision.
+    def _moved(self, seed: int, args: Sequence[Any]) -> list[Any]:
+        """What the derivative gives with other roundings."""
+        jitter = Jitter() if is_streamed(self._made.jaxpr) else self._jitter
+        with jitter.drawn(seed):
+            return eval_jaxpr(self._made, args)
 
-        Small ones are kept. Each takes as much memory as the derivative, and what is prepared to run it.
+    def _in_double(self) -> ClosedJaxpr | None:
+        """The derivative in double precision; None where it has none.
+
+        A small one is kept. It takes as much memory as the derivative, and what is prepared to run it.
         """
-        if k in self._kept:
-            return self._kept[k]
-        found = jittered(self._made, k - 1) if k else in_double(self._made)
+        if self._double is not None:
+            return self._double
+        found = in_double(self._made)
         if shared_size(self._made.jaxpr) <= _LARGE:
-            self._kept[k] = found
+            self._double = found
         return found
 
 

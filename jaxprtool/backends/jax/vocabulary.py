@@ -154,6 +154,12 @@ def _leave_linear(params: Params, n_in: int, n_out: int, rank: int) -> Params:
     return {**params, **filled, "_split_transpose": bool(params.get("_split_transpose"))}
 
 
+def _leave_flags(params: Params, n_in: int, n_out: int, rank: int) -> Params:
+    """A run_state whose flags say nothing."""
+    filled = {"which_linear": (False,) * n_in, "is_initialized": (True,) * n_in}
+    return {**params, **{k: v for k, v in filled.items() if not params[k]}}
+
+
 # Calls from 0.11 on: an enum for when a call is inlined, which was True or False.
 
 
@@ -209,6 +215,7 @@ def _leave_no_groups(params: Params, n_in: int, n_out: int, rank: int) -> Params
 _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
     ("jit", (0, 11), (), _Change(_enter_inline, _leave_inline)),
+    ("run_state", (0,), (), _Change(_as_it_is, _leave_flags)),
     ("scan", (0,), (0, 10), _Change(_as_it_is, _leave_linear)),
     ("scan", (0, 11), (), _Change(_enter_counts, _leave_counts)),
     ("shard_map", (0,), (0, 10), _renamed("newly_manual_axes", "manual_axes")),

@@ -13,6 +13,7 @@ from jaxprtool.ir.params import ParamValue
 __all__ = [
     "NOTHING",
     "Anything",
+    "EachOperandOf",
     "Either",
     "Nothing",
     "PrintedList",
@@ -83,6 +84,12 @@ class TupleOf(Kind):
         return _mapped(lambda x: self.item.printed(x, style), value)
 
 
+class EachOperandOf(TupleOf):
+    """Tuples with an item for each operand."""
+
+    each_operand = True
+
+
 class PrintedList(TupleOf):
     """Tuples that JAX holds, and prints, as lists."""
 
@@ -117,6 +124,7 @@ class Either(Kind):
         self.holds_jaxprs = any(k.holds_jaxprs for k in parts)
         self.is_bookkeeping = any(k.is_bookkeeping for k in parts)
         self.prints_itself = all(k.prints_itself for k in parts)
+        self.each_operand = any(k.each_operand for k in parts)
 
     @property
     def parts(self) -> tuple[Kind, ...]:

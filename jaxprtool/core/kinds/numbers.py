@@ -7,7 +7,7 @@ import re
 from functools import cache
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import PrintedList, TupleOf
+from jaxprtool.core.kinds.containers import EachOperandOf, PrintedList, TupleOf
 from jaxprtool.ir.avals import AbstractType, SymbolicDim
 from jaxprtool.ir.dtypes import DType, dtype_of, find_dtype
 from jaxprtool.ir.kinds import UNREAD, Kind
@@ -33,6 +33,7 @@ __all__ = [
     "Axes",
     "Axis",
     "Dimension",
+    "EachOperand",
     "ElementType",
     "ElementTypeOrClass",
     "Flags",
@@ -254,4 +255,5 @@ Permutation = Annotated[tuple[int, ...], PERMUTATION]
 Padding = Annotated[tuple[tuple[int, int], ...], PADDING]
 PaddingConfig = Annotated[tuple[tuple[int, int, int], ...], PADDING_CONFIG]
 Flags = Annotated[tuple[bool, ...], FLAGS]
+EachOperand = Annotated[tuple[bool, ...], EachOperandOf(BOOLEAN, name="EachOperand")]
 Types = Annotated[tuple[AbstractType, ...], TYPES]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import NOTHING, Anything, Either, TupleOf
+from jaxprtool.core.kinds.containers import NOTHING, Anything, EachOperandOf, Either, TupleOf
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_CLASS, TypeKind
 from jaxprtool.core.kinds.printed import class_named, is_known, may_be_function
@@ -47,7 +47,7 @@ class BookkeepingKind(Anything):
     is_bookkeeping = True
 
 
-class FlagsOfOperands(TupleOf):
+class FlagsOfOperands(EachOperandOf):
     """Booleans that say how JAX goes about it, and nothing of what is computed."""
 
     is_bookkeeping = True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import NOTHING, TupleOf, either
+from jaxprtool.core.kinds.containers import NOTHING, EachOperandOf, TupleOf, either
 from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
 from jaxprtool.core.kinds.printed import class_named, is_known
@@ -210,7 +210,7 @@ MemorySpace = Annotated[Any, MEMORY_SPACE]
 MemorySpaces = Annotated[Any, TupleOf(MEMORY_SPACE, name="MemorySpaces")]
 Destinations = Annotated[Any, TupleOf(either(DESTINATION, NOTHING), name="Destinations")]
 UnconstrainedDims = Annotated[Any, SET_OF_DIMS]
-Donated = Annotated[Any, TupleOf(BOOLEAN, name="Donated")]
+Donated = Annotated[Any, EachOperandOf(BOOLEAN, name="Donated")]
 AxisSizes = Annotated[Any, NUMBERS_OF_NAMES]
 AxesByName = Annotated[Any, TupleOf(NUMBERS_OF_NAMES, name="AxesByName")]
 MappedAxes = Annotated[Any, TupleOf(either(INTEGER, NOTHING), name="MappedAxes")]

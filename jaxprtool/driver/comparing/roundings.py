@@ -11,7 +11,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.passes.once import runs_once
-from jaxprtool.passes.precisions.jitter import jittered
+from jaxprtool.passes.precisions.jitter import Jitter
 
 __all__ = ["rooms_of_rounding"]
 
@@ -54,8 +54,10 @@ def _rooms(run: Side, results: Sequence[Value]) -> list[Any]:
     on_numpy = run._replace(backend="numpy")
     with suppress(JaxprToolError):
         base = results if run.backend == "numpy" else on_numpy.results()
+        jitter = Jitter()
         for seed in range(_ROUNDINGS):
-            moved = on_numpy._replace(program=jittered(run.program, seed)).results()
+            with jitter.drawn(seed):
+                moved = on_numpy.results()
             rooms = [larger(*each) for each in zip(rooms, moved, base, strict=True)]
     return rooms
 

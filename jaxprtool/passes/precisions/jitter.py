@@ -5,17 +5,21 @@ How far the results move says how much of a difference between two implementatio
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import bind
+from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
+from jaxprtool.interpreters.evaluation.observe import computed_by
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.passes.rewrite import rewrite
 
-__all__ = ["flushed", "jittered"]
+__all__ = ["Jitter", "flushed"]
 
 # The distance from 1 to the next larger number; other types of floats stay as they are.
 _EPSILON = {
@@ -28,34 +32,67 @@ _EPSILON = {
 }
 
 
-def jittered(program: ClosedJaxpr, seed: int, places: int = 1) -> ClosedJaxpr:
-    """The program with the floats that equations make multiplied by numbers next to 1, in nested jaxprs too.
+class Jitter:
+    """The functions of equations with rounding errors of their own (`interpreters.evaluation.observe.computed_by`).
 
-    Args:
-      program: a well-typed program.
-      seed: draws for each equation whether it is the larger or the smaller one, or whether they stay as they are.
-      places: how many numbers away from 1 they are at most.
+    An equation's floats are multiplied by a number next to 1, the same one whenever it runs, in nested jaxprs too. All draws run one
+    prepared program: a rewritten one for each would take as much memory as the program, and longer than its run.
+
+    Attributes:
+      programs: what is prepared.
     """
-    rng = random.Random(seed)
 
-    def rule(eqn: JaxprEqn) -> Callable[..., Any] | None:
-        steps = rng.choice((-1, 0, 1)) * rng.randint(1, places)
-        if (
-            not steps
-            or eqn.primitive.notation
-            or not any(_epsilon(v.aval) for v in eqn.out_binders)
-        ):
-            return None
+    def __init__(self, places: int = 1):
+        """`places`: how many numbers away from 1 they are at most."""
+        self.programs: dict[Any, Any] = {}
+        self._places = places
+        self._rng = random.Random(0)
+        self._steps: list[int] = []  # by equation, in the order in which they were prepared
+        self._factors: dict[str, dict[int, Any]] = {}
 
-        def moved(*ins: Any) -> Any:
-            found = bind(eqn.primitive, *ins, **eqn.params)
-            outs = [*found] if eqn.primitive.multiple_results else [found]
-            pairs = zip(outs, eqn.out_binders, strict=True)
-            return [lax.mul(x, 1 + steps * e) if (e := _epsilon(v.aval)) else x for x, v in pairs]
+    def drawn(self, seed: int) -> AbstractContextManager[None]:
+        """Inside the block equations have the rounding errors that a seed draws: larger, smaller or none."""
+        self._rng = random.Random(seed)
+        self._steps[:] = [self._step() for _ in self._steps]
+        return computed_by(self)
 
-        return moved
+    def of(self, eqn: JaxprEqn) -> Callable[..., Any]:
+        """The function of an equation."""
+        avals, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
+        f = prepare_impl(numpy_namespace(), eqn.primitive, avals, outs, eqn.params)
+        if eqn.primitive.notation or not any(map(_epsilon, outs)):
+            return f
+        self._steps.append(self._step())
+        k, factors = len(self._steps) - 1, [*map(self._factors_of, outs)]
+        if eqn.primitive.multiple_results:
+            return functools.partial(self._several, f, k, factors)
+        return functools.partial(self._one, f, k, factors[0])
 
-    return rewrite(program, rule)
+    def _step(self) -> int:
+        return self._rng.choice((-1, 0, 1)) * self._rng.randint(1, self._places)
+
+    def _factors_of(self, aval: Any) -> dict[int, Any]:
+        """What values of a type are multiplied by, by step; nothing where they stay as they are."""
+        epsilon = _epsilon(aval)
+        if not epsilon:
+            return {}
+        found = self._factors.get(aval.dtype.name)
+        if found is None:
+            steps = [s for s in range(-self._places, self._places + 1) if s]
+            of_type = numpy_namespace().dtype_of_aval(aval.dtype).type
+            found = self._factors[aval.dtype.name] = {s: of_type(1 + s * epsilon) for s in steps}
+        return found
+
+    def _one(self, f: Callable[..., Any], k: int, factors: dict[int, Any], *ins: Any) -> Any:
+        factor = factors.get(self._steps[k])
+        return f(*ins) if factor is None else f(*ins) * factor
+
+    def _several(
+        self, f: Callable[..., Any], k: int, factors: Sequence[dict[int, Any]], *ins: Any
+    ) -> list[Any]:
+        step = self._steps[k]
+        pairs = zip(f(*ins), factors, strict=True)
+        return [x * by[step] if step in by else x for x, by in pairs]
 
 
 # The smallest normal numbers.
