@@ -339,6 +339,8 @@ def _package(value: Any) -> str:
     """The top-level package that a module, function, class or object comes from."""
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0]
+    if inspect.isfunction(value):  # a transformed one has the name of the user's module
+        return str(value.__globals__.get("__name__", "")).partition(".")[0]
     module = str(_attribute(type(value), "__module__")).partition(".")[0]
     if module not in ("builtins", "functools"):
         return module

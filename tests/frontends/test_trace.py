@@ -5,11 +5,12 @@ import sys
 from types import ModuleType
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.trace import trace
+from jaxprtool.driver.trace import choose_frontend, trace
 from jaxprtool.driver.words.static import parse_static
 
 FUNCTIONS = """
@@ -293,3 +294,17 @@ def test_a_module_whose_attributes_cannot_be_had(monkeypatch):
         return _lazy.graph(x, unready, compiled) if x.ndim > 3 else jnp.sin(x)
 
     assert [eqn.primitive.name for eqn in trace(f, ["f32[3]"]).eqns] == ["sin"]
+
+
+def double(x):
+    return x * 2
+
+
+@pytest.mark.parametrize("name", ["grad", "vmap", "jit", "checkpoint"])
+def test_the_front_end_of_a_transformed_function_is_the_library_that_transforms(name):
+    """Although the function has the name and module of the user's."""
+    for library, frontend in ((jt, "lax"), (jax, "jax")):
+        made = getattr(library, name)(double)
+        assert made.__module__ == __name__
+        assert choose_frontend(made, about_jax=False) == frontend
+    assert choose_frontend(double, about_jax=False) == "numpy"
