@@ -53,6 +53,7 @@ WRONG: dict[str, list[Any]] = {
     "Axis": [1.5, True, None, "0", (0,), 1 << 63],
     "Axes": [0, (1.5,), (True,), (None,), ((0,),)],
     "Flags": [True, (0,), (None,), ("True",)],
+    "EachOperand": [True, (0,), (None,), ("True",)],
     "Bookkeeping": [],
     "Constants": [1, None],
     "ConvNumbers": [((0,), (1,)), Record("ConvDimensionNumbers", lhs_spec=(0,)), ((0,), (1,), 2)],
