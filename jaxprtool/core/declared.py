@@ -73,7 +73,7 @@ def _wrong_lengths(eqn: JaxprEqn) -> list[Diagnostic]:
     """What is wrong with params that have an item for each operand."""
     primitive, n = eqn.primitive, len(eqn.inputs)
     found: list[Diagnostic] = []
-    for name in _for_each_operand(primitive):
+    for name in _for_each_operand(primitive) if primitive.known else ():
         default = primitive.params[name].default
         value = eqn.params.get(name, default)
         if value is not None and value != default and len(value) != n:

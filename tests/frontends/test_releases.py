@@ -100,7 +100,7 @@ def test_what_comes_back_is_what_went(function):
 def test_what_comes_back_from_a_file_is_what_went(function):
     closed = jax.make_jaxpr(function)(X)
     if "_prim=CustomRoot[{" in str(closed):
-        pytest.skip("JAX 0.11 prints functions of Python there; what `trace` writes comes back")
+        pytest.xfail("JAX 0.11 prints functions of Python there; what `trace` writes comes back")
     back = jt.to_jax(jt.parse(jt.format_jaxpr(jt.from_jax(closed), lossless=True)))
     assert ADDRESS.sub("", str(back)) == ADDRESS.sub("", str(closed))
     equal(jaxpr_as_fun(back)(X), function(X))

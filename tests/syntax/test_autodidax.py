@@ -7,10 +7,12 @@ from pathlib import Path
 
 import pytest
 
+import jaxprtool as jt
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse, parse_file
 from jaxprtool.syntax.print import format_jaxpr
+from tests.timing import assert_growth
 
 TEXTS = {
     "identity": "{ lambda a:float64[] .\n  let \n  in ( a ) }",
@@ -130,3 +132,21 @@ let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in
         "let f = { lambda ; a:f32[]. let b:f32[] = sin a in (b,) } in\n{ lambda "
     )
     assert "call_jaxpr=f" in text
+
+
+def _loops(n: int) -> jt.ClosedJaxpr:
+    """A program of n loops, whose bodies each have a function of their own that they call twice."""
+    definitions, equations = "", ""
+    for i in range(n):
+        definitions += (
+            f"let g{i} = {{ lambda ; x:f32[]. let y:f32[] = mul x {i}.0:f32[] in (y,) }} in\n"
+        )
+        call = f"jit[name=g{i} jaxpr=g{i}]"
+        body = f"{{ lambda ; c:f32[]. let s:f32[] = {call} c; t:f32[] = {call} s in (t,) }}"
+        rest = "length=3 num_carry=1 num_consts=0 reverse=False unroll=1"
+        equations += f"    v{i + 1}:f32[] = scan[jaxpr={body} {rest}] v{i}\n"
+    return jt.parse(f"{definitions}{{ lambda ; v0:f32[]. let\n{equations}  in (v{n},) }}")
+
+
+def test_printing_takes_time_in_proportion_to_what_is_defined():
+    assert_growth(_loops, lambda p: jt.format_jaxpr(p, style="autodidax"), 250, 2000, 16)

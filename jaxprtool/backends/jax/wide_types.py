@@ -9,7 +9,8 @@ from typing import Any
 import jax
 
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import all_eqns
 
 __all__ = ["has_wide_types", "with_wide_types"]
@@ -19,7 +20,13 @@ _WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 def has_wide_types(program: ClosedJaxpr) -> bool:
     """Whether a value of a program, in jaxprs inside it too, has a 64-bit type (or a complex one of such)."""
-    jaxpr = program.jaxpr
+    return _HAS.of(program.jaxpr, lambda: _has(program.jaxpr))
+
+
+_HAS = Memo[bool]("whether there are 64-bit types")
+
+
+def _has(jaxpr: Jaxpr) -> bool:
     binders = [*jaxpr.const_binders, *jaxpr.in_binders]
     inner = (v for eqn in all_eqns(jaxpr) for v in (*eqn.inputs, *eqn.out_binders))
     return any(_is_wide(v.aval) for group in (binders, inner) for v in group)

@@ -32,13 +32,7 @@ def is_streamed(jaxpr: Jaxpr) -> bool:
 
 
 class Streamed:
-    """A jaxpr that is evaluated so; see `interpreters.evaluate._Program`, in whose place it stands.
-
-    Attributes:
-      peak: 0, since nothing is known of the memory that the values take.
-    """
-
-    peak = 0
+    """A jaxpr that is evaluated so; see `interpreters.evaluate._Program`, in whose place it stands."""
 
     def __init__(self, jaxpr: Jaxpr, value: Callable[[Lit], Any]):
         """`value`: of a literal."""

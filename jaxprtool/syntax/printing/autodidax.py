@@ -9,6 +9,7 @@ from typing import Any
 from jaxprtool.core.stack import run_nested
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.syntax.autodidax import SpelledList, predicates, to_autodidax
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.printing.printer import Printer
@@ -41,13 +42,44 @@ class _Out(list[str]):
         return self._printer
 
     def jaxpr_text(self, closed: ClosedJaxpr) -> str:
-        """A jaxpr inside a value, in JAX's notation."""
+        """A jaxpr inside a value, in JAX's notation, with names of its own; the name of one that is defined."""
         self.inside.append(closed)
-        return self.printer.part(closed)
+        name = self.printer.shared.get(closed.jaxpr)
+        return name if name is not None else self._alone(closed).text()
 
     def definitions(self) -> str:
-        """What the jaxprs inside values refer to."""
-        return self.printer.definitions_for(self.inside) if self.inside else ""
+        """What the jaxprs inside values refer to, each with names of its own."""
+        if not self.inside:
+            return ""
+        seen, todo = set[Jaxpr](), [closed.jaxpr for closed in self.inside]
+        while todo:
+            jaxpr = todo.pop()
+            if jaxpr not in seen:
+                seen.add(jaxpr)
+                todo += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
+        pieces: list[str] = []
+        for jaxpr, name in self.printer.definitions.items():
+            if jaxpr in seen:
+                alone = self._alone(self.printer.closed[jaxpr])
+                alone.write_definition(jaxpr, name)
+                pieces += alone.out
+        return "".join(pieces)
+
+    def _alone(self, closed: ClosedJaxpr) -> Printer:
+        """What prints a jaxpr by itself: it knows the definitions that the jaxpr refers to, and no others, of which there may be many."""
+        whole = self.printer
+        used, todo = dict[Jaxpr, str](), [closed.jaxpr]
+        while todo:
+            for _, inner in whole.nested.calls.get(todo.pop(), ()):
+                for c in inner:
+                    name = whole.shared.get(c.jaxpr)
+                    if name is None:
+                        todo.append(c.jaxpr)
+                    else:
+                        used[c.jaxpr] = name
+        found = Printer(closed, True, 80, True, outer=used, dialect=whole.dialect)
+        found.defined = whole.defined
+        return found
 
 
 def format_autodidax(program: ClosedJaxpr, lossless: bool) -> str:

@@ -179,7 +179,7 @@ class Printer:
         for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
-            self._definition(jaxpr, name)
+            self.write_definition(jaxpr, name)
             self.shared[jaxpr] = name
         if self.root.written is not None and self.root.written.lone_equation:
             eqn = self.root.eqns[0]
@@ -197,36 +197,13 @@ class Printer:
             below.append(format_interface(self.interface, self.width))
         self.out += [f"\n{line}" for line in (*below, *comments.get("end", ()))]
 
-    def _definition(self, jaxpr: Jaxpr, name: str) -> None:
+    def write_definition(self, jaxpr: Jaxpr, name: str) -> None:
         """Write a definition, with the comments above it."""
         self._comments(jaxpr, "head")
         prefix = f"let {name} = "
         self.out.append(prefix)
         run_nested(self._jaxpr(jaxpr, 0, size_of(prefix)))
         self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
-
-    def part(self, closed: ClosedJaxpr) -> str:
-        """The text of a jaxpr of the program, with names of its own: its name where it is defined, and no annotations."""
-        return self._inside(closed)
-
-    def definitions_for(self, parts: Iterable[ClosedJaxpr]) -> str:
-        """The definitions that the texts of some jaxprs of the program refer to, each with names of its own."""
-        seen, todo = set[Jaxpr](), [closed.jaxpr for closed in parts]
-        while todo:
-            jaxpr = todo.pop()
-            if jaxpr not in seen:
-                seen.add(jaxpr)
-                todo += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
-        text = ""
-        for jaxpr, name in self.definitions.items():
-            if jaxpr in seen:
-                others = {j: n for j, n in self.shared.items() if j is not jaxpr}
-                alone = Printer(
-                    self.closed[jaxpr], True, 80, True, self.placed, others, self.dialect
-                )
-                alone._definition(jaxpr, name)
-                text += "".join(alone.out)
-        return text
 
     def _place(self, eqn: JaxprEqn) -> None:
         """Remember that what is written next has the name of an equation's primitive."""
