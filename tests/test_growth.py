@@ -132,6 +132,7 @@ VERBS = {
             ("shuffled", []),
             ("all alike", []),
             ("another chain", []),
+            ("a name for another value", []),
             ("shuffled", ["order"]),
             ("every tenth changed", ["order"]),
         )

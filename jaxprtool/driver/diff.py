@@ -161,7 +161,7 @@ def _equal(a: Programs, b: Programs, keys: Keys) -> bool:
         a, b = ({"": next(iter(x.values()))} for x in (a, b))
     for name in a.keys() & b.keys():
         ours, theirs = keys.ignored.weak_arguments(a[name], b[name])
-        if ours != theirs:
+        if ours != theirs or not keys.may_be_same(a[name], b[name]):
             return False
     return same_programs(a, b, keys)
 

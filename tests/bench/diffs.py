@@ -92,6 +92,10 @@ HARD: dict[str, Callable[[int], tuple[Body, Body]]] = {
     "alike, some changed": lambda n: (alike(n), replaced(alike(n), "mul", "add", 97)),
     "a longer chain": lambda n: (chain(n), chain(n + 5)),
     "another chain": lambda n: (chain(n), chain(n, "cos")),
+    "a name for another value": lambda n: (
+        ["w:f32[3] = sin a", *replaced(apart(n), "mul a", "mul w", 1)],
+        ["u:f32[3] = sin a", "w:f32[3] = cos a", *replaced(apart(n), "mul a", "mul w", 1)],
+    ),
     "the first one changed": lambda n: (chain(n), [chain(1, "cos")[0], *chain(n)[1:]]),
 }
 

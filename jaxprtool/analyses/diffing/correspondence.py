@@ -204,27 +204,37 @@ class _Keys:
                 deep[v] = (self.values[n], k)
                 self.source[v] = (n, k)
         self._near: list[list[Any]] = [self.full]
+        self._outside: list[Any] = []  # keys of operands that no equation makes
+        self._operands: list[list[int]] = []  # of each equation, see `_read`
 
     def near(self, depth: int) -> list[Any]:
         """Keys that look at the equations of operands to a depth."""
-        number = self.signatures.number
+        if not self._operands:
+            self._read()
         while len(self._near) <= depth:
             d, keys = len(self._near) - 1, self._near[-1]
+            of = [*((keys[n], k) for n, k in self.source.values()), *self._outside]
+            rows = zip(self.full, self._operands, strict=True)
             self._near.append(
-                [
-                    number(("near", d, n, tuple([self._operand(x, keys) for x in e.inputs])))
-                    for n, e in zip(self.full, self.jaxpr.eqns, strict=True)
-                ]
+                self.signatures.numbers(
+                    ("near", d, n, tuple([of[p] for p in operands])) for n, operands in rows
+                )
             )
         return self._near[depth]
 
-    def _operand(self, x: Value, keys: list[Any]) -> Value:
-        if type(x) is Lit:
-            return self.signatures.lit(x)
-        if x not in self.source:
-            return self.signatures.type_of(x)
-        n, k = self.source[x]
-        return keys[n], k
+    def _read(self) -> None:
+        """Number the operands: first the results of all equations, then types and literals."""
+        place: dict[Any, int] = {v: p for p, v in enumerate(self.source)}
+        outside: dict[Any, int] = {}
+
+        def number(x: Value) -> int:
+            if type(x) is not Lit and x in place:
+                return place[x]
+            key = self.signatures.lit(x) if type(x) is Lit else self.signatures.type_of(x)
+            return outside.setdefault(key, len(place) + len(outside))
+
+        self._operands = [[number(x) for x in e.inputs] for e in self.jaxpr.eqns]
+        self._outside = [*outside]
 
     @property
     def shallow(self) -> list[Any]:

@@ -120,12 +120,22 @@ def changes_of(rows: Sequence[Row]) -> list[Change]:
 
 
 class _Level(NamedTuple):
-    """A jaxpr of each side, or of one, and what stands for their variables: those that correspond have one number."""
+    """A jaxpr of each side, or of one, and what stands for their variables.
+
+    Attributes:
+      a, b: the jaxprs.
+      names: of variables.
+      numbers: of the variables of both sides: those that correspond have one number.
+      numbered: the variables of a, by their numbers.
+      depth: of nesting.
+      paths: the equations around.
+    """
 
     a: ClosedJaxpr | None
     b: ClosedJaxpr | None
     names: tuple[Names, Names]
     numbers: tuple[dict[Any, int], dict[Any, int]]
+    numbered: dict[int, Any]
     depth: int
     paths: tuple[Path, Path]
 
@@ -176,7 +186,7 @@ class _Diff:
                 a, b = self._ordered(a, b, binders)
             same = None if self.near is None else self.near.literals
             pairs, moved = correspond(a.jaxpr, b.jaxpr, binders, self.signatures, same)
-        level = _Level(a, b, names, ({}, {}), depth, paths)
+        level = _Level(a, b, names, ({}, {}), {}, depth, paths)
         self._number(level, binders, sorted([*pairs, *moved]))
         rows = [self._head(level), *self._constants(level)]
         there, back = dict(moved), {j: i for i, j in moved}
@@ -227,6 +237,7 @@ class _Diff:
             for v in (*(v for v in vs[side] if v not in numbers), *alone):
                 self.count += 1
                 numbers[v] = self.count
+        level.numbered.update({n: v for v, n in level.numbers[0].items()})
 
     # ---- lines
 
@@ -239,16 +250,18 @@ class _Diff:
     def _row(self, level: _Level, a: Part | None, b: Part | None, *, same: bool) -> Row:
         if same or a is None or b is None:
             return Row(a, b, same and a is not None and b is not None)
-        return Row(a, b, partners=self._partners(level, a, b) if str(a) == str(b) else "")
+        if not a.may_read_as(b):
+            return Row(a, b)
+        a, b = a.written, b.written
+        return Row(a, b, partners=self._partners(level, a, b) if a.text == b.text else "")
 
     def _partners(self, level: _Level, a: Part, b: Part) -> str:
         """What the variables of a line of b are in a, or which are weakly typed, where it reads as a line of a does."""
-        back = {n: v for v, n in level.numbers[0].items()}
         said = [a.weakly(b)]
         for x, y in zip(a.read(), b.read(), strict=False):
             if type(y) is Lit or level.numbers[0].get(x) == level.numbers[1].get(y):
                 continue
-            v = back.get(level.numbers[1].get(y, -1))
+            v = level.numbered.get(level.numbers[1].get(y, -1))
             said.append(f"{b.names(y)} is {'not' if v is None else a.names(v)} in A")
         return ", ".join(filter(None, dict.fromkeys(said)))
 

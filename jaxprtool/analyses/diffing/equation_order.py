@@ -5,7 +5,6 @@ Equations that have effects, or see those of others, keep their order. All other
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from typing import Any, Protocol
@@ -157,78 +156,124 @@ def matches(
     """
     ins_a = {a.all_binders[i]: ("in", n) for n, (i, _) in enumerate(binders)}
     ins_b = {b.all_binders[j]: ("in", n) for n, (_, j) in enumerate(binders)}
-    labels_a, labels_b = _labels(a, ins_a, numbers), _labels(b, ins_b, numbers)
-    found: dict[int, int] = {}
+    literals: dict[Any, int] = {}
+    of_a = _Side(a, _labels(a, ins_a, numbers), numbers, literals)
+    of_b = _Side(b, _labels(b, ins_b, numbers), numbers, literals)
+    table = _Table(of_a, of_b, binders)
     for level in range(_LEVELS):
-        if len(found) < min(len(a.eqns), len(b.eqns)):
-            table = _Table(a, ins_a, labels_a, numbers, {*found.values()}, level)
-            found = table.matches(b, ins_b, labels_b, found)
-    return found
+        if len(table.found) < min(len(a.eqns), len(b.eqns)):
+            table.match(level)
+    return table.found
+
+
+_OPEN = -1  # the number of an operand that may be any
+
+
+class _Side:
+    """What the equations of a jaxpr do, and what they read.
+
+    Attributes:
+      own: for each kind of key, from the most telling on, what it says of each equation without its operands.
+      operands: of each equation: its variables, and numbers below `_OPEN` for its literals.
+    """
+
+    def __init__(
+        self, jaxpr: Jaxpr, labels: Sequence[Any], numbers: Numbers, literals: dict[Any, int]
+    ):
+        self.jaxpr = jaxpr
+        eqns = jaxpr.eqns
+        full, bare = ([numbers.shallow(e, nested=x) for e in eqns] for x in (True, False))
+        types = [tuple([v.aval.strong for v in e.out_binders]) for e in eqns]
+        names = [e.primitive.name for e in eqns]
+        self.own: list[Sequence[Any]] = [
+            [*zip(full, labels, strict=True)],
+            full,
+            bare,
+            [*zip(names, types, strict=True)],
+            types,
+        ]
+
+        def literal(x: Lit) -> int:
+            return literals.setdefault(numbers.lit(x), _OPEN - 1 - len(literals))
+
+        self.operands = [[literal(x) if type(x) is Lit else x for x in e.inputs] for e in eqns]
+
+    def key(self, kind: int, i: int, operands: tuple[int, ...]) -> tuple[Any, ...]:
+        """A key of an equation, of its operands' numbers: where it says what the equation computes, literals count."""
+        if kind >= _EXACT_KINDS:
+            operands = tuple([max(x, _OPEN) for x in operands])
+        return self.own[kind][i], operands
+
+
+_EXACT_KINDS = 2  # the first kinds of keys, which say what an equation computes
 
 
 class _Table:
-    """The equations of a jaxpr by what they do, each of which is taken once."""
+    """The equations of a jaxpr by what they do, each of which is taken once by one of another jaxpr.
 
-    def __init__(
-        self,
-        jaxpr: Jaxpr,
-        ins: Mapping[Any, Any],
-        labels: Sequence[Any],
-        numbers: Numbers,
-        taken: set[int],
-        level: int,
-    ):
-        self.numbers, self.taken, self.level = numbers, taken, level
-        self.rows: dict[Any, deque[int]] = {}
-        known: dict[Any, Any] = dict(ins)
-        for i, eqn in enumerate(jaxpr.eqns):
-            if i not in taken:
-                for key in self._keys(eqn, labels[i], known):
-                    self.rows.setdefault(key, deque()).append(i)
-            known.update({v: (i, k) for k, v in enumerate(eqn.out_binders)})
+    Attributes:
+      found: positions in a by those in b.
+    """
 
-    def matches(
-        self, b: Jaxpr, ins: Mapping[Any, Any], labels: Sequence[Any], given: Mapping[int, int]
-    ) -> dict[int, int]:
-        """The equations that correspond to those of b, where operands that correspond count as the same."""
-        found = dict(given)
-        known: dict[Any, Any] = dict(ins)
-        for j, eqn in enumerate(b.eqns):
-            i = found.get(j)
+    def __init__(self, a: _Side, b: _Side, binders: Sequence[tuple[int, int]]):
+        self.a, self.b = a, b
+        self.found: dict[int, int] = {}
+        self.taken: set[int] = set()
+        eqns = (*a.jaxpr.eqns, *b.jaxpr.eqns)
+        self.width = max((len(e.out_binders) for e in eqns), default=0)
+        first = len(eqns) * self.width  # results have the numbers below
+        known: dict[Any, int] = {
+            a.jaxpr.all_binders[i]: first + n for n, (i, _) in enumerate(binders)
+        }
+        self.ins = {b.jaxpr.all_binders[j]: first + n for n, (_, j) in enumerate(binders)}
+        self.operands: list[tuple[int, ...]] = []
+        for i, eqn in enumerate(a.jaxpr.eqns):
+            self.operands.append(_numbered(a.operands[i], known))
+            known.update(zip(eqn.out_binders, self._results(i), strict=False))
+        self.rows: list[dict[Any, list[int]]] = []  # by kinds of keys; the last one is taken first
+
+    def _results(self, i: int) -> range:
+        """Numbers for the results of an equation."""
+        return range(i * self.width, (i + 1) * self.width)
+
+    def match(self, level: int) -> None:
+        """Find equations of a for those of b that have none, where operands that correspond count as the same."""
+        while len(self.rows) < level + _EXACT_KINDS:
+            self.rows.append(self._rows(len(self.rows)))
+        known = dict(self.ins)
+        for j, eqn in enumerate(self.b.jaxpr.eqns):
+            i = self.found.get(j)
             if i is None:
-                i = self._take(self._keys(eqn, labels[j], known))
-            if i is not None:
-                found[j] = i
-            side = ("other", j) if i is None else i
-            known.update({v: (side, k) for k, v in enumerate(eqn.out_binders)})
-        return found
+                i = self._take(j, _numbered(self.b.operands[j], known))
+                if i is not None:
+                    self.found[j] = i
+            alone = len(self.a.operands) + j
+            results = self._results(alone if i is None else i)
+            known.update(zip(eqn.out_binders, results, strict=False))
 
-    def _keys(self, eqn: JaxprEqn, label: Any, known: Mapping[Any, Any]) -> list[Any]:
-        """The keys of an equation, the most telling first: the last one says its results and its variables alone."""
-        numbers = self.numbers
-        exact = tuple([known.get(x) if type(x) is not Lit else numbers.lit(x) for x in eqn.inputs])
-        full = numbers.shallow(eqn, nested=True)
-        keys = [("same", full, exact, label), ("same", full, exact)]
-        if self.level:
-            loose = tuple([known.get(x) if type(x) is not Lit else None for x in eqn.inputs])
-            types = tuple([v.aval.strong for v in eqn.out_binders])
-            keys += [
-                ("literals", numbers.shallow(eqn, nested=False), loose),
-                ("params", eqn.primitive.name, types, loose),
-                ("operation", types, loose),
-            ][: self.level]
-        return keys
+    def _rows(self, kind: int) -> dict[Any, list[int]]:
+        """The equations of a that are not taken, by their keys of a kind."""
+        rows: dict[Any, list[int]] = {}
+        for i in range(len(self.operands) - 1, -1, -1):
+            if i not in self.taken:
+                rows.setdefault(self.a.key(kind, i, self.operands[i]), []).append(i)
+        return rows
 
-    def _take(self, keys: Sequence[Any]) -> int | None:
-        """The equation that has the first of the keys that one has; None where there is none left."""
-        for key in keys:
-            row = self.rows.get(key, ())
+    def _take(self, j: int, operands: tuple[int, ...]) -> int | None:
+        """The equation of a that has the first of the keys that one has; None where there is none left."""
+        for kind, rows in enumerate(self.rows):
+            row = rows.get(self.b.key(kind, j, operands), ())
             while row:
-                i = row.popleft()
+                i = row.pop()
                 if i not in self.taken:
                     self.taken.add(i)
                     return i
         return None
+
+
+def _numbered(operands: Sequence[Any], known: Mapping[Any, int]) -> tuple[int, ...]:
+    """The numbers of operands."""
+    return tuple([x if type(x) is int else known.get(x, _OPEN) for x in operands])
 
 
 def following(b: Jaxpr, matched: Mapping[int, int]) -> list[JaxprEqn]:

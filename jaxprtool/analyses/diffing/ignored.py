@@ -61,8 +61,15 @@ class Ignored(NamedTuple):
     shapes: bool = False
     params: frozenset[str] = frozenset()
 
+    @property
+    def all_params_count(self) -> bool:
+        """Whether every param makes a difference."""
+        return not (self.names or self.weak or self.shapes or self.params)
+
     def equation(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation without those params that make no difference."""
+        if self.all_params_count:
+            return eqn
         params: dict[str, Any] = {**eqn.params}
         if self.names:
             params.update(neutral_names(eqn))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,15 +25,23 @@ class Keys(Signatures):
     def __init__(self, ignored: Ignored = NOTHING_IGNORED) -> None:
         super().__init__()
         self.ignored = ignored
-        self._plain = ignored == NOTHING_IGNORED
+        self._plain = ignored.all_params_count
         self.labels: dict[Jaxpr, list[Any]] = {}
-        self._shallow: dict[tuple[JaxprEqn, bool], int] = {}
+        self._shallow: tuple[dict[JaxprEqn, int], dict[JaxprEqn, int]] = ({}, {})
 
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
-        found = self._shallow.get((eqn, nested))
+        known = self._shallow[nested and eqn.primitive.holds_jaxprs]
+        found = known.get(eqn)
         if found is None:
-            found = self._shallow[eqn, nested] = super().shallow(eqn, nested=nested)
+            found = known[eqn] = super().shallow(eqn, nested=nested)
         return found
+
+    def may_be_same(self, a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
+        """Whether two programs do the same as often, whatever they do it with: this is known sooner than signatures."""
+        if len(a.eqns) != len(b.eqns):
+            return False
+        own, other = (Counter(self.shallow(e, nested=False) for e in p.eqns) for p in (a, b))
+        return own == other
 
     def counted(self, eqn: JaxprEqn) -> JaxprEqn:
         return eqn if self._plain else self.ignored.equation(eqn)

@@ -53,7 +53,7 @@ class Part(NamedTuple):
       eqn: the equation; of "elsewhere" the one that holds the jaxpr.
       path: the equations around, the outermost first.
       binder: of a constant its position.
-      text: of "name" and "elsewhere" what it says.
+      text: what it says, without the indent; "" for what is not written yet.
     """
 
     what: What
@@ -67,22 +67,27 @@ class Part(NamedTuple):
 
     def __str__(self) -> str:
         """The line, indented."""
+        return _INDENT * self.depth + (self.text or self._written())
+
+    @property
+    def written(self) -> Part:
+        """The line with its text, for one that is asked for it again."""
+        return self._replace(text=self.text or self._written())
+
+    def _written(self) -> str:
         jaxpr = self.program.jaxpr
-        indent = _INDENT * self.depth
-        if self.what in ("name", "elsewhere"):
-            return indent + self.text
         if self.what == "head":
             groups = (jaxpr.const_binders, jaxpr.in_binders)
             consts, ins = (" ".join(f"{self.names(v)}:{v.aval}" for v in vs) for vs in groups)
-            return f"{indent}{{ lambda {consts}; {ins}. let"
+            return f"{{ lambda {consts}; {ins}. let"
         if self.what == "constant":
             v = jaxpr.const_binders[self.binder]
             value = canonical_const(self.program.consts[self.binder], v.aval)
-            return f"{indent}{_INDENT}where {self.names(v)} = {value}"
+            return f"{_INDENT}where {self.names(v)} = {value}"
         if self.what == "results":
             outs = [*map(self._atom, jaxpr.outs)]
-            return f"{indent}  in ({', '.join(outs)}{',' * (len(outs) == 1)}) }}"
-        return indent + _INDENT + self._equation()
+            return f"  in ({', '.join(outs)}{',' * (len(outs) == 1)}) }}"
+        return _INDENT + self._equation()
 
     def _equation(self) -> str:
         eqn = self.eqn
@@ -141,6 +146,12 @@ class Part(NamedTuple):
             if was is not is_weak:
                 said.append(f"{other.names(y)} is {'' if is_weak else 'not '}weakly typed")
         return ", ".join(said)
+
+    def may_read_as(self, other: Part) -> bool:
+        """Whether the line may have the text of another one, as far as can be said without the texts."""
+        if self.eqn is None or other.eqn is None:
+            return True
+        return self.eqn.primitive.name == other.eqn.primitive.name
 
     def read(self) -> Sequence[Any]:
         """The atoms that the line reads."""

@@ -8,7 +8,7 @@ marks a line exactly where signatures differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.identity.canonical import canonical_consts, canonical_lit, canonical_params
@@ -28,11 +28,17 @@ class Signatures:
         self._numbers: dict[Any, int] = {}
         self._programs: dict[int, int] = {}
         self._types: dict[Any, str] = {}
-        self._lits: dict[Any, Any] = {}
+        self._lits: dict[Lit, Any] = {}
+        self._literals: dict[Any, Any] = {}  # by value and type
 
     def number(self, key: Value) -> int:
         """The number of a hashable key."""
         return self._numbers.setdefault(key, len(self._numbers))
+
+    def numbers(self, keys: Iterable[Value]) -> list[int]:
+        """The numbers of many keys."""
+        known = self._numbers
+        return [known.setdefault(key, len(known)) for key in keys]
 
     def of(self, program: ClosedJaxpr) -> int:
         """The signature of a program, that of its constants' values included."""
@@ -83,10 +89,13 @@ class Signatures:
 
     def lit(self, x: Lit) -> Value:
         """A literal: its value, as its type has it, and its type."""
-        key = repr(x.val), x.aval
-        found = self._lits.get(key)
+        found = self._lits.get(x)
         if found is None:
-            found = self._lits[key] = ("lit", canonical_lit(x), self.type_of(x))
+            key = repr(x.val), x.aval
+            found = self._literals.get(key)
+            if found is None:
+                found = self._literals[key] = ("lit", canonical_lit(x), self.type_of(x))
+            self._lits[x] = found
         return found
 
     # ---- what counts

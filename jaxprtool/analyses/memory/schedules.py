@@ -60,8 +60,10 @@ class Graph:
 
 def is_ordered(eqn: Any) -> bool:
     """Whether an equation has effects, or sees those of others: what reads a cell stays behind what writes it."""
-    if any(type(x.aval) is RefType for x in (*eqn.inputs, *eqn.out_binders)):
-        return True
+    for atoms in (eqn.inputs, eqn.out_binders):
+        for x in atoms:
+            if type(x.aval) is RefType:
+                return True
     return has_effects(eqn)
 
 
