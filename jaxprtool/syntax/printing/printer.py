@@ -406,13 +406,15 @@ class Printer:
                 if text is not None:
                     return text
             params = self._plain_params(eqn)[0]
-        atom, names = self._atom, self.names
+        atom, names, types = self._atom, self.names, self.types
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
         rest = f"{eqn.primitive.name}{params} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:
-            return f"{self._binder(outs[0])} = {rest}"
-        return f"{' '.join([self._binder(v) for v in outs])} = {rest}" if outs else rest
+            v = outs[0]
+            return f"{names[v]}{types[v.aval]} = {rest}"
+        bound = " ".join([names[v] + types[v.aval] for v in outs])
+        return f"{bound} = {rest}" if outs else rest
 
     def _plain_call(self, eqn: JaxprEqn, indent: int) -> None:
         """Write an equation that does not fit, and holds no jaxprs, at column `indent`."""
@@ -443,7 +445,9 @@ class Printer:
         """Write the results and the name of an equation; returns the column after."""
         out, column = self.out, indent
         if eqn.out_binders:
-            column = self._fill([self._binder(v) for v in eqn.out_binders], "", column, indent + 2)
+            names, types = self.names, self.types
+            bound = [names[v] + types[v.aval] for v in eqn.out_binders]
+            column = self._fill(bound, "", column, indent + 2)
             out.append(" = ")
             column += 3
         if self.annotated:
