@@ -97,9 +97,12 @@ def same(a: Any, b: Any) -> bool:
     """Whether two values are equal bit by bit; the fast way to see that nothing differs."""
     if a is b:
         return True
-    if isinstance(a, np.generic) and type(a) is type(b):
+    if type(a) is np.ndarray and type(b) is np.ndarray:
+        x, y = a, b
+    elif isinstance(a, np.generic) and type(a) is type(b):
         return a.tobytes() == b.tobytes()
-    x, y = _array(a), _array(b)
+    else:
+        x, y = _array(a), _array(b)
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if x.nbytes <= _EXACT_BYTES:

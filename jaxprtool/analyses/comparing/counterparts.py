@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.identity.signature import Signatures
@@ -55,7 +56,7 @@ def results(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
 
 def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
     """The positions of results that are given by equations which are no counterparts of each other."""
-    partner, defined = dict(pairs), [results(a), results(b)]
+    partner, defined = dict(pairs), [_given(a), _given(b)]
     found: list[int] = []
     for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
         (i, of_a), (j, of_b) = (
@@ -65,6 +66,13 @@ def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
         if (i is None) != (j is None) or (i is not None and (partner.get(i), of_a) != (j, of_b)):
             found.append(k)
     return found
+
+
+def _given(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
+    """What `results` says of the jaxpr's own results."""
+    outs = {x for x in jaxpr.outs if isinstance(x, Var)}
+    givers = [(i, e) for i, e in enumerate(jaxpr.eqns) if not outs.isdisjoint(e.out_binders)]
+    return {v: (i, k) for i, e in givers for k, v in enumerate(e.out_binders) if v in outs}
 
 
 def same_operation(a: JaxprEqn, b: JaxprEqn, signatures: Signatures) -> bool:
@@ -102,12 +110,15 @@ def _alike(a: Jaxpr, b: Jaxpr) -> bool:
     """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and primitive."""
     if len(a.eqns) != len(b.eqns) or len(a.all_binders) != len(b.all_binders):
         return False
-    names = dict(zip(a.all_binders, b.all_binders, strict=True))
+    names: dict[Any, Var] = dict(zip(a.all_binders, b.all_binders, strict=True))
     others = 0
     for p, q in zip(a.eqns, b.eqns, strict=True):
         if not _same_types(p.out_binders, q.out_binders):
             return False
-        others += p.primitive is not q.primitive or not _same_operands(p, q, names)
+        if p.primitive is not q.primitive:
+            others += 1
+        elif [*map(names.get, p.inputs)] != [*q.inputs]:  # true where one is a literal
+            others += not _same_operands(p, q, names)
         names.update(zip(p.out_binders, q.out_binders, strict=True))
     return others <= 1 + len(a.eqns) // _FEW
 
@@ -121,7 +132,7 @@ def _same_types(a: Sequence[Var], b: Sequence[Var]) -> bool:
     return True
 
 
-def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var]) -> bool:
+def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Any, Var]) -> bool:
     """Whether the variables among the operands correspond; literals may be others."""
     if len(p.inputs) != len(q.inputs):
         return False

@@ -26,9 +26,11 @@ def is_read(pair: Pair) -> Any:
 def _moved_from(pair: Pair) -> list[tuple[int, int]]:
     """Columns whose elements are those of another one, moved, with that one; the last first."""
     found: list[tuple[int, int]] = []
-    for c in reversed(range(len(pair.columns))):
+    eqns = pair.own.eqns
+    moving = {p for p in {e.primitive for e in eqns} if elements_facts[p] in _MOVES}
+    for c in reversed(range(len(pair.columns))) if moving else ():
         eqn = pair.eqn(c)
-        if elements_facts[eqn.primitive] in _MOVES:
+        if eqn.primitive in moving:
             given = [pair.column_of[x] for x in eqn.inputs if x in pair.column_of]
             if len({*given}) == 1:
                 found.append((c, given[0]))
