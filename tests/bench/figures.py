@@ -7,7 +7,7 @@ from typing import Any
 
 import jaxprtool as jt
 
-from .measure import Row, best
+from .measure import Row, alone
 
 BUDGET = 1.5  # of the time that `check` takes
 
@@ -28,7 +28,7 @@ def figure_rows(layers: int, runs: int) -> Iterable[Row]:
         return lambda: verb(jt.parse(text))
 
     words = [jt.Assertion(x) for x in ("no f64", "count(mul {scope ~ jvp}) >= 0", "mul feeds add")]
-    check, stats, cost, lint, holds = best(
+    check, stats, cost, lint, holds = alone(
         runs,
         of(lambda p: jt.check(p)),
         of(lambda p: jt.stats(p).lines()),

@@ -14,7 +14,7 @@ import jaxprtool as jt
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from jaxprtool.ir.walk import count_eqns
 
-from .measure import Row, best
+from .measure import Row, alone, best
 
 STEPS, EAGER_STEPS = 10_000, 300
 COPIES = 5
@@ -187,11 +187,13 @@ def _nested_rows(runs: int) -> list[Row]:
             ours(programs.pop())
 
         in_ours(), in_jax()
-        a, b = best(runs, in_ours, in_jax)
+        a, b = alone(runs, in_ours, in_jax)
         rows.append(Row(f"nested loops: {what}", a * 1e6 / n, b * 1e6 / n, budget))
     programs = [jt.parse(text) for _ in range(runs)]
     stages = [jax.jit(core.jaxpr_as_fun(trace())).trace(*args) for _ in range(runs)]
-    a, b = best(runs, lambda: str(jt.lower(programs.pop())), lambda: stages.pop().lower().as_text())
+    a, b = alone(
+        runs, lambda: str(jt.lower(programs.pop())), lambda: stages.pop().lower().as_text()
+    )
     return [*rows, Row("nested loops: lower", a * 1e6 / n, b * 1e6 / n, 0.5)]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import functools
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -18,9 +16,7 @@ from jaxprtool.interpreters.origins import without_origins
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import count_eqns, map_programs, with_eqns
 
-from .measure import On, Row, best
-
-alone = functools.partial(best, clock=time.thread_time)  # of what is Python in one thread
+from .measure import On, Row, alone, best
 
 
 def mlp_gradient(layers: int) -> tuple[Callable[[], Any], list[Any]]:
