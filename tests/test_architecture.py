@@ -93,7 +93,6 @@ SIDEWAYS = {
     ("rules/calls", "rules/jit"): "a call is compiled as jit compiles",
     ("rules/control_flow", "rules/wrappers"): "a branch is chosen by the platform",
     ("rules/cumulative", "rules/binary"): "the derivative of cummax is made of that of max",
-    ("rules/custom_vmap", "rules/custom_functions"): "it gives the same warning",
     ("rules/effects", "rules/formats"): "the format strings of debug_print",
     ("rules/linalg", "rules/control_flow"): "an update of a Cholesky factor is a fori_loop",
     ("rules/parallel", "rules/control_flow"): "shard_map splits lists as loops do",

@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from types import ModuleType
@@ -24,6 +25,7 @@ from jaxprtool.driver.user_code.loading import (
 from jaxprtool.driver.user_code.modules import as_script
 from jaxprtool.driver.verify import check_text
 from jaxprtool.driver.words.shapes import parse_shape
+from jaxprtool.interpreters.lost_rules import CustomRuleWarning, failed_rules
 from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.interpreters.stage import make_jaxpr
 from jaxprtool.ir.avals import ShapedArray
@@ -138,6 +140,8 @@ def tracer(
                 program = recorded()
         except (Exception, SystemExit) as e:  # whatever the user's function raises is theirs to see
             user_error(e, f"tracing {_name(f)}")
+        for said in failed_rules(program):
+            warnings.warn(f"{said}: the program is without it", CustomRuleWarning, stacklevel=3)
         if not source:
             program = without_origins(program)
         elif source_root is not None:

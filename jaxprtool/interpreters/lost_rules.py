@@ -9,15 +9,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, JaxprToolWarning
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.memo import Memo
+from jaxprtool.ir.params import LostRule
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["KEEPS_RULES", "differentiated_without_rule", "explain_lost_rule"]
+__all__ = [
+    "KEEPS_RULES",
+    "CustomRuleWarning",
+    "differentiated_without_rule",
+    "explain_lost_rule",
+    "failed_rules",
+    "lost_rule",
+]
 
 KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds"
 # What an error says of a derivative that is not there; other limits would be there with the rule too.
@@ -31,17 +40,67 @@ _NO_DERIVATIVE = {
     "no-transpose-rule",
     "unknown-primitive",
 }
-_LOST: WeakKeyDictionary[Source, dict[tuple[int, int], str]] = WeakKeyDictionary()
+_BEFORE = (
+    "a rule that cannot be traced alone cannot be kept: take the derivative before, and trace that"
+)
+_COLUMNS = {"jvp": "jvp", "bwd": "vjp"}  # by the params that name rules
 _NOTED = Memo[bool]("the text of a body without its custom rule is noted")
 
 
+class CustomRuleWarning(JaxprToolWarning):
+    """The custom derivative rule of a function is not in the program, so the body of the function is differentiated."""
+
+    code = "custom-rule"
+
+
+class Lost(NamedTuple):
+    """What is said of a custom rule that a program does not have.
+
+    Attributes:
+      said: which one, and why.
+      help: what to do.
+    """
+
+    said: str
+    help: str
+
+
+_LOST: WeakKeyDictionary[Source, dict[tuple[int, int], Lost]] = WeakKeyDictionary()
+
+
+def lost_rule(column: str, name: str, function: str) -> Lost:
+    """What is said of the custom rule of a function.
+
+    Args:
+      column: what the rule gives: `jvp` or `vjp`.
+      name: of the rule.
+      function: its name.
+    """
+    rule = f"the custom {column} rule {str(name)!r} of {function}"
+    if isinstance(name, LostRule):
+        return Lost(f"{rule} could not be traced ({name.reason})", _BEFORE)
+    return Lost(f"{rule} is not in the text", KEEPS_RULES)
+
+
+def failed_rules(program: ClosedJaxpr) -> list[str]:
+    """What there is to say of the custom rules in a program that could not be traced, each once."""
+    found: dict[str, None] = {}
+    for eqn in all_eqns(program.jaxpr):
+        for key in _COLUMNS.keys() & eqn.params.keys():
+            name = eqn.params[key]
+            if isinstance(name, LostRule):
+                function = str(eqn.params.get("name", eqn.primitive.name))
+                found[lost_rule(_COLUMNS[key], name, function).said] = None
+    return [*found]
+
+
 @contextmanager
-def differentiated_without_rule(body: ClosedJaxpr, lost: str) -> Iterator[None]:
+def differentiated_without_rule(body: ClosedJaxpr, lost: Lost) -> Iterator[None]:
     """Inside the block a body is differentiated in place of a custom rule; an error of it, there or in a later transposition, says so.
 
     Args:
       body: of the function.
-      lost: which rule is lost: `the custom vjp rule 'bwd' of f is not in the text`.
+      lost: its rule.
     """
     if _NOTED.find(body) is None:
         for eqn in all_eqns(body.jaxpr):
@@ -65,13 +124,13 @@ def explain_lost_rule(error: JaxprToolError, span: Span | None) -> None:
             _explain(error, lost)
 
 
-def _explain(error: JaxprToolError, lost: str) -> None:
+def _explain(error: JaxprToolError, lost: Lost) -> None:
     error.diagnostics = [_explained(d, lost) for d in error.diagnostics]
     error.args = ("\n".join(map(str, error.diagnostics)), *error.args[1:])
 
 
-def _explained(d: Diagnostic, lost: str) -> Diagnostic:
-    if d.code not in _NO_DERIVATIVE or d.help == KEEPS_RULES:
+def _explained(d: Diagnostic, lost: Lost) -> Diagnostic:
+    if d.code not in _NO_DERIVATIVE or d.help in (KEEPS_RULES, _BEFORE):
         return d
-    message = f"{lost}, and its body has no derivative to take in its place: {d.message}"
-    return replace(d, message=message, help=KEEPS_RULES)
+    message = f"{lost.said}, and its body has no derivative to take in its place: {d.message}"
+    return replace(d, message=message, help=lost.help)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ElementClass",
     "EnumMember",
+    "LostRule",
     "NumpyScalar",
     "Opaque",
     "OrderedSet",
@@ -53,6 +54,26 @@ class Word(str):
     def member(self) -> str:
         """What stands after the last dot."""
         return self.rpartition(".")[2]
+
+
+class LostRule(str):
+    """The name of a custom rule that a running JAX had, and that the program has not, since tracing it failed.
+
+    Attributes:
+      reason: the type and the first line of what was raised.
+    """
+
+    reason: str
+    __setattr__ = refuse_change
+    __delattr__ = refuse_removal
+
+    def __new__(cls, name: str, reason: str) -> LostRule:
+        self = super().__new__(cls, name)
+        set_field(self, "reason", reason)
+        return self
+
+    def __reduce__(self):
+        return LostRule, (str(self), self.reason)
 
 
 class NumpyScalar(int):

@@ -16,25 +16,22 @@ from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.cost import FREE, cost_jaxpr
 from jaxprtool.interpreters.dce import dce_body
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, instantiate
-from jaxprtool.interpreters.lost_rules import KEEPS_RULES, differentiated_without_rule
+from jaxprtool.interpreters.lost_rules import (
+    KEEPS_RULES,
+    CustomRuleWarning,
+    differentiated_without_rule,
+    lost_rule,
+)
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import UndefPrimal
-from jaxprtool.ir.diagnostics import JaxprToolWarning, UnsupportedError, fail
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.params import LostRule
 from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
-
-__all__ = ["CustomRuleWarning"]
-
-
-class CustomRuleWarning(JaxprToolWarning):
-    """The custom derivative rule of a function is not in the text, so the body of the function is differentiated."""
-
-    code = "custom-rule"
-
 
 # -- custom_jvp_call ---------------------------------------------------------------------------
 
@@ -43,8 +40,10 @@ def _jvp_of_body(
     kind: str, rule: str, primals: Value, tangents: Value, params: dict[str, Any]
 ) -> PrimalAndTangent:
     """The derivative of the body of a function whose custom rule is not in the text."""
-    lost = f"the custom {kind} rule {rule!r} of {params['name']} is not in the text"
-    warnings.warn(f"{lost}: its body is differentiated instead", CustomRuleWarning, stacklevel=2)
+    lost = lost_rule(kind, rule, params["name"])
+    warnings.warn(
+        f"{lost.said}: its body is differentiated instead", CustomRuleWarning, stacklevel=2
+    )
     call: ClosedJaxpr = params["call_jaxpr"]
     with differentiated_without_rule(call, lost):
         return inline_jvp(call, primals, tangents)
@@ -218,7 +217,11 @@ _FORWARD_ONLY_BY_TRANSPOSE = unsupported(
 
 
 def _refuse(column: str, bwd: str) -> NoReturn:
-    message = f"no {column} rule for custom_lin: its backward rule {bwd!r} is not in the text"
+    said = f"its backward rule {str(bwd)!r}"
+    why = (
+        f"could not be traced ({bwd.reason})" if isinstance(bwd, LostRule) else "is not in the text"
+    )
+    message = f"no {column} rule for custom_lin: {said} {why}"
     fail(UnsupportedError, message, "no-rule", help=KEEPS_RULES)
 
 

@@ -23,6 +23,7 @@ from jaxprtool.core.trace import get_aval, inexact
 from jaxprtool.interpreters.batch import materialize, moveaxis, one_by_one, vmap_jaxpr
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
 from jaxprtool.interpreters.jvp import fill_zeros, instantiate, jvp_jaxpr
+from jaxprtool.interpreters.lost_rules import CustomRuleWarning
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import JaxprTrace, stage
@@ -32,7 +33,6 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Opaque, ParamValue, PrintedFunction
 from jaxprtool.makers.call_types import tree_call_types
 from jaxprtool.makers.calls import CallRules, inline_transpose
-from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.rules.define import define
 
 __all__ = ["is_sequential"]

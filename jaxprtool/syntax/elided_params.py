@@ -9,7 +9,7 @@ from typing import Any
 from jaxprtool.ir.declaration import REQUIRED, Param
 from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
 from jaxprtool.ir.kinds import Kind
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.params import ParamValue, Word
 from jaxprtool.ir.placement import Placement
 from jaxprtool.syntax.releases.spellings import Form
 from jaxprtool.syntax.types import UNTYPED
@@ -84,7 +84,9 @@ def printed_params(
 
 def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[str]) -> Any:
     """What is printed for a value."""
-    if kind.prints_itself or (type(value) is str and value in defined):
+    if kind.prints_itself or (
+        isinstance(value, str) and type(value) is not Word and value in defined
+    ):
         return value
     return kind.printed(value, "lossless" if lossless else "jax")
 

@@ -14,7 +14,7 @@ from jax.experimental import checkify
 
 import jaxprtool as jt
 from jaxprtool.interpreters.linearize import grad_jaxpr
-from jaxprtool.rules.custom_functions import CustomRuleWarning
+from jaxprtool.interpreters.lost_rules import CustomRuleWarning
 from jaxprtool.syntax.print import format_jaxpr
 from tests.control_flow.oracle import close, compare, traced
 

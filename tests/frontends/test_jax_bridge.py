@@ -14,8 +14,8 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.from_jax import from_jax
 from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.driver.storage.output import program_text
+from jaxprtool.interpreters.lost_rules import CustomRuleWarning
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.rules.custom_functions import CustomRuleWarning
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 from tests.releases import only_oracle
@@ -217,9 +217,14 @@ def test_a_rule_that_closes_over_tracers_is_left_out():
         f.defjvps(lambda t, ans, y: t * x)
         return f(x)
 
-    call = make(outer, 1.0).eqns[0]
-    assert call.primitive.name == "custom_jvp_call"
-    jt.typecheck_jaxpr(make(outer, 1.0).jaxpr)
+    program = make(outer, 1.0)
+    assert program.eqns[0].primitive.name == "custom_jvp_call"
+    jt.typecheck_jaxpr(program.jaxpr)
+    failed = r"rule '.*' of f could not be traced \(ValueError: the rule closes over"
+    with pytest.warns(CustomRuleWarning, match=failed):
+        jt.jvp_jaxpr(program)
+    with pytest.warns(CustomRuleWarning, match=f"{failed}.*: the program is without it"):
+        jt.trace(outer, "f32[]")
 
 
 def constant_jvp():

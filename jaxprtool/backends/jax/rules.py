@@ -21,6 +21,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.core.trace import scalar_lit
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.params import LostRule
 from jaxprtool.makers.call_types import custom_jvp_types, custom_vjp_types
 
 __all__ = [
@@ -64,8 +65,16 @@ def capture_custom_rule(
     if given is not None:
         params.update(given)
     elif active is not None:
-        params.update(_RULES[eqn.primitive.name](eqn, closed, active))
+        try:
+            params.update(_RULES[eqn.primitive.name](eqn, closed, active))
+        except _Failed as e:
+            lost = {name: LostRule(params[name], str(e)) for name in replaced.values() if name}
+            params.update(lost)
     return params
+
+
+class _Failed(Exception):
+    """A rule cannot be traced any more; the text says why."""
 
 
 # The params that hold functions, and where their names go.
@@ -160,20 +169,24 @@ def no_tangent(x: Any) -> Any:
     return private.NoTangent(private.type_of(x).to_tangent_aval())
 
 
-def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], failed: Any) -> Any:
-    """What `capture` gives, or `failed` where the rule cannot be traced any more.
+def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], deeper: Any) -> Any:
+    """What `capture` gives, or `deeper` where this is done for the same rule already, in more than one level.
 
     A rule of other types than its function's is left out too: `vmap` makes such rules where the result of the function does
     not depend on what it batches and the tangent does. JAX cannot apply them either.
+
+    Raises:
+      _Failed: the rule cannot be traced any more.
     """
     key = private.function_place(fun)
     if active.count(key) >= DEPTH:
-        return failed
+        return deeper
     active.append(key)
     try:
         return capture()
-    except Exception:  # a user's function runs here, out of its context: any error is possible
-        return failed
+    except Exception as e:  # a user's function runs here, out of its context: any error is possible
+        first = next(iter(str(e).splitlines()), "")
+        raise _Failed(f"{type(e).__name__}: {first}" if first else type(e).__name__) from None
     finally:
         active.pop()
 

@@ -11,7 +11,7 @@ from jaxprtool.core.kinds.numbers import INTEGER
 from jaxprtool.ir.declaration import REQUIRED
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.kinds import Kind, Style
-from jaxprtool.ir.params import Opaque, ParamValue, Record
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 
 __all__ = [
     "JAXPR",
@@ -60,7 +60,7 @@ class NameKind(Kind):
 
     def printed(self, value: ParamValue, style: Style) -> Any:
         del style
-        is_name = type(value) is str
+        is_name = isinstance(value, str) and type(value) is not Word
         return value if not is_name or _stands_alone(value) else Opaque(repr(value))
 
 
@@ -113,7 +113,7 @@ class TextKind(NameKind):
         return text if found is None or not self._needs_quotes(found) else found
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        quoted = style == "lossless" and type(value) is str and self._needs_quotes(value)
+        quoted = style == "lossless" and isinstance(value, str) and self._needs_quotes(value)
         return Opaque(f"${value!r}") if quoted else value
 
     def _needs_quotes(self, text: str) -> bool:
