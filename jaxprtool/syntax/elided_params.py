@@ -85,7 +85,7 @@ def printed_params(
 def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[str]) -> Any:
     """What is printed for a value."""
     if kind.prints_itself or (
-        isinstance(value, str) and type(value) is not Word and value in defined
+        isinstance(value, str) and not isinstance(value, Word) and value in defined
     ):
         return value
     return kind.printed(value, "lossless" if lossless else "jax")

@@ -60,8 +60,9 @@ class NameKind(Kind):
 
     def printed(self, value: ParamValue, style: Style) -> Any:
         del style
-        is_name = isinstance(value, str) and type(value) is not Word
-        return value if not is_name or _stands_alone(value) else Opaque(repr(value))
+        if not isinstance(value, str) or isinstance(value, Word) or _stands_alone(value):
+            return value
+        return Opaque(repr(str(value)))
 
 
 _WORDS = re.compile(r"[\w.<>\-]*(?<!\s)(?: [\w.<>\-]+)*")
