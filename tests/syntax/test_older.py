@@ -397,6 +397,45 @@ def test_dimensions_without_a_constraint_are_kept(dims):
     assert str(jt.parse(text)) == text
 
 
+@pytest.mark.parametrize("dims", ["{0}", "{0, 1}"])
+def test_a_set_of_dimensions_by_its_literal(dims):
+    text = f"""\
+{{ lambda ; a:f32[8,6]. let
+    b:f32[8,6] = sharding_constraint[
+      resource_env=ResourceEnv(Mesh(device_ids=[], axis_names=()), ())
+      sharding=GSPMDSharding({{devices=[1,2,1,2]0,2,1,3 last_tile_dim_replicate}})
+      unconstrained_dims={dims}
+    ] a
+  in (b,) }}"""
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    assert f"frozenset({dims})" in jt.format_jaxpr(program, dialect="jax-0.10.2")
+
+
+def test_axes_that_vary_are_a_set_in_0_7():
+    """It prints them in any order, also inside of a call that stands there twice."""
+    varying = """\
+{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      check_vma=True
+      in_specs=(PartitionSpec('i',),)
+      jaxpr={ lambda ; c:f32[4]{i}. let
+          d:f32[4]{j,i} = pvary[axes=('j',) axis_index_groups=None] c
+          e:f32[4]{i,j} = jit[name=f jaxpr={ lambda ; f:f32[4]{j,i}. let g:f32[4]{i,j} = sin f in (g,) }] d
+          h:f32[4]{i} = psum_invariant[axes=('j',) axis_index_groups=None] e
+        in (h,) }
+      manual_axes=frozenset({'j', 'i'})
+      mesh=Mesh('i': 2, 'j': 2, axis_types=(Auto, Auto))
+      out_specs=(PartitionSpec('i',),)
+    ] a
+  in (b,) }"""
+    program = jt.parse(varying)
+    jt.typecheck_jaxpr(program)
+    printed = jt.format_jaxpr(program, dialect="jax-0.10.2")
+    assert "{V:(i,j)}" in printed and "{V:(j,i)}" not in printed
+    np.testing.assert_allclose(jt.jaxpr_as_fun(program)(X)[0], 2 * np.sin(X), rtol=1e-6)
+
+
 @pytest.mark.parametrize("name", ["relu", "expit", "my_function"])
 def test_functions_under_custom_transforms_are_called(name):
     """To 0.1.62 such a function is a primitive of its own name."""

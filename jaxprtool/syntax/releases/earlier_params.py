@@ -13,10 +13,17 @@ from typing import Any, cast
 from jaxprtool.core.kinds.enums import PRECISION_LEVEL
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.frozen import FrozenDict
+from jaxprtool.ir.frozen import FrozenDict, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ElementClass, EnumMember, Record, Word
-from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
+from jaxprtool.ir.sharding import (
+    known_mesh,
+    mesh_axes,
+    partition_specs,
+    varying_axes,
+    with_varying,
+)
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.scan_trees import parts_of_trees
 from jaxprtool.syntax.releases.spellings import replaced_params
@@ -74,7 +81,19 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
         auto = mesh_axes(new.pop("auto", frozenset()), mesh)
         new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
+    elif isinstance(new.get("jaxpr"), ClosedJaxpr):
+        _order_what_varies(new["jaxpr"], tuple(known_mesh(new["mesh"]).sizes))
     return new
+
+
+def _order_what_varies(closed: ClosedJaxpr, order: tuple[str, ...]) -> None:
+    """The axes over which values vary in the order of the mesh; 0.7 and 0.8.0 print a set (`f32[2]{y,x}`), in any order."""
+    inner = [c.jaxpr for eqn in all_eqns(closed.jaxpr) for c in sub_jaxprs(eqn)]
+    for jaxpr in dict.fromkeys([closed.jaxpr, *inner]):
+        for v in itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns]):
+            names = varying_axes(v.aval)
+            if len(names) > 1:
+                amend(v, aval=with_varying(v.aval, names, order))
 
 
 def _says_what_varies(closed: ClosedJaxpr) -> bool:
@@ -456,6 +475,9 @@ def _is_hlo(sharding: Any) -> bool:
     return str(sharding).startswith("GSPMDSharding(")
 
 
+_SET = pattern(r"\{\d+(?:, \d+)*\}")
+
+
 def constraint(params: Params, inputs: Inputs) -> Params:
     """A sharding as HLO spells it, which names no mesh; axes of a mesh that stands beside them, to 0.3.14; a set by its literal; a mesh without axes."""
     del inputs
@@ -467,6 +489,8 @@ def constraint(params: Params, inputs: Inputs) -> Params:
         new["unconstrained_dims"] = frozenset(cast("set[int]", dims))
     elif str(dims) == "set()":
         new["unconstrained_dims"] = frozenset()
+    elif _SET.fullmatch(str(dims)):  # `{0, 1}`, to 0.5.0, which is no literal of current texts
+        new["unconstrained_dims"] = frozenset(map(int, str(dims)[1:-1].split(",")))
     if _is_hlo(new.get("sharding")):
         new["sharding"] = None
     if str(new.get("context_mesh")).startswith("Mesh(,"):
