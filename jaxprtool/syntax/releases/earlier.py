@@ -129,7 +129,12 @@ OLDER: dict[str, Older] = {
     "primal_fun": _PRIMAL_FUN,
     "eval_jaxpr": _older_name("closed_call"),
     **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.building.tuples`
-    "composite": _older_params("", renamed=renamed("composite")),
+    "composite": _older_params(
+        "",
+        renamed=renamed("composite"),
+        convert=changed.composite,
+        told_by=("attributes", *renamed("composite")),
+    ),
     "xla_metadata_call": _older_params("0.8.0", renamed={"call_jaxpr": "jaxpr"}),
     # ---- control flow
     "cond": Older(

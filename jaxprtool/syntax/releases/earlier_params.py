@@ -23,6 +23,7 @@ from jaxprtool.ir.sharding import (
     varying_axes,
     with_varying,
 )
+from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.scan_trees import parts_of_trees
@@ -33,6 +34,7 @@ __all__ = [
     "axes_of_name",
     "bit_generator",
     "broadcast",
+    "composite",
     "constraint",
     "custom_vjp",
     "device_put",
@@ -466,9 +468,14 @@ def of_jit(params: Params, inputs: Inputs) -> Params:
         elif isinstance(shardings, tuple):
             each = cast("tuple[Any, ...]", shardings)
             new[key] = tuple([None if str(x) == "UnspecifiedValue" else x for x in each])
-    if str(new.get("ctx_mesh")) == "Mesh()":
+    if _is_no_mesh(new.get("ctx_mesh")):
         del new["ctx_mesh"]
     return new
+
+
+def _is_no_mesh(mesh: Any) -> bool:
+    """Whether a mesh has no axes: `Mesh()`, `Mesh(, axis_types=())` in 0.7.0 and 0.7.1."""
+    return str(mesh) == "Mesh()" or str(mesh).startswith("Mesh(,")
 
 
 def _is_hlo(sharding: Any) -> bool:
@@ -499,16 +506,35 @@ def constraint(params: Params, inputs: Inputs) -> Params:
 
 
 def ragged_dot(params: Params, inputs: Inputs) -> Params:
-    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group."""
-    del inputs
+    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group; a batch where it has three dimensions."""
+    batch = (0,) if getattr(inputs[0].aval, "ndim", 0) == 3 else ()
+    first = len(batch)
     numbers = Record(
         "RaggedDotDimensionNumbers",
         (),
-        dot_dimension_numbers=(((1,), (1,)), ((), ())),
-        lhs_ragged_dimensions=(0,),
-        rhs_group_dimensions=(0,),
+        dot_dimension_numbers=(((first + 1,), (first + 1,)), (batch, batch)),
+        lhs_ragged_dimensions=(first,),
+        rhs_group_dimensions=(first,),
     )
     return {**params, "ragged_dot_dimension_numbers": numbers}
+
+
+def composite(params: Params, inputs: Inputs) -> Params:
+    """Attributes as pairs of a name and a value (to 0.5.3); a tuple or a list is the tree of its items since then."""
+    del inputs
+    return {**params, "attributes": tuple([_attribute(*a) for a in params["attributes"]])}
+
+
+def _attribute(name: str, *value: Any) -> tuple[Any, ...]:
+    if len(value) != 1:
+        return name, *value
+    (one,) = value
+    if not isinstance(one, (tuple, list)):
+        return name, (one,), TreeDefinition(LEAF)
+    items = cast("tuple[Any, ...] | list[Any]", one)
+    if any(isinstance(x, (tuple, list, dict)) for x in items):
+        raise ValueError("attributes in attributes")
+    return name, tuple(items), TreeDefinition(type(items)([LEAF] * len(items)))
 
 
 def solver(params: Params, inputs: Inputs) -> Params:
