@@ -623,10 +623,14 @@ def test_keys_that_are_converted_to_their_own_kind():
 WRAP = "{ lambda ; a:u32[3,2]. let b:key<fry>[3] = random_wrap[impl=fry] a in (b,) }"
 
 
-def test_an_element_type_by_its_class():
+@pytest.mark.parametrize(
+    "module", ["numpy", "jax.numpy", "jax.numpy.lax_numpy", "jax._src.numpy.lax_numpy"]
+)
+def test_an_element_type_by_its_class(module):
+    """`numpy.float32`, or `jax.numpy.float32` by the module of its release."""
     text = (
         "{ lambda ; a:f32[2,3] b:f32[3,4]. let c:f32[2,4] = dot_general[dimension_numbers=(((1,), (0,)), ((), ()))"
-        " precision=None preferred_element_type=<class 'numpy.float32'>] a b in (c,) }"
+        f" precision=None preferred_element_type=<class '{module}.float32'>] a b in (c,) }}"
     )
     program = jt.parse(text)
     assert str(jt.check(program)) == "(f32[2,3], f32[3,4]) -> (f32[2,4])"
