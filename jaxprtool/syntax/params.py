@@ -67,7 +67,7 @@ _ELIDED = pattern(r"\s*\.\.\.")
 _SHAPED_ARRAY = pattern(rf"\s*([\w<>]+\[[^\]]*\](?:{VARYING})?)\s*(,\s*weak_type=True)?\s*\)")
 _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
-_CLASS = pattern(r"<class '((?:numpy|jax\.numpy|ml_dtypes)\.(\w+))'>")
+_CLASS = pattern(r"<class '((?:numpy|jax(?:\._src)?\.numpy(?:\.lax_numpy)?|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
 _SCALAR_TYPES = pattern(r"np\.(?:u?int\d+)")

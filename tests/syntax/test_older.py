@@ -397,6 +397,103 @@ def test_dimensions_without_a_constraint_are_kept(dims):
     assert str(jt.parse(text)) == text
 
 
+@pytest.mark.parametrize("dims", ["{0}", "{0, 1}"])
+def test_a_set_of_dimensions_by_its_literal(dims):
+    text = f"""\
+{{ lambda ; a:f32[8,6]. let
+    b:f32[8,6] = sharding_constraint[
+      resource_env=ResourceEnv(Mesh(device_ids=[], axis_names=()), ())
+      sharding=GSPMDSharding({{devices=[1,2,1,2]0,2,1,3 last_tile_dim_replicate}})
+      unconstrained_dims={dims}
+    ] a
+  in (b,) }}"""
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    assert f"frozenset({dims})" in jt.format_jaxpr(program, dialect="jax-0.10.2")
+
+
+def test_axes_that_vary_are_a_set_in_0_7():
+    """It prints them in any order, also inside of a call that stands there twice."""
+    varying = """\
+{ lambda ; a:f32[8]. let
+    b:f32[8] = shard_map[
+      check_vma=True
+      in_specs=(PartitionSpec('i',),)
+      jaxpr={ lambda ; c:f32[4]{i}. let
+          d:f32[4]{j,i} = pvary[axes=('j',) axis_index_groups=None] c
+          e:f32[4]{i,j} = jit[name=f jaxpr={ lambda ; f:f32[4]{j,i}. let g:f32[4]{i,j} = sin f in (g,) }] d
+          h:f32[4]{i} = psum_invariant[axes=('j',) axis_index_groups=None] e
+        in (h,) }
+      manual_axes=frozenset({'j', 'i'})
+      mesh=Mesh('i': 2, 'j': 2, axis_types=(Auto, Auto))
+      out_specs=(PartitionSpec('i',),)
+    ] a
+  in (b,) }"""
+    program = jt.parse(varying)
+    jt.typecheck_jaxpr(program)
+    printed = jt.format_jaxpr(program, dialect="jax-0.10.2")
+    assert "{V:(i,j)}" in printed and "{V:(j,i)}" not in printed
+    np.testing.assert_allclose(jt.jaxpr_as_fun(program)(X)[0], 2 * np.sin(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("mesh", ["Mesh()", "Mesh(, axis_types=())"])
+def test_a_mesh_without_axes_around_a_call(mesh):
+    """As 0.7.0 and 0.7.1 print it, and later releases, where they print all params."""
+    program = jt.parse(
+        "{ lambda ; a:f32[3]. let\n"
+        f"    b:f32[3] = jit[ctx_mesh={mesh} name=f jaxpr={{ lambda ; c:f32[3]. let d:f32[3] = sin c in (d,) }}] a\n"
+        "  in (b,) }"
+    )
+    jt.typecheck_jaxpr(program)
+    assert program.eqns[0].params.get("ctx_mesh") is None
+
+
+@pytest.mark.parametrize(
+    "pairs, triples",
+    [
+        ("('level', 3)", "('level', (3,), PyTreeDef(*))"),
+        (
+            "('axes', (0, 1)), ('l', [2])",
+            "('axes', (0, 1), PyTreeDef((*, *))), ('l', (2,), PyTreeDef([*]))",
+        ),
+    ],
+)
+def test_attributes_as_pairs(pairs, triples):
+    """Those of `composite`, to 0.5.3."""
+    text = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = composite[
+      attributes=(ATTRIBUTES,)
+      jaxpr={ lambda ; c:f32[3]. let d:f32[3] = sin c in (d,) }
+      name=my.op
+      version=1
+    ] a
+  in (b,) }"""
+    program = jt.parse(text.replace("ATTRIBUTES", pairs))
+    jt.typecheck_jaxpr(program)
+    assert str(program) == str(jt.parse(text.replace("ATTRIBUTES", triples)))
+    np.testing.assert_allclose(jt.jaxpr_as_fun(program)(X[:3])[0], np.sin(X[:3]), rtol=1e-6)
+
+
+def test_a_batch_of_products_of_groups_of_rows():
+    """`ragged_dot` under `vmap`, to 0.5.2, has no param that says so."""
+    one = """\
+{ lambda ; a:f32[4,3] b:f32[2,3,5] c:i32[2]. let
+    d:f32[4,5] = ragged_dot[group_offset=None precision=None preferred_element_type=None] a b c
+  in (d,) }"""
+    both = one
+    for shape in ("4,3", "2,3,5", "2", "4,5"):
+        both = both.replace(f"[{shape}]", f"[2,{shape}]")
+    alone, batch = jt.parse(one), jt.parse(both)
+    jt.typecheck_jaxpr(batch)
+    rng = np.random.default_rng(0)
+    x, w = (rng.normal(size=n).astype(np.float32) for n in ((2, 4, 3), (2, 2, 3, 5)))
+    sizes = np.array([[1, 3], [4, 0]], np.int32)
+    got = jt.jaxpr_as_fun(batch)(x, w, sizes)[0]
+    each = [jt.jaxpr_as_fun(alone)(*row)[0] for row in zip(x, w, sizes, strict=True)]
+    np.testing.assert_allclose(got, np.stack(each), rtol=1e-5)
+
+
 @pytest.mark.parametrize("name", ["relu", "expit", "my_function"])
 def test_functions_under_custom_transforms_are_called(name):
     """To 0.1.62 such a function is a primitive of its own name."""
@@ -526,10 +623,14 @@ def test_keys_that_are_converted_to_their_own_kind():
 WRAP = "{ lambda ; a:u32[3,2]. let b:key<fry>[3] = random_wrap[impl=fry] a in (b,) }"
 
 
-def test_an_element_type_by_its_class():
+@pytest.mark.parametrize(
+    "module", ["numpy", "jax.numpy", "jax.numpy.lax_numpy", "jax._src.numpy.lax_numpy"]
+)
+def test_an_element_type_by_its_class(module):
+    """`numpy.float32`, or `jax.numpy.float32` by the module of its release."""
     text = (
         "{ lambda ; a:f32[2,3] b:f32[3,4]. let c:f32[2,4] = dot_general[dimension_numbers=(((1,), (0,)), ((), ()))"
-        " precision=None preferred_element_type=<class 'numpy.float32'>] a b in (c,) }"
+        f" precision=None preferred_element_type=<class '{module}.float32'>] a b in (c,) }}"
     )
     program = jt.parse(text)
     assert str(jt.check(program)) == "(f32[2,3], f32[3,4]) -> (f32[2,4])"

@@ -296,3 +296,52 @@ def test_a_store_stays_in_its_form(line, dialect):
         shown = jt.format_jaxpr(program, dialect=dialect, lossless=lossless)
         assert shown == text
         assert jt.format_jaxpr(jt.parse(shown), lossless=lossless) == shown
+
+
+LOOP = """\
+{ lambda ; a:f32[4,3,2]. let
+    b:f32[4,3,2] = for[
+      jaxpr={ lambda ; c:i32[] d:Ref{float32[4,3,2]}. let
+          READ
+          f:f32[3] = sin e
+          WRITE
+          ADD
+        in () }
+      nsteps=4
+      reverse=False
+      unroll=1
+      which_linear=(False,)
+    ] a
+  in (b,) }"""
+NOTATION = {
+    "READ": "e:f32[3] <- d[c,:,1]",
+    "WRITE": "g:f32[3], d[c,:,0] <- d[c,:,0], f",
+    "ADD": "d[c,:,1] += f",
+}
+# As JAX printed all params of them to 0.4.14.
+INDEXED_DIMS = {
+    "READ": "e:f32[3] = get[indexed_dims=(True, False, True)] d c 1",
+    "WRITE": "g:f32[3] = swap[indexed_dims=(True, False, True)] d f c 0",
+    "ADD": "addupdate[indexed_dims=(True, False, True)] d f c 1",
+}
+
+
+def test_dimensions_that_have_an_index():
+    def program(lines: dict[str, str]) -> jt.ClosedJaxpr:
+        text = LOOP
+        for mark, line in lines.items():
+            text = text.replace(mark, line)
+        return jt.parse(text)
+
+    ours, theirs = program(NOTATION), program(INDEXED_DIMS)
+    jt.typecheck_jaxpr(theirs)
+    assert str(theirs) == str(ours)
+    x = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
+    np.testing.assert_allclose(jt.jaxpr_as_fun(theirs)(x)[0], jt.jaxpr_as_fun(ours)(x)[0])
+
+
+@pytest.mark.parametrize("dims", ["(True,)", "(True, True, True)", "(True, False)"])
+def test_other_numbers_of_dimensions_than_of_indices_are_left_alone(dims):
+    line = INDEXED_DIMS["READ"].replace("(True, False, True)", dims)
+    program = jt.parse(LOOP.replace("READ", line).replace("WRITE", "").replace("ADD", ""))
+    assert f"indexed_dims={dims}" in str(program)

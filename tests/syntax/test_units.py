@@ -43,6 +43,24 @@ NAMED = """\
       unroll=1
     ] a a *
   in (b, c) }"""
+NAMED_AS_A_PARAM = """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] _:* _:* _:* c:f32[2,3] = scan[
+      jaxpr={ lambda ; d:f32[3] e:f32[3] u:*. let
+          g:f32[3] = mul d e
+          h:f32[3] = xla_call[
+            call_jaxpr={ lambda ; i:f32[3]. let j:f32[3] = integer_pow[y=2] i in (j,) }
+            name=f
+          ] g
+        in (h, *, y, y, e) }
+      length=2
+      linear=(False, False, True)
+      num_carry=2
+      num_consts=1
+      reverse=False
+      unroll=1
+    ] a a *
+  in (b, c) }"""
 # Part of the gradient of a pmap.
 MAPPED = """\
 { lambda ; a:f32[1,3]. let
@@ -71,9 +89,12 @@ MAPPED = """\
     [
         (DROPPED, X, [32 * X + 26]),
         (NAMED, X, [X**3, np.stack([X, X**2])]),
+        # a name that is a param's, or the value of one
+        (NAMED_AS_A_PARAM, X, [X**10, np.stack([X, X**4])]),
+        (NAMED_AS_A_PARAM.replace("y, y", "f, f"), X, [X**10, np.stack([X, X**4])]),
         (MAPPED, X[None], [np.sin(X)[None], np.sin(X).sum()[None]]),
     ],
-    ids=["dropped", "named", "mapped"],
+    ids=["dropped", "named", "named as a param", "named as a value", "mapped"],
 )
 def test_a_unit_takes_nothing_else_with_it(text, x, want):
     program = jt.parse(text)

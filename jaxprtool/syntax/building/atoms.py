@@ -28,7 +28,8 @@ _NO_NUMBER = pattern(
     r"(?!(?:(?:inf|nan)j?|True|False|complex)\b)[^\W\d]|\[\s|\((?![-+.\dbin])"
 )  # what a name begins with, and what no `[...]`, `(1+2j)` and `(b'',)` do
 _MARKS = ("[...]", "(b'',)")  # values that are written otherwise than numbers
-_RESULTS = pattern(r"\bin\s*+\([^(){}]*+\)(?=\s*+\})")
+# Where words of a text are no names that are bound: among results, and params with their values (`y=2`).
+_NO_NAMES = pattern(r"\bin\s*+\([^(){}]*+\)(?=\s*+\})|\b[^\W\d]\w*+=\w*+")
 _WORD = pattern(r"\S+")
 _NAME = pattern(r"[^\W\d]\w*")
 _DIGITS = 308  # an integer of no more of them is smaller than the largest float
@@ -257,7 +258,7 @@ class Atoms:
         """
         if not self.missing.units or word in scope.vars or not _NAME.fullmatch(word):
             return self.atom(word, scope, start)
-        self.names = self.names or set(_NAME.findall(_RESULTS.sub("", self.source.text)))
+        self.names = self.names or set(_NAME.findall(_NO_NAMES.sub("", self.source.text)))
         if word in self.names:
             return self.atom(word, scope, start)
         end = start + len(word)

@@ -89,8 +89,9 @@ def _jit(until: str) -> Older:
     return Older("jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.of_jit)
 
 
-def _tree_of_index(count: int) -> Older:
-    return Older(arrange=functools.partial(equations.index_in_tree, count), told_by=("tree",))
+def _index_of_reference(count: int) -> Older:
+    arrange = functools.partial(equations.index_of_reference, count)
+    return Older(arrange=arrange, told_by=("indexed_dims", "tree"))
 
 
 OLDER: dict[str, Older] = {
@@ -128,7 +129,12 @@ OLDER: dict[str, Older] = {
     "primal_fun": _PRIMAL_FUN,
     "eval_jaxpr": _older_name("closed_call"),
     **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.building.tuples`
-    "composite": _older_params("", renamed=renamed("composite")),
+    "composite": _older_params(
+        "",
+        renamed=renamed("composite"),
+        convert=changed.composite,
+        told_by=("attributes", *renamed("composite")),
+    ),
     "xla_metadata_call": _older_params("0.8.0", renamed={"call_jaxpr": "jaxpr"}),
     # ---- control flow
     "cond": Older(
@@ -231,9 +237,9 @@ OLDER: dict[str, Older] = {
     "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
     # ---- effects and references
-    "get": _tree_of_index(1),
-    "swap": _tree_of_index(2),
-    "addupdate": _tree_of_index(2),
+    "get": _index_of_reference(1),
+    "swap": _index_of_reference(2),
+    "addupdate": _index_of_reference(2),
     "array_ref": _older_name("new_ref", "0.7.1"),
     "create_token": Older(until="0.2.5", arrange=equations.no_operands),
     "id_tap": _older_name(

@@ -14,7 +14,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.releases.ref_trees import index_of_tree
+from jaxprtool.syntax.releases.ref_trees import index_of_dims, index_of_tree
 from jaxprtool.syntax.types import UNTYPED, untyped_scalar
 
 __all__ = [
@@ -23,7 +23,7 @@ __all__ = [
     "gamma_of_words",
     "hi_primitive",
     "identity_callback",
-    "index_in_tree",
+    "index_of_reference",
     "last_operand",
     "no_operands",
     "references",
@@ -64,10 +64,19 @@ def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
     return params, []
 
 
-def index_in_tree(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`get[tree=PyTreeDef(...)] r i`, where JAX prints all params; `count` operands stand before those of the index."""
-    index, operands = index_of_tree(str(params["tree"]), inputs[count:])
-    return {"index": index}, [*inputs[:count], *operands]
+def index_of_reference(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`get[tree=PyTreeDef(...)] r i`, where JAX prints all params; `get[indexed_dims=(True, False)] r i` to 0.4.14.
+
+    `count` operands stand before those of the index.
+    """
+    before, after = list(inputs[:count]), inputs[count:]
+    dims = params.get("indexed_dims")
+    if dims is None:
+        index, operands = index_of_tree(str(params["tree"]), after)
+    else:
+        shape = getattr(getattr(before[0].aval, "inner", None), "shape", ())
+        index, operands = index_of_dims(dims, shape, after)
+    return {"index": index}, [*before, *operands]
 
 
 def branches(params: Params, inputs: Sequence[Any]) -> Arranged:

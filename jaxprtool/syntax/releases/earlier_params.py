@@ -13,10 +13,18 @@ from typing import Any, cast
 from jaxprtool.core.kinds.enums import PRECISION_LEVEL
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.frozen import FrozenDict
+from jaxprtool.ir.frozen import FrozenDict, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ElementClass, EnumMember, Record, Word
-from jaxprtool.ir.sharding import known_mesh, mesh_axes, partition_specs
+from jaxprtool.ir.sharding import (
+    known_mesh,
+    mesh_axes,
+    partition_specs,
+    varying_axes,
+    with_varying,
+)
+from jaxprtool.ir.trees import LEAF, TreeDefinition
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.scan_trees import parts_of_trees
 from jaxprtool.syntax.releases.spellings import replaced_params
@@ -26,6 +34,7 @@ __all__ = [
     "axes_of_name",
     "bit_generator",
     "broadcast",
+    "composite",
     "constraint",
     "custom_vjp",
     "device_put",
@@ -74,7 +83,19 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
         auto = mesh_axes(new.pop("auto", frozenset()), mesh)
         new["newly_manual_axes"] = frozenset([n for n in mesh.sizes if n not in auto])
         del new["check_rep"]
+    elif isinstance(new.get("jaxpr"), ClosedJaxpr):
+        _order_what_varies(new["jaxpr"], tuple(known_mesh(new["mesh"]).sizes))
     return new
+
+
+def _order_what_varies(closed: ClosedJaxpr, order: tuple[str, ...]) -> None:
+    """The axes over which values vary in the order of the mesh; 0.7 and 0.8.0 print a set (`f32[2]{y,x}`), in any order."""
+    inner = [c.jaxpr for eqn in all_eqns(closed.jaxpr) for c in sub_jaxprs(eqn)]
+    for jaxpr in dict.fromkeys([closed.jaxpr, *inner]):
+        for v in itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns]):
+            names = varying_axes(v.aval)
+            if len(names) > 1:
+                amend(v, aval=with_varying(v.aval, names, order))
 
 
 def _says_what_varies(closed: ClosedJaxpr) -> bool:
@@ -447,13 +468,21 @@ def of_jit(params: Params, inputs: Inputs) -> Params:
         elif isinstance(shardings, tuple):
             each = cast("tuple[Any, ...]", shardings)
             new[key] = tuple([None if str(x) == "UnspecifiedValue" else x for x in each])
-    if str(new.get("ctx_mesh")) == "Mesh()":
+    if _is_no_mesh(new.get("ctx_mesh")):
         del new["ctx_mesh"]
     return new
 
 
+def _is_no_mesh(mesh: Any) -> bool:
+    """Whether a mesh has no axes: `Mesh()`, `Mesh(, axis_types=())` in 0.7.0 and 0.7.1."""
+    return str(mesh) == "Mesh()" or str(mesh).startswith("Mesh(,")
+
+
 def _is_hlo(sharding: Any) -> bool:
     return str(sharding).startswith("GSPMDSharding(")
+
+
+_SET = pattern(r"\{\d+(?:, \d+)*\}")
 
 
 def constraint(params: Params, inputs: Inputs) -> Params:
@@ -467,6 +496,8 @@ def constraint(params: Params, inputs: Inputs) -> Params:
         new["unconstrained_dims"] = frozenset(cast("set[int]", dims))
     elif str(dims) == "set()":
         new["unconstrained_dims"] = frozenset()
+    elif _SET.fullmatch(str(dims)):  # `{0, 1}`, to 0.5.0, which is no literal of current texts
+        new["unconstrained_dims"] = frozenset(map(int, str(dims)[1:-1].split(",")))
     if _is_hlo(new.get("sharding")):
         new["sharding"] = None
     if str(new.get("context_mesh")).startswith("Mesh(,"):
@@ -475,16 +506,35 @@ def constraint(params: Params, inputs: Inputs) -> Params:
 
 
 def ragged_dot(params: Params, inputs: Inputs) -> Params:
-    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group."""
-    del inputs
+    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group; a batch where it has three dimensions."""
+    batch = (0,) if getattr(inputs[0].aval, "ndim", 0) == 3 else ()
+    first = len(batch)
     numbers = Record(
         "RaggedDotDimensionNumbers",
         (),
-        dot_dimension_numbers=(((1,), (1,)), ((), ())),
-        lhs_ragged_dimensions=(0,),
-        rhs_group_dimensions=(0,),
+        dot_dimension_numbers=(((first + 1,), (first + 1,)), (batch, batch)),
+        lhs_ragged_dimensions=(first,),
+        rhs_group_dimensions=(first,),
     )
     return {**params, "ragged_dot_dimension_numbers": numbers}
+
+
+def composite(params: Params, inputs: Inputs) -> Params:
+    """Attributes as pairs of a name and a value (to 0.5.3); a tuple or a list is the tree of its items since then."""
+    del inputs
+    return {**params, "attributes": tuple([_attribute(*a) for a in params["attributes"]])}
+
+
+def _attribute(name: str, *value: Any) -> tuple[Any, ...]:
+    if len(value) != 1:
+        return name, *value
+    (one,) = value
+    if not isinstance(one, (tuple, list)):
+        return name, (one,), TreeDefinition(LEAF)
+    items = cast("tuple[Any, ...] | list[Any]", one)
+    if any(isinstance(x, (tuple, list, dict)) for x in items):
+        raise ValueError("attributes in attributes")
+    return name, tuple(items), TreeDefinition(type(items)([LEAF] * len(items)))
 
 
 def solver(params: Params, inputs: Inputs) -> Params:

@@ -18,6 +18,7 @@ from jaxprtool.ir.references import (
     Operand,
     RefIndex,
     Reshape,
+    Slice,
     Step,
     Transpose,
 )
@@ -25,7 +26,7 @@ from jaxprtool.ir.settled import number_of, slice_of
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["index_of_tree"]
+__all__ = ["index_of_dims", "index_of_tree"]
 
 _TOKEN = pattern(
     r"\s*(?:(\d{1,18})|dtype\('(\w+)'\)|(\w+(?=\[))|(PyTreeDef\(|CustomNode\(|None\b|[*(\[,)\]]))"
@@ -116,27 +117,62 @@ def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[An
     tree = reader.value()
     if text[reader.pos :].strip():
         raise ValueError("something behind the tree")
-    leaves = iter(operands)
-    kept: list[Any] = []
+    leaves = _Leaves(operands)
 
     def number(x: Any) -> int | Operand:
-        if x != _LEAF:
-            return x
-        leaf = next(leaves)
+        return leaves.next() if x == _LEAF else x
+
+    steps = [_step(node, number) for node in tree]
+    return RefIndex(*steps), leaves.finished()
+
+
+def index_of_dims(
+    dims: Sequence[bool], shape: Sequence[Any], operands: Sequence[Any]
+) -> tuple[RefIndex, list[Any]]:
+    """The index that selects along the dimensions that are true, and those of the operands that are no numbers.
+
+    Args:
+      dims: `indexed_dims`, for each dimension of the reference; () where all of it is meant.
+      shape: of the reference; () where it is not known.
+      operands: an index for each true one.
+
+    Raises:
+      ValueError: another number of operands, or of dimensions.
+    """
+    leaves = _Leaves(operands)
+    if not dims:
+        return RefIndex(), leaves.finished()
+    sizes = shape or [None] * len(dims)
+    items: list[Item] = []
+    for indexed, size in zip(dims, sizes, strict=True):
+        items.append(number_of(leaves.next(), size) if indexed else Slice())
+    return RefIndex(Indexer(tuple(items))), leaves.finished()
+
+
+class _Leaves:
+    """The operands of an index one after another: a literal is a number, and what is none stays an operand."""
+
+    def __init__(self, operands: Sequence[Any]):
+        self._left = iter(operands)
+        self._kept: list[Any] = []
+
+    def next(self) -> int | Operand:
+        """The next one."""
+        leaf = next(self._left, None)
+        if leaf is None:
+            raise ValueError("more leaves than operands")
         if isinstance(leaf, UntypedLit):
             return int(leaf.text)
         if isinstance(leaf, Lit) and type(leaf.val) is int:
             return leaf.val
-        kept.append(leaf)
-        return Operand(len(kept) - 1)
+        self._kept.append(leaf)
+        return Operand(len(self._kept) - 1)
 
-    try:
-        steps = [_step(node, number) for node in tree]
-    except StopIteration:
-        raise ValueError("more leaves than operands") from None
-    if next(leaves, None) is not None:
-        raise ValueError("fewer leaves than operands")
-    return RefIndex(*steps), kept
+    def finished(self) -> list[Any]:
+        """Those that stay; all have been taken."""
+        if next(self._left, None) is not None:
+            raise ValueError("fewer leaves than operands")
+        return self._kept
 
 
 def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
