@@ -14,7 +14,7 @@ from jaxprtool.analyses.comparing.counterparts import counterparts, other_result
 from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.interpreters.columns.runs import runs_rules
-from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import Atom, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["innermost"]
@@ -75,25 +75,27 @@ def _differing(
     alone = len(a.eqns) + len(b.eqns) - 2 * len(pairs)
     for i, j in pairs:
         p, q = a.eqns[i], b.eqns[j]
-        if len(p.inputs) != len(q.inputs) or not same_operation(p, q, signatures):
-            yield p, q
-        elif signatures.shallow(p, nested=True) != signatures.shallow(q, nested=True):
-            yield p, q
-        elif any(
-            x is not y and names.get(x) is not y
-            for x, y in zip(p.inputs, q.inputs, strict=True)
-            if type(x) is not Lit
-        ):
+        if not _alike(p, q, names, signatures):
             yield p, q
         names.update(zip(p.out_binders, q.out_binders, strict=False))
-    lit = signatures.lit
     outs = zip(a.outs, b.outs, strict=True)
-    if (
-        alone
-        or other_results(a, b, pairs)
-        or any(
-            lit(x) != lit(y) if type(x) is Lit and type(y) is Lit else names.get(x) is not y
-            for x, y in outs
-        )
-    ):
+    others = [x for x, y in outs if not _corresponds(x, y, names, signatures)]
+    if alone or others or other_results(a, b, pairs):
         yield None
+
+
+def _corresponds(x: Atom, y: Atom, names: dict[Var, Var], signatures: Signatures) -> bool:
+    """Whether a result is that of the other jaxpr."""
+    if isinstance(x, Lit):
+        return isinstance(y, Lit) and signatures.lit(x) == signatures.lit(y)
+    return names.get(x) is y
+
+
+def _alike(p: JaxprEqn, q: JaxprEqn, names: dict[Var, Var], signatures: Signatures) -> bool:
+    """Whether two equations do the same, in their jaxprs as well, with operands that correspond."""
+    if len(p.inputs) != len(q.inputs) or not same_operation(p, q, signatures):
+        return False
+    operands = zip(p.inputs, q.inputs, strict=True)
+    if any(names.get(x) is not y for x, y in operands if isinstance(x, Var)):
+        return False
+    return signatures.shallow(p, nested=True) == signatures.shallow(q, nested=True)
