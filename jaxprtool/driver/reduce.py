@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,7 +24,7 @@ from jaxprtool.driver.reducing.interest import (
     Slow,
     silent,
 )
-from jaxprtool.driver.reducing.small import as_read, write_small
+from jaxprtool.driver.reducing.small import args_path, as_read, write_small
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.constants import load_constants
@@ -161,26 +162,40 @@ def interest_of(
     return Crash(crash, fail_regex, needs_values)
 
 
-@dataclass
 class Rescue:
     """Writes the smallest candidate so far, for a run that is interrupted.
 
-    Attributes:
-      output: the file; "-" for none.
-      interest: the test, whose files are removed.
-      scrub: whether nothing is written, since values and names are replaced at the end.
-      search: what has the candidate.
+    Program and arguments are two files: one thread at a time writes both, and none does after the run was interrupted.
     """
 
-    output: str
-    interest: Interest
-    scrub: bool = False
-    search: Search | None = None
+    def __init__(self, output: str, interest: Interest, scrub: bool = False):
+        """Of a run.
+
+        Args:
+          output: the file; "" or "-" for none.
+          interest: the test, whose files are removed.
+          scrub: whether nothing is rescued, since values and names are replaced at the end.
+        """
+        self.output, self.interest, self.scrub = output, interest, scrub
+        self.search: Search | None = None  # what has the candidate
+        self._lock, self._ended = threading.Lock(), False
+        self._written: Candidate | None = None
+
+    def write(self, c: Candidate) -> None:
+        """Write a candidate, unless the run was interrupted."""
+        with self._lock:
+            if not self._ended:
+                write_small(c, self.output)
+                self._written = c
 
     def __call__(self) -> None:
-        """Write it, where there is one."""
-        if self.search is not None and self.output not in ("", "-") and not self.scrub:
-            write_small(self.search.current, self.output)
+        """Write the smallest candidate, where there is one that was not written yet."""
+        with self._lock:
+            self._ended = True
+            c = None if self.search is None else self.search.current
+            asked = self.output not in ("", "-") and not self.scrub
+            if c is not None and c is not self._written and asked:
+                write_small(c, self.output)
         if isinstance(self.interest, External):
             self.interest.close()
 
@@ -191,14 +206,14 @@ class _Keeping:
     The next one is written after so many seconds, or many times what writing took.
     """
 
-    def __init__(self, output: str):
-        self.output, self.next = output, time.monotonic() + _KEPT_SECONDS
+    def __init__(self, write: Callable[[Candidate], None]):
+        self.write, self.next = write, time.monotonic() + _KEPT_SECONDS
 
     def __call__(self, c: Candidate) -> None:
         """Write it, when it is time."""
         begin = time.monotonic()
         if begin >= self.next:
-            write_small(c, self.output)
+            self.write(c)
             end = time.monotonic()
             self.next = end + max(_KEPT_SECONDS, _KEPT_TIMES * (end - begin))
 
@@ -272,6 +287,7 @@ def _reduced(
     with limited_seconds(how.seconds):
         start, failure, flaky = _established(program, args, interest)
     search = _search(start, interest, how, begin)
+    rescue = how.rescue or Rescue(how.output or "", interest, how.scrub)
     ladder: list[tuple[str, Size]] = []
 
     def rung(c: Candidate, by: str) -> None:
@@ -281,10 +297,9 @@ def _reduced(
             keep(c)
         how.show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
 
-    keep = None if how.output is None or how.scrub else _Keeping(how.output)
+    keep = None if how.output is None or how.scrub else _Keeping(rescue.write)
     search.on_smaller = rung
-    if how.rescue is not None:
-        how.rescue.search = search
+    rescue.search = search
     small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
 
     def test(c: Candidate) -> bool:
@@ -296,7 +311,9 @@ def _reduced(
         small, kept = _scrubbed(small, test)
     if search.ended == "done":
         flaky = flaky or not all(test(small) for _ in range(_REPEATS))
-    files = None if how.output is None else (how.output, write_small(small, how.output))
+    files = None if how.output is None else (how.output, args_path(how.output))
+    if files is not None:
+        rescue.write(small)
     if how.keep_good is not None and search.rejected is not None:
         write_small(search.rejected, how.keep_good)
     elif how.keep_good is not None:
