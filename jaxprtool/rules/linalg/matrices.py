@@ -118,6 +118,7 @@ def leading_batch(op: Any) -> Value:
         out = op(*vals, **params)
         return (out, [0] * len(out)) if multiple else (out, 0)
 
+    rule.matrices = True
     return rule
 
 
