@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 import warnings
@@ -28,14 +29,24 @@ from jaxprtool.driver.reducing.small import args_path, as_read, write_small
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.storage.writing import check_writable
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.interpreters.evaluation.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.linter.pages import find_page
 
-__all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
+__all__ = [
+    "How",
+    "NotInteresting",
+    "Reduction",
+    "Rescue",
+    "check_outputs",
+    "interest_of",
+    "reduce",
+]
 
 
 _REPEATS = 5  # runs of the test on the small program, to notice one that fails at times
@@ -153,6 +164,7 @@ def interest_of(
         words = differs.split(",") if isinstance(differs, str) else differs
         return Differs(words, rtol, atol, max_bytes)
     if check_error is not None:
+        find_page(check_error)
         return CheckError(check_error)
     if slow is not None:
         return Slow(slow, max_bytes)
@@ -160,6 +172,18 @@ def interest_of(
         return Command(test, fail_regex)
     assert crash is not None
     return Crash(crash, fail_regex, needs_values)
+
+
+def check_outputs(output: str, keep_good: str | None) -> None:
+    """Raise UsageError where files of a result (see `How`) cannot be written, or are those of another one."""
+    known: set[str] = set()
+    for path in filter(None, (output, keep_good)):
+        for file in () if path == "-" else (path, args_path(path)):
+            check_writable(file)
+            if os.path.realpath(file) in known:
+                message = f"--keep-good {keep_good}: its files are those of -o {output}"
+                fail(UsageError, message, "option", help="write it to another file")
+            known.add(os.path.realpath(file))
 
 
 class Rescue:

@@ -101,7 +101,7 @@ def load_saved(path: str) -> Saved:
         lines = json.loads(text)["values"] if folder else [*map(json.loads, text.splitlines())]
         return _read(path, lines, folder)
     except OSError as e:
-        fail(UsageError, f"cannot read {file}: {e.strerror}", "unreadable-file")
+        fail(UsageError, f"cannot read {file}: {(e.strerror or str(e)).lower()}", "unreadable-file")
     except (ValueError, KeyError, TypeError, AttributeError):
         _damaged(file)
 
@@ -239,9 +239,9 @@ def _is_another(record: Record, theirs: Kind | None) -> bool:
         return True
     if theirs[0] == record.place.eqn.primitive.name:
         return False
-    values = [x.value if isinstance(x, Cell) else x for x in record.outs]
-    values = [x for x in values if not isinstance(x, Token)]
-    return theirs[1] != tuple(map(differences().type_name, values))
+    values: list[Value] = [x.value if isinstance(x, Cell) else x for x in record.outs]
+    name = differences().type_name
+    return theirs[1] != tuple(name(x) for x in values if not isinstance(x, Token))
 
 
 class _Table:
