@@ -43,7 +43,6 @@ __all__ = [
     "NotInteresting",
     "Reduction",
     "Rescue",
-    "check_outputs",
     "interest_of",
     "reduce",
 ]
@@ -174,11 +173,11 @@ def interest_of(
     return Crash(crash, fail_regex, needs_values)
 
 
-def check_outputs(output: str, keep_good: str | None) -> None:
+def _check_outputs(output: str | None, keep_good: str | None) -> None:
     """Raise UsageError where files of a result (see `How`) cannot be written, or are those of another one."""
     known: set[str] = set()
     for path in filter(None, (output, keep_good)):
-        for file in () if path == "-" else (path, args_path(path)):
+        for file in (path, args_path(path)):
             check_writable(file)
             if os.path.realpath(file) in known:
                 message = f"--keep-good {keep_good}: its files are those of -o {output}"
@@ -287,9 +286,10 @@ def reduce(
 
     Raises:
       NotInteresting: the program does not fail so.
-      UsageError: a test cannot be run, or the arguments do not fit.
+      UsageError: a test cannot be run, the arguments do not fit, or a file cannot be written.
     """
     check_not_negative(seconds=how.seconds)
+    _check_outputs(how.output, how.keep_good)
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     if how.scrub and how.keep_good is not None:
