@@ -10,6 +10,7 @@ from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import equiv as driver
 from jaxprtool.driver.running.results import check_output
+from jaxprtool.ir.diagnostics import UsageError, fail
 
 
 @options.verb("equiv")
@@ -66,6 +67,9 @@ def equiv(
     """
     if output:
         check_output(output)
+    if not how["samples"] and not prove:
+        message = "--samples 0 tries nothing"
+        fail(UsageError, message, "option", help="--prove asks for a proof alone")
     found = driver.equiv_words(session.program(a), session.program(b), args, **how)
     if output and found.sample is not None:
         session.write_bytes(driver.packed_arguments(found, output), output)

@@ -159,7 +159,7 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
     Returns:
       The exit status.
     """
-    output = sys.stdout
+    output, session.stderr = sys.stdout, sys.stderr
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("always", category=JaxprToolWarning)

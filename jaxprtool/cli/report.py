@@ -78,20 +78,22 @@ def _interrupted(session: Session) -> int:
     if session.error_format != "text":
         _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
         return 130
-    clean = _CLEAN_LINE if sys.stderr.isatty() else ""
-    sys.stderr.write(f"{clean}interrupted {place}".rstrip() + "\n")
+    stream = session.stderr or sys.stderr
+    clean = _CLEAN_LINE if stream.isatty() else ""
+    stream.write(f"{clean}interrupted {place}".rstrip() + "\n")
     return 130
 
 
 def _write(diagnostics: Sequence[Diagnostic], session: Session) -> None:
-    color = session.error_format == "text" and colored(sys.stderr)
+    stream = session.stderr or sys.stderr
+    color = session.error_format == "text" and colored(stream)
     text = session.error_format == "text"
     shown = diagnostics[:MOST] if text else diagnostics
     lines = [render(d, session.error_format, color) for d in shown]
     if text and len(diagnostics) > 1:
         more = f", the first {MOST} are shown" if len(diagnostics) > MOST else ""
         lines.append(f"{len(diagnostics)} errors{more}")
-    sys.stderr.write("\n".join(lines) + "\n")
+    stream.write("\n".join(lines) + "\n")
 
 
 def _usage(error: click.ClickException) -> Diagnostic:

@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -58,6 +58,8 @@ class Session:
       allowed: folders that programs may read constants from, besides their own.
       rescue: what to do when the verb is interrupted, before the process ends.
       interrupted: whether it was.
+      stderr: standard error as it is when the verb begins, for what is said when it ends: a thread that still runs may have put
+        another stream in its place; None before that.
     """
 
     error_format: str = "text"
@@ -72,6 +74,7 @@ class Session:
     allowed: tuple[str, ...] = ()
     rescue: Callable[[], None] | None = None
     interrupted: bool = False
+    stderr: TextIO | None = None
 
     def end(self) -> None:
         """Rescue what is to stay, where the process ends before the verb has; what threads meet from then on is not reported."""

@@ -9,6 +9,7 @@ from itertools import zip_longest
 from typing import Any
 
 from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, First, Output, Tolerance
+from jaxprtool.analyses.comparing.inside_operations import innermost
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.comparing.in_step import (
     Limits,
@@ -101,11 +102,11 @@ def compare(
 
 
 def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | None:
-    """The same with the equations of the programs: for devices of a mesh others run in their place."""
+    """The same with the equations of the programs, the innermost ones: for devices of a mesh others run in their place."""
     if first is None:
         return None
     places = [Sites(p).place(x) for p, x in ((a, first.a), (b, first.b))]
-    return replace(first, a=places[0], b=places[1])
+    return innermost(replace(first, a=places[0], b=places[1]))
 
 
 def compare_words(

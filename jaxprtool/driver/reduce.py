@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -23,18 +25,27 @@ from jaxprtool.driver.reducing.interest import (
     Slow,
     silent,
 )
-from jaxprtool.driver.reducing.small import as_read, write_small
+from jaxprtool.driver.reducing.small import args_path, as_read, write_small
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.storage.writing import check_writable
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.interpreters.evaluation.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.linter.pages import find_page
 
-__all__ = ["How", "NotInteresting", "Reduction", "interest_of", "reduce"]
+__all__ = [
+    "How",
+    "NotInteresting",
+    "Reduction",
+    "Rescue",
+    "interest_of",
+    "reduce",
+]
 
 
 _REPEATS = 5  # runs of the test on the small program, to notice one that fails at times
@@ -152,6 +163,7 @@ def interest_of(
         words = differs.split(",") if isinstance(differs, str) else differs
         return Differs(words, rtol, atol, max_bytes)
     if check_error is not None:
+        find_page(check_error)
         return CheckError(check_error)
     if slow is not None:
         return Slow(slow, max_bytes)
@@ -161,26 +173,52 @@ def interest_of(
     return Crash(crash, fail_regex, needs_values)
 
 
-@dataclass
+def _check_outputs(output: str | None, keep_good: str | None) -> None:
+    """Raise UsageError where files of a result (see `How`) cannot be written, or are those of another one."""
+    known: set[str] = set()
+    for path in filter(None, (output, keep_good)):
+        for file in (path, args_path(path)):
+            check_writable(file)
+            if os.path.realpath(file) in known:
+                message = f"--keep-good {keep_good}: its files are those of -o {output}"
+                fail(UsageError, message, "option", help="write it to another file")
+            known.add(os.path.realpath(file))
+
+
 class Rescue:
     """Writes the smallest candidate so far, for a run that is interrupted.
 
-    Attributes:
-      output: the file; "-" for none.
-      interest: the test, whose files are removed.
-      scrub: whether nothing is written, since values and names are replaced at the end.
-      search: what has the candidate.
+    Program and arguments are two files: one thread at a time writes both, and none does after the run was interrupted.
     """
 
-    output: str
-    interest: Interest
-    scrub: bool = False
-    search: Search | None = None
+    def __init__(self, output: str, interest: Interest, scrub: bool = False):
+        """Of a run.
+
+        Args:
+          output: the file; "" or "-" for none.
+          interest: the test, whose files are removed.
+          scrub: whether nothing is rescued, since values and names are replaced at the end.
+        """
+        self.output, self.interest, self.scrub = output, interest, scrub
+        self.search: Search | None = None  # what has the candidate
+        self._lock, self._ended = threading.Lock(), False
+        self._written: Candidate | None = None
+
+    def write(self, c: Candidate) -> None:
+        """Write a candidate, unless the run was interrupted."""
+        with self._lock:
+            if not self._ended:
+                write_small(c, self.output)
+                self._written = c
 
     def __call__(self) -> None:
-        """Write it, where there is one."""
-        if self.search is not None and self.output not in ("", "-") and not self.scrub:
-            write_small(self.search.current, self.output)
+        """Write the smallest candidate, where there is one that was not written yet."""
+        with self._lock:
+            self._ended = True
+            c = None if self.search is None else self.search.current
+            asked = self.output not in ("", "-") and not self.scrub
+            if c is not None and c is not self._written and asked:
+                write_small(c, self.output)
         if isinstance(self.interest, External):
             self.interest.close()
 
@@ -191,14 +229,14 @@ class _Keeping:
     The next one is written after so many seconds, or many times what writing took.
     """
 
-    def __init__(self, output: str):
-        self.output, self.next = output, time.monotonic() + _KEPT_SECONDS
+    def __init__(self, write: Callable[[Candidate], None]):
+        self.write, self.next = write, time.monotonic() + _KEPT_SECONDS
 
     def __call__(self, c: Candidate) -> None:
         """Write it, when it is time."""
         begin = time.monotonic()
         if begin >= self.next:
-            write_small(c, self.output)
+            self.write(c)
             end = time.monotonic()
             self.next = end + max(_KEPT_SECONDS, _KEPT_TIMES * (end - begin))
 
@@ -248,9 +286,10 @@ def reduce(
 
     Raises:
       NotInteresting: the program does not fail so.
-      UsageError: a test cannot be run, or the arguments do not fit.
+      UsageError: a test cannot be run, the arguments do not fit, or a file cannot be written.
     """
     check_not_negative(seconds=how.seconds)
+    _check_outputs(how.output, how.keep_good)
     if how.mode not in MODES:
         fail(UsageError, f"there is no mode {how.mode!r}, but {', '.join(MODES)}", "option")
     if how.scrub and how.keep_good is not None:
@@ -272,6 +311,7 @@ def _reduced(
     with limited_seconds(how.seconds):
         start, failure, flaky = _established(program, args, interest)
     search = _search(start, interest, how, begin)
+    rescue = how.rescue or Rescue(how.output or "", interest, how.scrub)
     ladder: list[tuple[str, Size]] = []
 
     def rung(c: Candidate, by: str) -> None:
@@ -281,10 +321,9 @@ def _reduced(
             keep(c)
         how.show(f"{c.size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
 
-    keep = None if how.output is None or how.scrub else _Keeping(how.output)
+    keep = None if how.output is None or how.scrub else _Keeping(rescue.write)
     search.on_smaller = rung
-    if how.rescue is not None:
-        how.rescue.search = search
+    rescue.search = search
     small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
 
     def test(c: Candidate) -> bool:
@@ -296,7 +335,9 @@ def _reduced(
         small, kept = _scrubbed(small, test)
     if search.ended == "done":
         flaky = flaky or not all(test(small) for _ in range(_REPEATS))
-    files = None if how.output is None else (how.output, write_small(small, how.output))
+    files = None if how.output is None else (how.output, args_path(how.output))
+    if files is not None:
+        rescue.write(small)
     if how.keep_good is not None and search.rejected is not None:
         write_small(search.rejected, how.keep_good)
     elif how.keep_good is not None:

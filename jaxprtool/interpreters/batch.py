@@ -66,6 +66,7 @@ __all__ = [
     "not_mapped",
     "one_by_one",
     "same_shape_batch",
+    "takes_matrices",
     "vmap",
     "vmap_jaxpr",
 ]
@@ -505,6 +506,14 @@ def is_elementwise(primitive: Primitive) -> bool:
     The row says so where its batch rule is made by `elementwise_batch` or `broadcast_batch`.
     """
     return getattr(batch_rules.find(primitive), "elementwise", False)
+
+
+def takes_matrices(primitive: Primitive) -> bool:
+    """Whether an operation is one on matrices, a decomposition say, so that the rounding of each element is that of the largest.
+
+    The row says so where its batch rule is made by `rules.linalg.matrices.leading_batch`.
+    """
+    return getattr(batch_rules.find(primitive), "matrices", False)
 
 
 @Maker

@@ -19,7 +19,6 @@ import functools
 import operator
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from itertools import count
 from typing import Any, NoReturn
 
 from jaxprtool.core.bind import base_trace, in_place, interpreted, interpreting, state
@@ -223,14 +222,19 @@ class _Program:
 
 
 class _Observed(_Program):
-    """A program that tells the observer of each equation (`interpreters.evaluation.observe`)."""
+    """A program that tells the observer of each equation (`interpreters.evaluation.observe`).
 
-    __slots__ = ("holds", "jaxpr")
+    Attributes:
+      lines: the code, each line after its equation and whether that holds jaxprs.
+    """
+
+    __slots__ = ("jaxpr", "lines")
 
     def __init__(self, jaxpr: Jaxpr, xp: Any):
         super().__init__(jaxpr, xp)
         self.jaxpr = jaxpr
-        self.holds = [eqn.primitive.holds_jaxprs for eqn in jaxpr.eqns]
+        pairs = zip(jaxpr.eqns, self.code, strict=True)
+        self.lines = [(eqn, eqn.primitive.holds_jaxprs, *line) for eqn, line in pairs]
 
     def run(self, args: Sequence[Value]) -> list[Value]:
         watching = observer()
@@ -256,7 +260,7 @@ class _Observed(_Program):
     def _seen(self, env: list[Any], watching: Observer) -> None:
         """Run all equations; the observer sees each."""
         see, begin = watching.see, watching.begin
-        for eqn, holds, (f, pick, out, dead) in zip(self.eqns, self.holds, self.code, strict=True):
+        for eqn, holds, f, pick, out, dead in self.lines:
             ins = pick(env)
             if holds:
                 begin(eqn, ins)
@@ -276,11 +280,12 @@ class _Observed(_Program):
         begin, note = watching.begin, log.append
         out: Any = None
         try:
-            for n, holds, (f, pick, out, dead) in zip(count(), self.holds, self.code, strict=False):
-                ins = pick(env)
+            for eqn, holds, f, pick, out, dead in self.lines:
                 if holds:
-                    begin(self.eqns[n], ins)
-                result = f(*ins)
+                    begin(eqn, ins := pick(env))
+                    result = f(*ins)
+                else:
+                    result = f(*pick(env))
                 note(result)
                 if type(out) is int:
                     env[out] = result

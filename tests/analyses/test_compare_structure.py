@@ -451,3 +451,26 @@ def test_an_equation_reads_another_variable(path):
 
 
 LOOKED_INTO = ("jit", "cond", "scan", "while", "shard_map", "checkpoint")
+
+
+def test_a_call_that_is_given_another_literal_is_named_and_no_equation_inside() -> None:
+    """Both in a program that has the call twice, of which one is another one now, and in one that lacks another call."""
+
+    @jax.jit
+    def least(x, y):
+        return jnp.maximum(x, y) * 2
+
+    @jax.jit
+    def wave(x):
+        return jnp.sin(x)
+
+    x = np.arange(-2, 3, dtype=np.float32)
+    pairs = [
+        (lambda x: wave(least(x, 0.0)), lambda x: jnp.sin(least(x, 0.25))),
+        (lambda x: least(x, 0.0) + least(-x, 0.0), lambda x: least(x, 0.0) + least(-x, 0.25)),
+    ]
+    for a, b in pairs:
+        found = jt.compare(a, b, x, first=True)
+        assert found.first is not None and found.first.b is not None
+        for place in (found.first.a, found.first.b):
+            assert place.eqn.params.get("name") == "least" and not place.path, str(found)

@@ -536,3 +536,61 @@ def test_numbers_that_stand_for_infinity_are_no_wrong_rule(fault):
     assert found["passed"] == (not fault)
     assert [b["place"]["primitive"] for b in found["blame"]] == ["custom_jvp_call"] * bool(fault)
     assert found["derivatives"][0]["modes"][0]["unsure"]
+
+
+def qr_of(a):
+    return lax.linalg.qr(a, full_matrices=False)
+
+
+BRANCHES = {
+    "qr: a phase of any size": (qr_of, np.array([[0, 1j]], np.complex64)),
+    "qr: triangular": (qr_of, np.float32([[2, 1], [0, 3]])),
+    "qr: triangular, complex": (qr_of, np.array([[2j, 1], [0, 3j]], np.complex64)),
+    "qr: the identity": (qr_of, np.eye(2, dtype=np.float32)),
+    "qr: a column of zeros": (qr_of, np.float32([[0, 1], [0, 2], [0, 5]])),
+    "svd: equal values": (jnp.linalg.svd, np.eye(2, dtype=np.float32)),
+    "eigh: equal values": (jnp.linalg.eigh, np.eye(2, dtype=np.float32)),
+    "eigvalsh: equal values": (jnp.linalg.eigvalsh, np.eye(2, dtype=np.float32)),
+    "eigvals: equal values": (jnp.linalg.eigvals, np.eye(2, dtype=np.float32)),
+    "lu: pivots that tie": (
+        lambda a: jax.scipy.linalg.lu_factor(a)[0],
+        np.float32([[1, 2], [-1, 3]]),
+    ),
+    "top_k: three that tie": (
+        lambda x: lax.top_k(x * jnp.arange(1.0, 4.0), 2)[0],
+        np.float32([6, 3, 2]),
+    ),
+    "angle: on the cut and at zero": (jnp.angle, np.array([-1, 0], np.complex64)),
+}
+
+
+@pytest.mark.parametrize("f, x", BRANCHES.values(), ids=BRANCHES)
+def test_where_a_result_jumps_the_others_have_no_derivative_either(f, x):
+    """The rule of a decomposition has the branch of its results, which elements nearby do not have."""
+    found = jt.gradcheck(f, x)
+    assert found.passed and not found.blame, str(found)
+    assert "a kink or a jump" in str(found)
+
+
+@pytest.mark.parametrize("kind", ["jump", "smooth"])
+def test_a_wrong_rule_beside_a_jump_is_found(kind):
+    @jax.custom_jvp
+    def f(x):
+        return jnp.stack([jnp.floor(x[0]), x[1] ** 2])
+
+    @f.defjvp
+    def rule(primals, tangents):
+        (x,), (t,) = primals, tangents
+        return f(x), jnp.stack([0 * t[0], 3 * x[1] * t[1]])
+
+    found = jt.gradcheck(f, np.float32([1.0 if kind == "jump" else 1.5, 2.0]))
+    assert not found.passed and [x.place.eqn.primitive.name for x in found.blame] == [
+        "custom_jvp_call"
+    ]
+
+
+def test_decompositions_round_as_their_largest_elements_do():
+    """What cancels in the derivative of a small element of Q has the rounding of its large ones."""
+    for a in ([[1, 0.01], [-0.01, 1]], [[2, 1], [0.01, 3]]):
+        found = jt.gradcheck(qr_of, np.float32(a))
+        assert found.passed, str(found)

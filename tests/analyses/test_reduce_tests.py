@@ -7,6 +7,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
+import time
+import types
 from itertools import pairwise
 
 import jax
@@ -14,7 +17,11 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxprtool as jt
+from jaxprtool.cli.report import report
+from jaxprtool.cli.session import Session
+from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.reducing import external_interest
+from jaxprtool.driver.reducing.interest import silent
 from tests.analyses.test_reduce import chain, script
 from tests.invoke import invoke
 
@@ -101,3 +108,49 @@ def test_folders_that_a_killed_process_has_left_are_removed(tmp_path, monkeypatc
             os.utime(path, (1e9, 1e9))
     external_interest._remove_stale()
     assert sorted(p.name for p in tmp_path.iterdir()) == sorted(names[1:])
+
+
+def test_program_and_arguments_of_an_interrupted_run_are_of_one_candidate(monkeypatch):
+    """What writes now and then has written a candidate, or has not begun: two files of two candidates do not fit."""
+    wrote = []
+    begun, go_on = threading.Event(), threading.Event()
+
+    def write_small(candidate, path):
+        wrote.append((candidate, "begun"))
+        begun.set()
+        assert go_on.wait(10)
+        wrote.append((candidate, "done"))
+
+    monkeypatch.setattr(driver, "write_small", write_small)
+    rescue = driver.Rescue("small.jaxpr", interest=None)
+    rescue.search = types.SimpleNamespace(current="smaller")
+    writer = threading.Thread(target=rescue.write, args=("small",))
+    writer.start()
+    assert begun.wait(10)
+    rescuer = threading.Thread(target=rescue)
+    rescuer.start()
+    time.sleep(0.05)
+    go_on.set()
+    for thread in (writer, rescuer):
+        thread.join()
+    rescue.write("of a run that has ended")
+    assert [x for x, _ in wrote] == ["small", "small", "smaller", "smaller"]
+
+
+def test_what_was_written_is_not_written_again(monkeypatch):
+    wrote = []
+    monkeypatch.setattr(driver, "write_small", lambda candidate, path: wrote.append(candidate))
+    rescue = driver.Rescue("small.jaxpr", interest=None)
+    candidate = object()
+    rescue.search = types.SimpleNamespace(current=candidate)
+    rescue.write(candidate)
+    rescue()
+    assert wrote == [candidate]
+
+
+def test_an_interrupt_is_told_while_standard_error_is_put_aside(capsys):
+    """A thread that tests a candidate in the process goes on while the command ends."""
+    session = Session(stderr=sys.stderr)
+    with silent():
+        assert report(KeyboardInterrupt(), session, ["reduce"]) == 130
+    assert capsys.readouterr().err == "interrupted\n"

@@ -11,6 +11,8 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from tests.analyses.exchanged import exchanges
 
 X = np.array([1, 2, 3, 4], np.float32)
 M = np.arange(1, 13, dtype=np.float32).reshape(4, 3)
@@ -73,3 +75,27 @@ def test_what_the_padding_of_windows_makes_is_no_fault() -> None:
 
     found = jt.blame(f, X, nan=True)
     assert not found.found, str(found)
+
+
+I = np.array([1, 1, 3])
+SUMS: dict[str, Callable[[Any], Any]] = {
+    "scatter-add": lambda x: x.at[I].add(x[:3]),
+    "scatter-max": lambda x: x.at[I].max(x[:3]),
+    "in a scan": lambda x: lax.scan(lambda c, a: (c.at[I].add(a), c), x, jnp.stack([x[:3]] * 2)),
+    "scatter-min": lambda x: jnp.stack([x, x]).at[0, I].min(x[:3]),
+}
+
+
+@pytest.mark.parametrize("f", SUMS.values(), ids=SUMS)
+@pytest.mark.parametrize("backend", ["numpy", "xla"])
+def test_an_exchange_in_a_jaxpr_that_numpy_does_not_run_is_named(f: Any, backend: str) -> None:
+    program = jt.trace(f, X)
+    holder = next(e for e in all_eqns(program.jaxpr) if e.primitive.name.startswith("scatter"))
+    inner = [e for c in sub_jaxprs(holder) for e in c.jaxpr.eqns]
+    made = next(x for x in exchanges(program, 100, subtle=False) if x.eqn in inner)
+    found = jt.compare(program, made.program, X, first=True, backends=backend)
+    assert found.first is not None
+    place = found.first.a
+    assert primitives(place)[-2:] == [holder.primitive.name, inner[0].primitive.name], str(found)
+    assert place.path[-1].param == "update_jaxpr" and not found.first.given
+    assert primitives(found.first.b)[-1] != inner[0].primitive.name

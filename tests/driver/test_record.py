@@ -406,3 +406,33 @@ def test_digests_are_known_by_what_the_file_begins_with(tmp_path):
     digests.write_text(invoke(f"run {file} --args 1 --digest").output)
     assert invoke(f"compare {digests} {digests}").status == 0
     assert invoke(f"compare {digests} {file} --args 2").status == 1
+
+
+LINES = """{ lambda ; a:f32[4]. let
+    b:f32[4] = sin a
+    c:f32[2] = slice[limit_indices=(2,) start_indices=(0,) strides=None] b
+    d:f32[1,2] = reshape[dimensions=None new_sizes=(1,2) sharding=None] c
+    e:f32[2] = reshape[dimensions=None new_sizes=(2,) sharding=None] d
+    f:f32[2] = mul e 2.0:f32[]
+  in (f,) }"""
+
+
+@pytest.mark.parametrize("faulty", [False, True])
+@pytest.mark.parametrize("how", ["--digest", "--save-values"])
+def test_another_release_makes_other_operations_of_a_line(how, faulty, tmp_path):
+    """Of equations without a line of Python, or of one line, those are compared that are the same operations."""
+    shorter = [x for x in LINES.splitlines(keepends=True) if "reshape" not in x]
+    text = "".join(shorter).replace("mul e", "mul c").replace("2.0", "3.0" if faulty else "2.0")
+    names = []
+    for name, program in (("a", LINES), ("b", text)):
+        file = tmp_path / f"{name}.jaxpr"
+        file.write_text(program)
+        names.append(str(tmp_path / name))
+        words = ["run", str(file), "--args", "ramp", how]
+        done = invoke(words if how == "--digest" else [*words, names[-1]])
+        assert done.status == 0, done.error
+        if how == "--digest":
+            (tmp_path / name).write_text(done.output)
+    found = json.loads(invoke(["compare", *names, "--json"]).output)
+    assert found["equal"] is not faulty and found["compared"] == 3, found
+    assert not faulty or found["first"]["primitive"] == found["first_b"]["primitive"] == "mul"

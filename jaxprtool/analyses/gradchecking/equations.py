@@ -127,6 +127,10 @@ def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
         near: list[Any] = []
         for x, moves in zip(args, live, strict=True):
             by = random.uniform(-_STEP, _STEP, xp.shape(x))
+            if moves and x.dtype.kind == "c":
+                by = by + 1j * random.uniform(-_STEP, _STEP, xp.shape(x))
+            if moves and how.symmetric and is_symmetric(x):
+                by = by + by.conj().swapaxes(-1, -2)
             near.append((x + xp.where(x == 0, 1, x) * by).astype(x.dtype) if moves else x)
         with observed_by(None):
             try:
@@ -232,7 +236,7 @@ class _Equations(Watch):
         """Check an equation at its values."""
         with observed_by(None):
             try:
-                checks = check_point(program, args, self.how)
+                checks, how = check_point(program, args, self.how), self.how
                 if any(c.wrong or c.kinks for c in checks) and _takes_symmetric(eqn, args):
                     before, how = checks, self.how._replace(symmetric=True)
                     checks = check_point(program, args, how)
@@ -241,16 +245,30 @@ class _Equations(Watch):
                         return Finding(self.place(eqn), kind, symmetric=True)
             except JaxprToolError:  # it cannot be run alone
                 return Finding(self.place(eqn), "unsure")
-            return self.judged(eqn, program, args, checks)
+            return self.judged(eqn, program, args, checks, how)
 
     def judged(
-        self, eqn: JaxprEqn, program: ClosedJaxpr, args: Sequence[Any], checks: Sequence[Check]
+        self,
+        eqn: JaxprEqn,
+        program: ClosedJaxpr,
+        args: Sequence[Any],
+        checks: Sequence[Check],
+        how: How,
     ) -> Finding | None:
+        """What checks of an equation mean.
+
+        Where one result has a jump, the derivatives of the others may be those of another branch (the signs of the columns of `qr`): a rule
+        that is right nearby is right.
+        """
         place = self.place(eqn)
         wrong = [c.wrong[0] for c in checks if c.wrong]
         if wrong:
             if _stops(program):
                 return Finding(place, "stopped", wrong[0])
+            uneven = any(c.kinks or c.uneven for c in checks)
+            ways = dict.fromkeys((self.how, how)) if uneven and not _follows(eqn) else ()
+            if any(_agrees_nearby(program, args, way) for way in ways):
+                return Finding(place, "kink")
             certain = not _follows(eqn) or not decides(program, args, self.how)
             return Finding(place, "wrong" if certain else "unsure", wrong[0])
         if any(c.kinks for c in checks):

@@ -81,6 +81,7 @@ class Check:
       max_abs, max_rel: the largest difference.
       wrong: those that differ, for each result the worst; the derivatives by one element first.
       kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
+      uneven: at how many others the slopes on the two sides differ, where the derivative is none that lies between them.
       doubted: at how many of them the derivative agrees all the same: rounding can look like a kink.
       unsure: how many agree only because the differences are not known better, or are not known at all.
       reason: why the mode is not available; else "".
@@ -98,13 +99,14 @@ class Check:
         "mode",
         "reason",
         "steps",
+        "uneven",
         "unsure",
         "wrong",
     )
 
     def __init__(self, mode: str, reason: str = ""):
         self.mode, self.reason, self.explained = mode, reason, ""
-        self.compared = self.kinks = self.doubted = self.unsure = 0
+        self.compared = self.kinks = self.uneven = self.doubted = self.unsure = 0
         self.max_abs = self.max_rel = 0.0
         self.wrong: list[Mismatch] = []
         self.steps = "real"

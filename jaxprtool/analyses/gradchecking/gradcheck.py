@@ -366,6 +366,7 @@ class _Checking:
         doubtful = (e.error > 0.1 * abs(e.value) + own + _NEGLIGIBLE * e.size) | unknown
         check.compared += int(t.size)
         agreeing = e.firm & ~off
+        check.uneven += int((off & e.kink & ~kink).sum())
         kink |= agreeing
         check.kinks += int(kink.sum())
         check.doubted += int(agreeing.sum())

@@ -12,10 +12,13 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First, Written
+from jaxprtool.analyses.comparing.counterparts import same_operation
+from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.analyses.places import Place, Step
+from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
-from jaxprtool.ir.walk import all_eqns, count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
@@ -41,7 +44,7 @@ class Opened(NamedTuple):
         if first is None:
             return None
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
-        a, b = [_as_written(*side) for side in sides]
+        a, b = _of_literals(first, *[_as_written(*side) for side in sides])
         p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
         of_a, of_b = _of_whole_call(a, p - q), _of_whole_call(b, q - p)
         if of_a is not a and of_b is b:
@@ -53,17 +56,47 @@ class Opened(NamedTuple):
 
 def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
     """Two programs without calls; None where they have the same ones, or are large."""
-    if _calls(a) == _calls(b) or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
+    if _calls(a.jaxpr) == _calls(b.jaxpr) or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
         return None
     opened = inlined(a, size=_MOST), inlined(b, size=_MOST)
     return Opened((a, b), opened, runs_once(a) or runs_once(b))
 
 
-def _calls(program: ClosedJaxpr) -> Counter[tuple[Primitive, object]]:
-    """How many calls of each name a program has, at any depth."""
-    holding = [eqn for eqn in all_eqns(program.jaxpr) if eqn.primitive.holds_jaxprs]
-    calls = [eqn for eqn in holding if called(eqn) is not None]
-    return Counter((eqn.primitive, eqn.params.get("name")) for eqn in calls)
+Calls = Counter[tuple[Primitive, object]]
+
+
+@deep
+def _calls(jaxpr: Jaxpr, known: dict[Jaxpr, Calls] | None = None) -> Calls:
+    """How many calls of each name a jaxpr has, at any depth; those of a jaxpr count as often as it is used."""
+    known = {} if known is None else known
+    if jaxpr in known:
+        return known[jaxpr]
+    found = known[jaxpr] = Calls()
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.holds_jaxprs:
+            if called(eqn) is not None:
+                found[eqn.primitive, eqn.params.get("name")] += 1
+            for closed in sub_jaxprs(eqn):
+                found.update(_calls(closed.jaxpr, known))
+    return found
+
+
+def _of_literals(first: First, a: Any, b: Any) -> tuple[Any, Any]:
+    """The calls around two places which are given other literals, where the equations there are the same but for these."""
+    signatures = Signatures()
+    opened = [x.eqn for x in (first.a, first.b) if isinstance(x, Place)]
+    if len(opened) < 2 or _same(opened[0], opened[1], signatures):
+        return a, b
+    while a.path and b.path and _same(a.eqn, b.eqn, signatures):
+        above = a.path[-1].eqn, b.path[-1].eqn
+        if any(called(eqn) is None for eqn in above):
+            break
+        a, b = [Place(eqn, x.path[:-1]) for eqn, x in zip(above, (a, b), strict=True)]
+    return a, b
+
+
+def _same(a: JaxprEqn, b: JaxprEqn, signatures: Signatures) -> bool:
+    return len(a.inputs) == len(b.inputs) and same_operation(a, b, signatures)
 
 
 def _primitives(jaxpr: Jaxpr) -> Iterator[Primitive]:

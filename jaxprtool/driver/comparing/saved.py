@@ -17,10 +17,11 @@ from jaxprtool.analyses.comparing.comparison import (
 )
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.comparing.in_step import Limits, differences
+from jaxprtool.driver.comparing.saved_pairs import Kind, Kinds, kinds_of, paired
 from jaxprtool.driver.run import evaluated, printing_aside, ready
 from jaxprtool.driver.running.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.words.shapes import parse_shape
-from jaxprtool.interpreters.evaluation.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import Cell, Token
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 
@@ -47,6 +48,13 @@ class Saved(NamedTuple):
     places: dict[str, Written]
     folder: bool
     ins: dict[str, Ins]
+
+    def kinds(self) -> Kinds:
+        """What each equation is, by its key."""
+        types: dict[str, list[str]] = {}
+        for (key, _), entry in self.results.items():
+            types.setdefault(key, []).append(str(entry.get("type")))
+        return kinds_of(self.places, types)
 
     def value(self, entry: dict[str, Any]) -> Any:
         """The value of a result of a folder."""
@@ -93,7 +101,7 @@ def load_saved(path: str) -> Saved:
         lines = json.loads(text)["values"] if folder else [*map(json.loads, text.splitlines())]
         return _read(path, lines, folder)
     except OSError as e:
-        fail(UsageError, f"cannot read {file}: {e.strerror}", "unreadable-file")
+        fail(UsageError, f"cannot read {file}: {(e.strerror or str(e)).lower()}", "unreadable-file")
     except (ValueError, KeyError, TypeError, AttributeError):
         _damaged(file)
 
@@ -133,17 +141,23 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         message = f"{a.name} and {b.name}: one is a folder of values, and one a file of digests"
         fail(UsageError, message, "bad-usage", help="save the same of both runs")
     found = _Table(a.name, b.name, tolerance)
+    partner = paired(a.kinds(), b.kinds())
     for key, entry in a.results.items():
-        other = b.results.get(key)
-        if other is None:
+        theirs = partner.get(key[0])
+        other = None if theirs is None else b.results.get((theirs, key[1]))
+        if theirs is None or other is None:
             continue
-        places = a.places[key[0]], b.places[key[0]]
-        ins = a.ins[key[0]], b.ins[key[0]]
+        places = a.places[key[0]], b.places[theirs]
+        ins = a.ins[key[0]], b.ins[theirs]
         if a.folder:
             found.values(key, a.value(entry), b.value(other), *places, *ins)
         else:
             found.digests(key, entry, other, *places, *ins)
-    notes = [_alone(a, b), _alone(b, a), _between(found.first, a, b)]
+    notes = [
+        _alone(a, b, found.count),
+        _alone(b, a, found.count),
+        _between(found.first, a, b),
+    ]
     return found.comparison(_of_digests(a), *notes)
 
 
@@ -151,8 +165,8 @@ def _of_digests(saved: Saved) -> str:
     return "" if saved.folder else "digests say whether results differ, and not by how much"
 
 
-def _alone(a: Saved, b: Saved) -> str:
-    n = len(a.results.keys() - b.results.keys())
+def _alone(a: Saved, b: Saved, common: int) -> str:
+    n = len(a.results) - common
     return f"{n} of {len(a.results)} results of {a.name} are not in {b.name}" if n else ""
 
 
@@ -187,11 +201,14 @@ def compare_with_run(
     """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
     found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
     left, digested, hashes = {key for key, _ in saved.results}, digest_lines(), digests().Hashes()
+    theirs = saved.kinds()
 
     def take(record: Record) -> None:
         line = None if saved.folder else digested(record)
         hashed = map(hashes.of, record.ins) if line is None else line["ins"]
         now_in = _without_literals([*hashed], literals_of(record))
+        if _is_another(record, theirs.get(record.key)):
+            return
         left.discard(record.key)
         for k, x in enumerate(record.outs):
             key = record.key, k
@@ -214,6 +231,17 @@ def compare_with_run(
         evaluated(program, args, *limits, Recorder(take, every=1))
     alone = f"{len(left)} equations of {saved.name} did not run" if left else ""
     return found.comparison(_of_digests(saved), alone, _between(found.first, saved))
+
+
+def _is_another(record: Record, theirs: Kind | None) -> bool:
+    """Whether an equation that ran is another one than what was saved with its key: another primitive, with other types."""
+    if theirs is None:
+        return True
+    if theirs[0] == record.place.eqn.primitive.name:
+        return False
+    values: list[Value] = [x.value if isinstance(x, Cell) else x for x in record.outs]
+    name = differences().type_name
+    return theirs[1] != tuple(name(x) for x in values if not isinstance(x, Token))
 
 
 class _Table:

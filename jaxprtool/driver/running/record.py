@@ -301,4 +301,6 @@ def _make_folder(path: str) -> None:
         for entry in entries:
             os.remove(os.path.join(path, entry))
     except OSError as e:
-        fail(UsageError, f"--save-values {path}: {e.strerror}", "unwritable-file")
+        fail(
+            UsageError, f"--save-values {path}: {(e.strerror or str(e)).lower()}", "unwritable-file"
+        )

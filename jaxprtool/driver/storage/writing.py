@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import signal
 import threading
@@ -13,7 +14,7 @@ from typing import Any, NoReturn
 from jaxprtool.driver.progress import stop_showing
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["remove_temporaries", "removing_temporaries", "write_output"]
+__all__ = ["check_writable", "remove_temporaries", "removing_temporaries", "write_output"]
 
 _temporaries: set[str] = set()
 _lock = threading.Lock()  # held while a temporary file is made, and for good once the process ends
@@ -87,6 +88,21 @@ def _write_special(path: str, target: str, raw: bytes) -> None:
             f.write(raw)
     except OSError as e:
         _cannot_write(path, e)
+
+
+def check_writable(path: str) -> None:
+    """Raise UsageError where a file can certainly not be written, before the work of which it is the result."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    reason = 0
+    if os.path.isdir(target):
+        reason = errno.EISDIR
+    elif not os.path.isdir(folder):
+        reason = errno.ENOTDIR if os.path.exists(folder) else errno.ENOENT
+    elif not os.access(folder, os.W_OK | os.X_OK) and not os.access(target, os.W_OK):
+        reason = errno.EACCES
+    if reason:
+        _cannot_write(path, OSError(reason, os.strerror(reason)))
 
 
 def _cannot_write(path: str, error: OSError) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import bind
+from jaxprtool.interpreters.batch import takes_matrices
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
 from jaxprtool.interpreters.evaluation.observe import computed_by
 from jaxprtool.ir.avals import ShapedArray
@@ -35,7 +36,8 @@ _EPSILON = {
 class Jitter:
     """The functions of equations with rounding errors of their own (`interpreters.evaluation.observe.computed_by`).
 
-    An equation's floats are multiplied by a number next to 1, the same one whenever it runs, in nested jaxprs too. All draws run one
+    An equation's floats are multiplied by a number next to 1, the same one whenever it runs, in nested jaxprs too. Those of an operation on
+    matrices are moved by as much of the largest element: that is what decompositions and solvers round to. All draws run one
     prepared program: a rewritten one for each would take as much memory as the program, and longer than its run.
 
     Attributes:
@@ -63,8 +65,11 @@ class Jitter:
         if eqn.primitive.notation or not any(map(_epsilon, outs)):
             return f
         self._steps.append(self._step())
-        k, factors = len(self._steps) - 1, [*map(self._factors_of, outs)]
-        if eqn.primitive.multiple_results:
+        k, several = len(self._steps) - 1, eqn.primitive.multiple_results
+        if takes_matrices(eqn.primitive):
+            return functools.partial(self._of_matrices, f, k, [*map(_epsilon, outs)], several)
+        factors = [*map(self._factors_of, outs)]
+        if several:
             return functools.partial(self._several, f, k, factors)
         return functools.partial(self._one, f, k, factors[0])
 
@@ -93,6 +98,26 @@ class Jitter:
         step = self._steps[k]
         pairs = zip(f(*ins), factors, strict=True)
         return [x * by[step] if step in by else x for x, by in pairs]
+
+    def _of_matrices(
+        self, f: Callable[..., Any], k: int, epsilons: Sequence[float], several: bool, *ins: Any
+    ) -> Any:
+        found, step = f(*ins), self._steps[k]
+        if not step:
+            return found
+        outs = [
+            _moved_by(x, step * epsilon, k) if epsilon else x
+            for x, epsilon in zip(found if several else [found], epsilons, strict=True)
+        ]
+        return outs if several else outs[0]
+
+
+def _moved_by(x: Any, share: float, seed: int) -> Any:
+    """Matrices whose elements are moved up or down by a share of the largest of each."""
+    xp, axes = numpy_namespace(), tuple(range(-min(x.ndim, 2), 0))
+    signs = xp.random.default_rng(seed).choice((-share, share), x.shape)
+    size = abs(x).max(axis=axes, keepdims=True, initial=0.0) if axes else abs(x)
+    return x + (signs * size).astype(x.dtype)
 
 
 # The smallest normal numbers.

@@ -111,13 +111,15 @@ def leading_batch(op: Any) -> Value:
     """The rule of an operation that takes batches along leading axes of all operands and results."""
     multiple = op.primitive.multiple_results
 
-    def rule(
+    def batched(
         axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
     ) -> OutAndDim:
         vals = [materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True)]
         out = op(*vals, **params)
         return (out, [0] * len(out)) if multiple else (out, 0)
 
+    rule: Value = batched
+    rule.matrices = True
     return rule
 
 

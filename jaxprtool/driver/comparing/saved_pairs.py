@@ -1,0 +1,63 @@
+"""Which equation of one run stands in the place of which of another, by what both have left.
+
+Equations have the same key where they come from the same line and scopes and are as many there before them. Another release
+of JAX may make other operations of a line, more or fewer: then those of the same line are aligned by their primitives and
+types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jaxprtool.analyses.comparing.comparison import Written
+from jaxprtool.analyses.diffing.align import align
+
+__all__ = ["Kinds", "kinds_of", "paired"]
+
+Kind = tuple[str, tuple[str, ...]]  # primitive, types of the results
+Kinds = dict[str, Kind]
+
+
+def kinds_of(places: Mapping[str, Written], types: Mapping[str, Sequence[str]]) -> Kinds:
+    """What each equation is, by its key."""
+    return {k: (str(p.json().get("primitive")), tuple(types.get(k, ()))) for k, p in places.items()}
+
+
+def paired(a: Kinds, b: Kinds) -> dict[str, str]:
+    """The key in B of the equation that stands in the place of each one of A; those of lines that give the same types stay."""
+    groups = _groups(a), _groups(b)
+    found: dict[str, str] = {}
+    for group, keys in groups[0].items():
+        others = groups[1].get(group, [])
+        if _complete(keys) and _complete(others):
+            found.update(_aligned(keys, others, a, b))
+        else:
+            found.update((key, key) for key in keys if key in b)
+    return found
+
+
+def _groups(kinds: Kinds) -> dict[str, list[str]]:
+    """The keys of the equations of one line and scope in one step of the loops around, in order."""
+    groups: dict[str, list[str]] = {}
+    for key in kinds:
+        groups.setdefault(key.rpartition("#")[0], []).append(key)
+    return groups
+
+
+def _complete(keys: Sequence[str]) -> bool:
+    """Whether all equations of a group were kept, so that their numbers go up one by one."""
+    return all(key.rpartition("#")[2] == str(i) for i, key in enumerate(keys))
+
+
+def _aligned(keys: Sequence[str], others: Sequence[str], a: Kinds, b: Kinds) -> dict[str, str]:
+    kinds = [a[k] for k in keys], [b[k] for k in others]
+    types = [x[1] for x in kinds[0]], [x[1] for x in kinds[1]]
+    if types[0] == types[1]:
+        return dict(zip(keys, others, strict=True))
+    pairs = align([kinds, types], len(keys), len(others))
+    i = j = 0
+    for p, q in [*pairs, (len(keys), len(others))]:
+        if p - i == q - j:  # as many on both sides: each stands in the place of one
+            pairs += zip(range(i, p), range(j, q), strict=True)
+        i, j = p + 1, q + 1
+    return {keys[p]: others[q] for p, q in pairs}
