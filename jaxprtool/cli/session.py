@@ -51,7 +51,7 @@ class Session:
       verify: whether results are type-checked.
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
-      opened: the names of the files of programs read so far.
+      opened: the names of the files of programs read so far, and of values that a verb does not replace.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
       functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
@@ -200,10 +200,10 @@ class Session:
         return self.consts if verb == "trace" or self.consts == INLINE else ""
 
     def spare_inputs(self, *outputs: str | None) -> None:
-        """Raise UsageError where a file to be written is one that a program was read from, which would be lost."""
+        """Raise UsageError where a file to be written is one that was read, which would be lost."""
         for path in [x for x in outputs if x is not None and os.path.exists(x)]:
             if any(os.path.samefile(x, path) for x in self.opened if os.path.exists(x)):
-                message = f"cannot write {path}: the program is read from it, and would be lost"
+                message = f"cannot write {path}: it is read here, and would be lost"
                 fail(UsageError, message, "unwritable-file", help="write to another file")
 
     def write_text(self, text: str, output: str, *, in_place: bool = False) -> None:

@@ -43,6 +43,7 @@ __all__ = [
     "NotInteresting",
     "Reduction",
     "Rescue",
+    "files_of_results",
     "interest_of",
     "reduce",
 ]
@@ -173,16 +174,20 @@ def interest_of(
     return Crash(crash, fail_regex, needs_values)
 
 
+def files_of_results(*outputs: str | None) -> list[str]:
+    """The files that are written for `-o` and `--keep-good`: the programs, and their arguments."""
+    return [f for path in outputs if path not in (None, "-") for f in (path, args_path(path))]
+
+
 def _check_outputs(output: str | None, keep_good: str | None) -> None:
     """Raise UsageError where files of a result (see `How`) cannot be written, or are those of another one."""
     known: set[str] = set()
-    for path in filter(None, (output, keep_good)):
-        for file in (path, args_path(path)):
-            check_writable(file)
-            if os.path.realpath(file) in known:
-                message = f"--keep-good {keep_good}: its files are those of -o {output}"
-                fail(UsageError, message, "option", help="write it to another file")
-            known.add(os.path.realpath(file))
+    for file in files_of_results(output, keep_good):
+        check_writable(file)
+        if os.path.realpath(file) in known:
+            message = f"--keep-good {keep_good}: its files are those of -o {output}"
+            fail(UsageError, message, "option", help="write it to another file")
+        known.add(os.path.realpath(file))
 
 
 class Rescue:

@@ -154,3 +154,26 @@ def test_an_interrupt_is_told_while_standard_error_is_put_aside(capsys):
     with silent():
         assert report(KeyboardInterrupt(), session, ["reduce"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
+
+
+def test_a_command_that_finds_the_program_interesting_the_second_time_alone(tmp_path):
+    calls = tmp_path / "calls"
+    command = script(tmp_path, f'echo >> "{calls}"; test $(wc -l < "{calls}") -gt 1')
+    done = invoke(
+        ["reduce", "--test", f"{command} {{}}", "-"], "{ lambda ; . let  in (1.0:f32[],) }"
+    )
+    assert done.status == 1
+    assert "at times only: run it again" in done.error
+
+
+def test_values_that_are_read_are_not_replaced(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.savez("small.args.npz", a=np.float32(-1))
+    before = (tmp_path / "small.args.npz").read_bytes()
+    program = "{ lambda ; a:f32[]. let b:f32[] = log a; c:f32[] = sin b in (c,) }"
+    for values in ("small.args.npz", "a=./small.args.npz", '{"a": small.args.npz}'):
+        for outputs in (["-o", "small"], ["-o", "x", "--keep-good", "small"]):
+            done = invoke(["reduce", "--nan", "--args", values, *outputs, "-"], program)
+            assert done.status == 2
+            assert "cannot write small.args.npz: it is read here" in done.error
+    assert (tmp_path / "small.args.npz").read_bytes() == before

@@ -196,6 +196,10 @@ class Command(External):
 
     def why_not(self, c: Candidate) -> str:
         done = self.run(c)
+        if done.status == 0 and self.matches(done):
+            return (
+                f"`{self.command}` is interested in the whole program at times only: run it again"
+            )
         if done.status == 0:
             return (
                 f"`{self.command}` ends with status 0, but its output does not match --fail-regex"
