@@ -10,7 +10,7 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung
 from jaxprtool.driver.reducing.small import small_text
-from jaxprtool.driver.words.values import arguments, files_of_values, open_binders
+from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
 
 
@@ -69,8 +69,7 @@ def reduce(
     test |= {"crash": words, "needs_values": needs_values}
     interest = driver.interest_of(**test, max_bytes=max_bytes)
     program = session.misfit(file) if not interest.well_typed else session.placed(file)
-    session.opened |= files_of_values(args)
-    session.spare_inputs(*driver.files_of_results(output, how["keep_good"]))
+    session.spare_inputs(*driver.files_of_results(output, how["keep_good"]), values=args)
     values = None
     if interest.needs_values:
         interface = of_open(program)

@@ -18,6 +18,7 @@ from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import with_consts
 from jaxprtool.driver.storage.files import (
     decode,
+    files_of_values,
     load,
     read_bytes,
     split_selector,
@@ -51,7 +52,7 @@ class Session:
       verify: whether results are type-checked.
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
-      opened: the names of the files of programs read so far, and of values that a verb does not replace.
+      opened: the names of the files of programs read so far.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
       functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
@@ -199,10 +200,11 @@ class Session:
         """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
         return self.consts if verb == "trace" or self.consts == INLINE else ""
 
-    def spare_inputs(self, *outputs: str | None) -> None:
-        """Raise UsageError where a file to be written is one that was read, which would be lost."""
+    def spare_inputs(self, *outputs: str | None, values: Sequence[str] = ()) -> None:
+        """Raise UsageError where a file to be written is one that was read, or that words of `--args` name: it would be lost."""
+        read = self.opened | files_of_values(values)
         for path in [x for x in outputs if x is not None and os.path.exists(x)]:
-            if any(os.path.samefile(x, path) for x in self.opened if os.path.exists(x)):
+            if any(os.path.samefile(x, path) for x in read if os.path.exists(x)):
                 message = f"cannot write {path}: it is read here, and would be lost"
                 fail(UsageError, message, "unwritable-file", help="write to another file")
 

@@ -14,10 +14,21 @@ from jaxprtool.ir.diagnostics import Diagnostic, JaxprParseError, UsageError, co
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["chosen", "decode", "load", "read_bytes", "read_programs", "split_selector", "the_one"]
+__all__ = [
+    "chosen",
+    "decode",
+    "files_of_values",
+    "load",
+    "read_bytes",
+    "read_programs",
+    "split_selector",
+    "the_one",
+]
 
 STDIN = "<stdin>"
+_VALUES = pattern(r"[^\s=,:(){}\[\]\"']+\.np[yz]\b")
 _MOST_FILES = 10_000  # in a folder, among which one with a similar name is looked for
 
 
@@ -27,6 +38,11 @@ def split_selector(path: str) -> tuple[str, str]:
         return path, ""
     file, _, name = path.rpartition("#")
     return file or "-", name
+
+
+def files_of_values(words: Sequence[str]) -> set[str]:
+    """The `.npy` and `.npz` files that words of `--args` name, in trees too."""
+    return {m[0] for word in words for m in _VALUES.finditer(word)}
 
 
 def read_bytes(path: str) -> tuple[bytes, str]:

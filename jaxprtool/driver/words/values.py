@@ -24,7 +24,7 @@ from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["arguments", "files_of_values", "is_word", "open_binders"]
+__all__ = ["arguments", "is_word", "open_binders"]
 
 _A_NUMBER = (
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
@@ -35,7 +35,6 @@ _TOKEN = pattern(rf"\s*(?:([\[\]\(\),])|({_A_NUMBER}|true|false)(?![\w.]))", re.
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"'=]*)\]"
 _NAMED = pattern(rf"([^\W\d](?:[^=\s\[({{\"']|{_STEP})*)=(.*)", re.DOTALL)
 _TREE = pattern(r"(?:[^\W\d]\w*)?\{|[^\W\d]\w*\(")
-_FILE = pattern(r"[^\s=,:(){}\[\]\"']+\.np[yz]\b")
 _GENERATOR = pattern(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
@@ -50,11 +49,6 @@ def is_word(text: str) -> bool:
         or _NUMBER.fullmatch(text) is not None
         or ((m := _NAMED.fullmatch(text)) is not None and is_word(m[2]))
     )
-
-
-def files_of_values(words: Sequence[str]) -> set[str]:
-    """The `.npy` and `.npz` files that words name, in trees too."""
-    return {m[0] for word in words for m in _FILE.finditer(word)}
 
 
 def split_words(texts: Sequence[str]) -> list[str]:
