@@ -1,6 +1,6 @@
 """`python -m jaxprtool`."""
 
-from jaxprtool.cli.main import main
+from jaxprtool.cli.entry import main
 
 if __name__ == "__main__":
     main()

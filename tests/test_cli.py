@@ -613,6 +613,26 @@ def test_interrupting_is_clean(ignored: bool) -> None:
     raise AssertionError(found)
 
 
+LOADING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == "jaxprtool.ir.jaxpr":
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupting())
+from jaxprtool.cli.entry import main
+main()
+"""
+
+
+def test_interrupting_while_modules_are_loaded_is_clean() -> None:
+    done = subprocess.run([sys.executable, "-c", LOADING], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (130, b"interrupted\n")
+
+
 def test_a_full_disk_is_a_message() -> None:
     if not os.path.exists("/dev/full"):
         pytest.skip("there is no /dev/full here")

@@ -70,22 +70,26 @@ def _misfits(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
 
 
 def _wrong_lengths(eqn: JaxprEqn) -> list[Diagnostic]:
-    """What is wrong with params that have an item for each operand."""
-    primitive, n = eqn.primitive, len(eqn.inputs)
+    """What is wrong with params that have an item for each operand, or each result."""
+    primitive = eqn.primitive
+    numbers = {"operand": len(eqn.inputs), "result": len(eqn.out_binders)}
     found: list[Diagnostic] = []
-    for name in _for_each_operand(primitive) if primitive.known else ():
-        default = primitive.params[name].default
+    for name, what in _for_each(primitive) if primitive.known else ():
+        default, n = primitive.params[name].default, numbers[what]
         value = eqn.params.get(name, default)
         if value is not None and value != default and len(value) != n:
             has = counted(len(value), "item")
-            message = f"{primitive}: {name} has {has}, and the equation {counted(n, 'operand')}"
+            message = f"{primitive}: {name} has {has}, and the equation {counted(n, what)}"
             found.append(Diagnostic(message, "param-value", param=name))
     return found
 
 
 @functools.cache
-def _for_each_operand(primitive: Primitive) -> list[str]:
-    return [name for name, p in primitive.params.items() if p.kind.each_operand]
+def _for_each(primitive: Primitive) -> list[tuple[str, str]]:
+    """The params with an item for each operand, or each result, and which."""
+    kinds = [(name, p.kind) for name, p in primitive.params.items()]
+    operands = [(name, "operand") for name, kind in kinds if kind.each_operand]
+    return operands + [(name, "result") for name, kind in kinds if kind.each_result]
 
 
 def refuse_misfits(primitive: Primitive, params: dict[str, Any]) -> None:

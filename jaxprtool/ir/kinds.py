@@ -39,7 +39,7 @@ class Kind(ABC):
       code: of the diagnostic on a value that is not of this kind.
       spelling: how a text spells values.
       unchecked: whether every value is of this kind.
-      each_operand: whether a value has an item for each operand of its equation.
+      each_operand, each_result: whether a value has an item for each operand, or each result, of its equation.
       holds_jaxprs: whether values are jaxprs, or hold some.
       shows_jaxprs: whether the text of a value may show jaxprs that are no part of the program.
       is_bookkeeping: whether values say nothing about what is computed.
@@ -50,6 +50,7 @@ class Kind(ABC):
     spelling: Spelling = "value"
     unchecked = False
     each_operand = False
+    each_result = False
     holds_jaxprs = False
     shows_jaxprs = False
     is_bookkeeping = False

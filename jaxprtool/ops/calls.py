@@ -1,7 +1,14 @@
 """The call of a jaxpr that is compiled as one unit."""
 
 from jaxprtool.core.kinds.objects import Options
-from jaxprtool.core.kinds.placement import Donated, Layouts, Mesh, Shardings
+from jaxprtool.core.kinds.placement import (
+    Donated,
+    InLayouts,
+    InShardings,
+    Mesh,
+    OutLayouts,
+    OutShardings,
+)
 from jaxprtool.core.primitive import param, primitive
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -15,10 +22,10 @@ def jit_call(
     name: str = param("f", hidden="never", first=True),
     inline: bool = param(False, hidden="always"),
     donated_invars: Donated | None = param(None, hidden="blank"),
-    in_shardings: Shardings | None = param(None, hidden="blank"),
-    out_shardings: Shardings | None = param(None, hidden="blank"),
-    in_layouts: Layouts | None = param(None, hidden="blank"),
-    out_layouts: Layouts | None = param(None, hidden="blank"),
+    in_shardings: InShardings | None = param(None, hidden="blank"),
+    out_shardings: OutShardings | None = param(None, hidden="blank"),
+    in_layouts: InLayouts | None = param(None, hidden="blank"),
+    out_layouts: OutLayouts | None = param(None, hidden="blank"),
     keep_unused: bool = False,
     ctx_mesh: Mesh | None = None,
     compiler_options_kvs: Options = (),

@@ -114,16 +114,24 @@ def test_values_of_params(example):
         assert _shown(read.params[name]) == _shown(value), name
 
 
-EACH_OPERAND = [(p, q.name) for p in DECLARED for q in p.params.values() if q.kind.each_operand]
+EACH = [
+    (p, q.name)
+    for p in DECLARED
+    for q in p.params.values()
+    if q.kind.each_operand or q.kind.each_result
+]
 
 
-@pytest.mark.parametrize("declared, name", EACH_OPERAND, ids=[f"{p}-{n}" for p, n in EACH_OPERAND])
-def test_params_have_an_item_for_each_operand(declared, name):
-    """Two operands: JAX breaks off where there are more or fewer items, or takes those of other operands."""
-    x, n = Var(ShapedArray((), FLOAT32)), 2
+@pytest.mark.parametrize("declared, name", EACH, ids=[f"{p}-{n}" for p, n in EACH])
+def test_params_have_an_item_for_each_operand_or_result(declared, name):
+    """JAX breaks off where there are more or fewer items, or takes those of other operands."""
+    x, kind = Var(ShapedArray((), FLOAT32)), declared.params[name].kind
+    ins, outs = (2, 3) if kind.each_operand else (3, 2)
+    item = next(v for v in (True, None) if kind.fits((v,)))
 
     def refused(items):
-        eqn = JaxprEqn(declared, [x] * n, {name: (True,) * items}, [])
+        params = {name: (item,) * items}
+        eqn = JaxprEqn(declared, [x] * ins, params, [Var(x.aval) for _ in range(outs)])
         with pytest.raises(jt.JaxprTypeError) as e:  # of the other params, which are not there
             check_declared(eqn)
         return [d.code for d in e.value.diagnostics if d.param == name]
@@ -131,7 +139,8 @@ def test_params_have_an_item_for_each_operand(declared, name):
     assert [refused(k) for k in (1, 2, 3)] == [["param-value"], [], ["param-value"]]
 
 
-def test_the_params_with_an_item_for_each_operand_are_known():
-    names = {f"{p}.{name}" for p, name in EACH_OPERAND}
+def test_the_params_with_an_item_for_each_operand_or_result_are_known():
+    names = {f"{p}.{name}" for p, name in EACH}
     assert names >= {"run_state.which_linear", "run_state.is_initialized", "scan.linear"}
-    assert names >= {"jit.donated_invars"}
+    assert names >= {"jit.donated_invars", "jit.in_shardings", "jit.out_shardings"}
+    assert names >= {"jit.in_layouts", "jit.out_layouts"}

@@ -14,6 +14,7 @@ __all__ = [
     "NOTHING",
     "Anything",
     "EachOperandOf",
+    "EachResultOf",
     "Either",
     "Nothing",
     "PrintedList",
@@ -90,6 +91,12 @@ class EachOperandOf(TupleOf):
     each_operand = True
 
 
+class EachResultOf(TupleOf):
+    """Tuples with an item for each result."""
+
+    each_result = True
+
+
 class PrintedList(TupleOf):
     """Tuples that JAX holds, and prints, as lists."""
 
@@ -125,6 +132,7 @@ class Either(Kind):
         self.is_bookkeeping = any(k.is_bookkeeping for k in parts)
         self.prints_itself = all(k.prints_itself for k in parts)
         self.each_operand = any(k.each_operand for k in parts)
+        self.each_result = any(k.each_result for k in parts)
 
     @property
     def parts(self) -> tuple[Kind, ...]:

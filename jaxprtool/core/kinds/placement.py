@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from jaxprtool.core.kinds.containers import NOTHING, EachOperandOf, TupleOf, either
+from jaxprtool.core.kinds.containers import NOTHING, EachOperandOf, EachResultOf, TupleOf, either
 from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.numbers import BOOLEAN, INTEGER, PAIR
 from jaxprtool.core.kinds.printed import class_named, is_known
@@ -24,17 +24,19 @@ __all__ = [
     "Destinations",
     "Donated",
     "Groups",
+    "InLayouts",
+    "InShardings",
     "Layout",
-    "Layouts",
     "MappedAxes",
     "MemorySpace",
     "MemorySpaces",
     "Mesh",
     "Names",
+    "OutLayouts",
+    "OutShardings",
     "Pairs",
     "Platforms",
     "Sharding",
-    "Shardings",
     "Specs",
     "UnconstrainedDims",
     "numbers_of_names",
@@ -203,9 +205,13 @@ Mesh = Annotated[Mesh_, MESH]
 Specs = Annotated[Any, SPECS]
 AxisSet = Annotated[Any, AXIS_SET]
 Sharding = Annotated[Any, SHARDING]
-Shardings = Annotated[Any, TupleOf(either(SHARDING, NOTHING), name="Shardings")]
+_ONE_SHARDING = either(SHARDING, NOTHING)
+InShardings = Annotated[Any, EachOperandOf(_ONE_SHARDING, name="InShardings")]
+OutShardings = Annotated[Any, EachResultOf(_ONE_SHARDING, name="OutShardings")]
 Layout = Annotated[Any, LAYOUT]
-Layouts = Annotated[Any, TupleOf(either(LAYOUT, NOTHING), name="Layouts")]
+_ONE_LAYOUT = either(LAYOUT, NOTHING)
+InLayouts = Annotated[Any, EachOperandOf(_ONE_LAYOUT, name="InLayouts")]
+OutLayouts = Annotated[Any, EachResultOf(_ONE_LAYOUT, name="OutLayouts")]
 MemorySpace = Annotated[Any, MEMORY_SPACE]
 MemorySpaces = Annotated[Any, TupleOf(MEMORY_SPACE, name="MemorySpaces")]
 Destinations = Annotated[Any, TupleOf(either(DESTINATION, NOTHING), name="Destinations")]
