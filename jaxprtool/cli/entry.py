@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from importlib import import_module
 from typing import Any, NoReturn
 
 __all__ = ["main"]
@@ -14,8 +15,7 @@ def main() -> None:
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # it may be ignored
     if default:
         signal.signal(signal.SIGINT, _interrupted)
-    from jaxprtool.cli import main as command  # noqa: PLC0415 (gateway: an interrupt is expected)
-
+    command = import_module("jaxprtool.cli.main")
     if default:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     command.main()

@@ -296,7 +296,7 @@ def _one_minus_square_lower(ctx: LoweringContext, x: HloValue) -> HloValue:
 
 define(
     lax.one_minus_square,
-    **elementwise("fc"),
+    **elementwise(_NUMBER),
     impl=in_bytes(_one_minus_square_impl),
     jvp=derivative(lambda x, y: lax.mul(x, -2.0)),
     transpose=NONLINEAR,

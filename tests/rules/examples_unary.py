@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import jax.numpy as jnp
 from jax.extend.core.primitives import conj_p
 
 from jaxprtool import ops as lax
@@ -22,8 +21,8 @@ def _jax_conj(x, input_dtype):
 
 
 def _one_minus_square(x):
-    if not jnp.issubdtype(x.dtype, jnp.inexact):
-        raise TypeError("it is for inexact types")
+    if x.dtype == bool:
+        raise TypeError("it is for numbers")
     return (1 + x) * (1 - x)
 
 
@@ -92,6 +91,8 @@ EXAMPLES = [
         Example(lax.stop_gradient, (arg(t),), smooth=False)
         for t in ("f32[3]", "bf16[2]", "i32[]", "bool[4]", "c64[2]")
     ],
+    *[Example(lax.one_minus_square, (arg(t),), jax=_one_minus_square) for t in INTEGERS],
+    Example(lax.one_minus_square, (arg("i8[5]", values=_BOUNDS),), jax=_one_minus_square),
 ]
 EXAMPLES = [
     Example(e.op, e.args, e.params, smooth=False)
