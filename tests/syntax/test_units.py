@@ -28,13 +28,12 @@ DROPPED = """\
       unroll=1
     ] 0 a
   in (b,) }"""
-# Part of the gradient of a loop: `r` is a unit that the printer gave a name.
-NAMED = """\
+# Part of the gradient of a loop: a unit that the printer gave a name.
+_LOOP = """\
 { lambda ; a:f32[3]. let
     b:f32[3] _:* _:* _:* c:f32[2,3] = scan[
-      jaxpr={ lambda ; d:f32[3] e:f32[3] f:*. let
-          g:f32[3] = mul d e
-        in (g, *, r, r, e) }
+      jaxpr={ lambda ; d:f32[3] e:f32[3] u:*. let
+          g:f32[3] = mul d e%s
       length=2
       linear=(False, False, True)
       num_carry=2
@@ -43,24 +42,21 @@ NAMED = """\
       unroll=1
     ] a a *
   in (b, c) }"""
-NAMED_AS_A_PARAM = """\
-{ lambda ; a:f32[3]. let
-    b:f32[3] _:* _:* _:* c:f32[2,3] = scan[
-      jaxpr={ lambda ; d:f32[3] e:f32[3] u:*. let
-          g:f32[3] = mul d e
+NAMED = (
+    _LOOP
+    % """
+        in (g, *, r, r, e) }"""
+)
+# The name of the unit is that of a param too.
+NAMED_AS_A_PARAM = (
+    _LOOP
+    % """
           h:f32[3] = xla_call[
             call_jaxpr={ lambda ; i:f32[3]. let j:f32[3] = integer_pow[y=2] i in (j,) }
             name=f
           ] g
-        in (h, *, y, y, e) }
-      length=2
-      linear=(False, False, True)
-      num_carry=2
-      num_consts=1
-      reverse=False
-      unroll=1
-    ] a a *
-  in (b, c) }"""
+        in (h, *, y, y, e) }"""
+)
 # Part of the gradient of a pmap.
 MAPPED = """\
 { lambda ; a:f32[1,3]. let
@@ -112,7 +108,7 @@ def test_a_unit_takes_nothing_else_with_it(text, x, want):
         NAMED.replace("_:* _:* _:* c", "_:* _:* r:f32[3] c"),  # the name is another's
         NAMED.replace("in (b, c)", "in (b, r)"),  # nothing is around the jaxpr
         NAMED.replace(" _:* _:* _:*", " _:f32[3] _:f32[3] _:f32[3]")
-        .replace(" f:*", " f:f32[3]")
+        .replace(" u:*", " u:f32[3]")
         .replace("*, r", "e, r")
         .replace("a a *", "a a a"),  # no unit is in the text
     ],

@@ -68,8 +68,6 @@ class Ignored(NamedTuple):
 
     def equation(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation without those params that make no difference."""
-        if self.all_params_count:
-            return eqn
         params: dict[str, Any] = {**eqn.params}
         if self.names:
             params.update(neutral_names(eqn))

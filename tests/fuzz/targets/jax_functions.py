@@ -46,7 +46,6 @@ _ASIDE = {
     "jax.numpy.load": "reads files",
     "jax.numpy.save": "writes files",
     "jax.numpy.savez": "writes files",
-    "jax.scipy.special.expn": "its rule closes over another argument, and cannot be traced",
 }
 _COLUMNS = ("jax", "jvp", "vjp", "vmap")
 _TRIES = 40
@@ -130,7 +129,7 @@ def _traced(case: Case) -> Any:
     import jax
 
     leaves, tree = jax.tree.flatten(case.args)
-    where = [i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, jax.Array))]
+    where = _arrays(leaves)
 
     def f(*values: Any) -> list[Any]:
         given = list(leaves)
@@ -143,11 +142,19 @@ def _traced(case: Case) -> Any:
         return jax.make_jaxpr(f)(*[leaves[i] for i in where])
 
 
+def _arrays(leaves: Sequence[Any]) -> list[int]:
+    """Where the arrays are, which are arguments of the program."""
+    import jax
+
+    return [i for i, x in enumerate(leaves) if isinstance(x, (np.ndarray, jax.Array))]
+
+
 def _values(args: Sequence[Any]) -> list[Any]:
+    """The arguments of the program, as ours."""
     import jax
 
     leaves = jax.tree.leaves(args)
-    return [as_ours(x) for x in leaves if isinstance(x, (np.ndarray, jax.Array))]
+    return [as_ours(leaves[i]) for i in _arrays(leaves)]
 
 
 def _runs(case: Case) -> bool:
