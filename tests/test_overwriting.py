@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from tests.invoke import VERBS, command, invoke
@@ -66,3 +67,29 @@ def test_both_inputs_are_spared(tmp_path, monkeypatch):
     (tmp_path / "page.html").write_text("old")
     assert invoke(["diff", "a.jaxpr", "b.jaxpr", "--html", "page.html"]).status == 1
     assert "<html" in (tmp_path / "page.html").read_text()
+
+
+def _takes_values(verb: str) -> bool:
+    return any("--args" in p.opts for p in command(verb).params)
+
+
+@pytest.mark.parametrize(("verb", "option"), [c for c in _cases() if _takes_values(c[0])])
+def test_the_values_are_still_there(verb, option, tmp_path, monkeypatch):
+    """But for `run`, whose results are values as well: they may take the place of what they were made of."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.jaxpr").write_text(TEXT)
+    (tmp_path / "b.jaxpr").write_text(OTHER)
+    np.savez("v.npz", a=np.array([-1.0, 1.0, 2.0], np.float32))
+    before = (tmp_path / "v.npz").read_bytes()
+    words = _words(verb, option, "a.jaxpr", "b.jaxpr")
+    words[words.index(option) + 1] = "v.npz"
+    words = ["a=./v.npz" if w == ARGS[1] else w for w in words]
+    at = words.index("--") if "--" in words else len(words)
+    given = [] if "a=./v.npz" in words else ["--args", "a=./v.npz"]
+    done = invoke([*words[:at], *given, *words[at:]])
+    if verb == "run":
+        assert done.status == 0, done.error
+        return
+    assert (tmp_path / "v.npz").read_bytes() == before
+    assert done.status == 2, (done.output, done.error)
+    assert "would be lost" in done.error or "output-kind" in done.error, done.error

@@ -67,7 +67,7 @@ def equiv(
     """
     if output:
         check_output(output)
-        session.spare_inputs(output, values=args)
+        session.spare_inputs(output)
     if not how["samples"] and not prove:
         message = "--samples 0 tries nothing"
         fail(UsageError, message, "option", help="--prove asks for a proof alone")

@@ -69,7 +69,7 @@ def reduce(
     test |= {"crash": words, "needs_values": needs_values}
     interest = driver.interest_of(**test, max_bytes=max_bytes)
     program = session.misfit(file) if not interest.well_typed else session.placed(file)
-    session.spare_inputs(*driver.files_of_results(output, how["keep_good"]), values=args)
+    session.spare_inputs(*driver.files_of_results(output, how["keep_good"]))
     values = None
     if interest.needs_values:
         interface = of_open(program)

@@ -86,6 +86,6 @@ def run(
     if processes is not None and processes.process_id != 0:
         return
     if output != "-":
-        session.write_bytes(packed(results, output, program.interface), output)
+        session.write_bytes(packed(results, output, program.interface), output, in_place=True)
     elif values is None or not values["digest"]:
         session.echo_lines(shown(results, program.interface, as_json=as_json))

@@ -18,7 +18,6 @@ from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import with_consts
 from jaxprtool.driver.storage.files import (
     decode,
-    files_of_values,
     load,
     read_bytes,
     split_selector,
@@ -53,6 +52,7 @@ class Session:
       exit_code: what the verb says when nothing goes wrong.
       inputs: the texts read so far, by name; a report of a fault of ours saves them.
       opened: the names of the files of programs read so far.
+      values: the files of values that `--args` names.
       tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
       functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
@@ -68,6 +68,7 @@ class Session:
     exit_code: int = 0
     inputs: dict[str, str] = field(default_factory=dict[str, str])
     opened: set[str] = field(default_factory=set[str])
+    values: set[str] = field(default_factory=set[str])
     warned: set[str] = field(default_factory=set[str])
     tracing: dict[str, Any] = field(default_factory=dict[str, Any])
     functions: bool = False
@@ -194,15 +195,18 @@ class Session:
         if output == "-":
             self.write_text(header + program_text(programs, dialect), output)
         else:
+            self.spare_inputs(output, programs=False)
             write_programs(programs, output, self.place_of_constants(verb), header, dialect)
 
     def place_of_constants(self, verb: str) -> str:
         """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
         return self.consts if verb == "trace" or self.consts == INLINE else ""
 
-    def spare_inputs(self, *outputs: str | None, values: Sequence[str] = ()) -> None:
-        """Raise UsageError where a file to be written is one that was read, or that words of `--args` name: it would be lost."""
-        read = self.opened | files_of_values(values)
+    def spare_inputs(
+        self, *outputs: str | None, programs: bool = True, values: bool = True
+    ) -> None:
+        """Raise UsageError where a file to be written is one of the programs, or of the values, that are read: it would be lost."""
+        read = {*(self.opened if programs else ()), *(self.values if values else ())}
         for path in [x for x in outputs if x is not None and os.path.exists(x)]:
             if any(os.path.samefile(x, path) for x in read if os.path.exists(x)):
                 message = f"cannot write {path}: it is read here, and would be lost"
@@ -222,12 +226,16 @@ class Session:
                 self.spare_inputs(output)
             write_output(output, text if text.endswith("\n") else text + "\n")
 
-    def write_bytes(self, data: bytes, output: str) -> None:
-        """Write bytes to a file, or to standard output for `-`. Raises UsageError as `write_text` does."""
+    def write_bytes(self, data: bytes, output: str, *, in_place: bool = False) -> None:
+        """Write bytes to a file, or to standard output for `-`; over values that were read only where they take the place of these.
+
+        Raises:
+          UsageError: as `write_text` does.
+        """
         if output == "-":
             standard_output().buffer.write(data)
         else:
-            self.spare_inputs(output)
+            self.spare_inputs(output, values=not in_place)
             write_output(output, data)
 
     def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:

@@ -19,7 +19,7 @@ from jaxprtool.cli.options.param_types import Positions, Size
 from jaxprtool.cli.session import Session
 from jaxprtool.core.verification import set_verify, verifying
 from jaxprtool.driver.running.machine import default_max_bytes
-from jaxprtool.driver.storage.files import STDIN
+from jaxprtool.driver.storage.files import STDIN, files_of_values
 from jaxprtool.driver.user_code.plugins import load_plugin
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.scanning.long_numbers import MOST_DIGITS, long_number
@@ -191,10 +191,18 @@ output_option = click.option(
     help="Write to this file (whole, or not at all) instead of standard output.",
 )
 
+
+def _on_args(ctx: click.Context, param: click.Parameter, words: tuple[str, ...]) -> tuple[str, ...]:
+    del param
+    ctx.obj.values = files_of_values(words)
+    return words
+
+
 args_option = click.option(
     "--args",
     "args",
     multiple=True,
+    callback=_on_args,
     metavar="VALUE...",
     help="Values of the arguments, one or more words: 3.0, [[1,2],[3,4]], x.npy, inputs.npz, "
     "random:SEED, zeros, ones, ramp. One of the last four as the last word gives all arguments left. "
