@@ -28,7 +28,7 @@ __all__ = [
     "lost_rule",
 ]
 
-KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds"
+KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds, or says why it cannot"
 # What an error says of a derivative that is not there; other limits would be there with the rule too.
 _NO_DERIVATIVE = {
     "no-derivative",
