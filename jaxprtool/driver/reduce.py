@@ -30,14 +30,12 @@ from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.storage.writing import check_writable
-from jaxprtool.driver.user_code.plugins import loaded_plugins
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.interpreters.evaluation.limits import limited_seconds, limited_steps
 from jaxprtool.ir.diagnostics import JaxprToolWarning, UsageError, fail
 from jaxprtool.ir.interface import argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
-from jaxprtool.linter.pages import find_page
 
 __all__ = [
     "How",
@@ -165,8 +163,6 @@ def interest_of(
         words = differs.split(",") if isinstance(differs, str) else differs
         return Differs(words, rtol, atol, max_bytes)
     if check_error is not None:
-        if not loaded_plugins():  # which may have codes of their own
-            find_page(check_error)
         return CheckError(check_error)
     if slow is not None:
         return Slow(slow, max_bytes)

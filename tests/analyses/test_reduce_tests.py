@@ -177,3 +177,21 @@ def test_values_that_are_read_are_not_replaced(tmp_path, monkeypatch):
             assert done.status == 2
             assert "cannot write small.args.npz: it is read here" in done.error
     assert (tmp_path / "small.args.npz").read_bytes() == before
+
+
+def test_codes_are_those_of_plug_ins_too(tmp_path):
+    plugin = tmp_path / "plugin.py"
+    plugin.write_text(
+        "import jaxprtool as jt\n\n"
+        "@jt.primitive\ndef never_typed(x):\n    'x.'\n\n"
+        "def rule(x):\n    jt.ill_typed('never_typed has no type', 'never')\n\n"
+        "jt.define(never_typed, abstract_eval=rule, impl=lambda xp, x: x)\n"
+    )
+    program = "{ lambda ; a:f32[]. let b:f32[] = sin a; c:f32[] = never_typed b in (b, c) }"
+    words = ["reduce", "--plugin", str(plugin), "-", "--check-error"]
+    done = invoke([*words, "never"], program)
+    assert done.status == 0, done.error
+    assert "sin" not in done.output
+    done = invoke([*words, "operand-shape"], program)
+    assert done.status == 2
+    assert "did you mean operand-shapes?" in done.error

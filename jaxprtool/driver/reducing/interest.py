@@ -37,6 +37,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.evaluation.limits import limited_bytes
 from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
 from jaxprtool.ir.jaxpr import Jaxpr, Value
+from jaxprtool.linter.pages import find_page
 
 __all__ = [
     "BACKENDS",
@@ -333,6 +334,8 @@ class CheckError(Interest):
         return {}
 
     def why_not(self, c: Candidate) -> str:
+        """As there. Raises UsageError for a code that nobody has."""
+        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:
