@@ -10,24 +10,27 @@ an equation that comes from no line of Python, and `# []` one of an equation wit
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import re
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Container, Iterable, Sequence
-from typing import NamedTuple, TypeAlias
+from collections.abc import Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-from jaxprtool.ir.frozen import amend
+from jaxprtool.ir.frozen import set_field
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Names, Origin, names_of, stack_of
+from jaxprtool.ir.spans import new_span
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations", "size_of"]
 
 # What has no `)` at its end is looked at once, whatever stands in it.
-_SOURCE = pattern(r"# (?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
-_BRACKETS = pattern(r"(?<=\S)  +(\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
-_NAMES = pattern(r"# \[([^#\n]*)\]$")
+_SOURCE = pattern(r"(?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
+_BRACKETS = pattern(r"  (\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
+_NAMES = pattern(r"\[([^#\n]*)\]$")
 _ANNOTATION = pattern(r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
 _TYPED_LITERAL = pattern(r":[^\s\[\]]+\[[^\[\]]*\]$")
@@ -38,16 +41,21 @@ HARD_BREAK = "\x00"
 
 
 class _Note(NamedTuple):
-    """An annotation: the line of equations that it belongs to, and a frame, names, or neither."""
+    """An annotation: a frame, names, or neither."""
 
-    line: int
     frame: Frame | None
-    names: tuple[str, ...] | None
+    names: Names | None
 
 
-_Found: TypeAlias = (
-    "tuple[int, list[_Note]]"  # on a line: the column, and the annotations from there on
-)
+class _Found(NamedTuple):
+    """The annotations of a line: their column, the line of equations that they belong to, and what they say."""
+
+    column: int
+    equation: int
+    notes: Sequence[_Note]
+
+
+_found = functools.partial(tuple.__new__, _Found)  # called as a class, it takes three times as long
 
 
 class Annotated:
@@ -59,35 +67,40 @@ class Annotated:
       beside: whether several stand on a line.
     """
 
-    def __init__(self, lines: Sequence[str], notes: dict[int, _Found]):
-        left = [(i, x[: notes[i][0]].rstrip(" ") if i in notes else x) for i, x in enumerate(lines)]
-        left = [(i, x) for i, x in left if x or i not in notes]
-        self.text = "\n".join([x for _, x in left])
-        self.numbers = [i + 1 for i, _ in left]
-        self._starts = [0, *itertools.accumulate(len(x) + 1 for _, x in left)]
-        self._notes: dict[int, deque[_Note]] = {}
+    def __init__(self, lines: Sequence[str], found: dict[int, _Found]):
+        self._notes = by_line = dict[int, deque[_Note]]()
         # one object for the equations of one line of Python, and what is derived from it later
         self._origins: dict[tuple[Frame | None, Names | None, int], Origin] = {}
-        self.beside = any(len(several) > 1 for _, several in notes.values())
-        for _, (_, several) in sorted(notes.items()):
-            self._notes.setdefault(several[0].line, deque()).extend(several)
+        left: list[str | None] = [*lines]
+        several = False
+        for number in sorted(found):
+            column, equation, notes = found[number]
+            left[number] = lines[number][:column].rstrip(" ") or None
+            several = several or len(notes) > 1
+            if equation in by_line:
+                by_line[equation].extend(notes)
+            else:
+                by_line[equation] = deque(notes)
+        self.beside = several
+        kept = [x for x in left if x is not None]
+        self.text = "\n".join(kept)
+        self.numbers = [i for i, x in enumerate(left, 1) if x is not None]
+        self._starts = [0, *itertools.accumulate([len(x) + 1 for x in kept])]
 
     def give(self, places: Iterable[tuple[int, JaxprEqn]]) -> None:
         """Give equations their origins; `places` are the offsets of the names of their primitives."""
+        ordered = sorted(places, key=operator.itemgetter(0))
+        starts, numbers = self._starts, self.numbers
+        on_line = deque([(numbers[bisect_right(starts, at) - 1] - 1, eqn) for at, eqn in ordered])
         last: JaxprEqn | None = None
-        ordered = deque(sorted(places, key=lambda p: p[0]))
         for line in sorted(self._notes):
             notes = self._notes[line]
-            while ordered and self._line(ordered[0][0]) <= line:
-                at, last = ordered.popleft()
-                if self._line(at) == line and notes:
+            while on_line and on_line[0][0] <= line:
+                at, last = on_line.popleft()
+                if at == line and notes:
                     self._give_one(last, notes)
             if notes and last is not None and last.origin is None:  # at its end, as comments stand
                 self._give_one(last, notes)
-
-    def _line(self, at: int) -> int:
-        """The line of the file, from 0, that an offset is on."""
-        return self.numbers[bisect_right(self._starts, at) - 1] - 1
 
     def _give_one(self, eqn: JaxprEqn, notes: deque[_Note]) -> None:
         with_frame, with_names = _has(eqn)
@@ -102,8 +115,10 @@ class Annotated:
         origin = self._origins.get(key)
         if origin is None:
             origin = self._origins[key] = Origin(*key)
-        span = eqn.span and eqn.span._replace(origin=origin)
-        amend(eqn, origin=origin, span=span)
+        set_field(eqn, "origin", origin)
+        span = eqn.span
+        if span is not None:
+            set_field(eqn, "span", new_span((span.source, span.start, span.end, origin)))
 
 
 def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
@@ -114,45 +129,48 @@ def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
-    if (found := _in_brackets(text)) is not None:
-        return found
+    if (in_brackets := _in_brackets(text)) is not None:
+        return in_brackets
     if "#" not in text or "# " not in text:  # looking for what ends in a blank is slow
         return None
     sure: dict[int, _Found] = {}
     unsure: dict[int, _Found] = {}  # what only its column tells from a comment
     lines = text.split("\n")
+    known: dict[str, _Note | None] = {}  # by what stands from the `#` on: lines of Python repeat
     equation = 0
     for number, line in enumerate(lines):
-        column, glued = line.rfind(_MARK), line.rfind("# ")
-        if glued < 0:
+        marks = line.count("# ")
+        if not marks:
             continue
-        if glued > column + 1 and (m := _SOURCE.match(line, glued)):  # as an editor may leave it
-            frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
-            equation = number
-            sure[number] = glued, [_Note(number, frame, None)]
-            continue
-        if column < 0:
-            continue
-        if several := _several(line, number):
-            equation = number
-            certain = any(note.frame for note in several[1])
-            (sure if certain else unsure)[number] = several
-            continue
-        beside = bool(line[:column].strip())
+        before, mark, said = line.partition(_MARK)
+        if marks > 1 or not mark:
+            if several := _several(line, number):
+                equation = number
+                certain = any(note.frame for note in several.notes)
+                (sure if certain else unsure)[number] = several
+                continue
+            glued = line.rfind("# ")
+            if glued and line[glued - 1] != " ":  # as an editor may leave it
+                note = _note(line[glued + 2 :])
+                if note is not None and note.frame is not None:
+                    equation = number
+                    sure[number] = _Found(glued, number, (note,))
+                    continue
+            before, mark, said = line.rpartition(_MARK)
+            if not mark:
+                continue
+        beside = before and not before.isspace()
         equation = number if beside else equation
-        if m := _SOURCE.match(line, column + 1):
-            frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4])
-            found = sure if beside else unsure
-            found[number] = column, [_Note(equation, frame, None)]
-        elif m := _NAMES.match(line, column + 1):
-            unsure[number] = column, [_Note(equation, None, names_of(m[1]))]
-        elif line[column:] == _MARK:
-            unsure[number] = column, [_Note(equation, None, None)]
-    columns = {column for column, _ in sure.values()}
+        note = known[said] if said in known else known.setdefault(said, _note(said))
+        if note is not None:
+            certain = beside and note.frame is not None
+            found = _found((len(before), equation, (note,)))
+            (sure if certain else unsure)[number] = found
+    columns = {line.column for line in sure.values()}
     if not sure and unsure:
         columns = _columns_of_names(lines, unsure)
-    notes = sure | {i: note for i, note in unsure.items() if note[0] in columns}
-    return Annotated(lines, notes) if notes else None
+    unsure = {i: line for i, line in unsure.items() if line.column in columns}
+    return Annotated(lines, sure | unsure) if sure or unsure else None
 
 
 def _several(line: str, number: int) -> _Found | None:
@@ -170,41 +188,47 @@ def _several(line: str, number: int) -> _Found | None:
         return None
     if any(not x.endswith(gap) or x[: -len(gap)].endswith(" ") for x in found[:-1]):
         return None
-    return len(before), [_note(x.strip(), number) for x in found]
+    return _Found(len(before), number, [_note(x.strip()) or _NOTHING for x in found])
 
 
-def _note(text: str, number: int) -> _Note:
-    if text.startswith("["):
-        return _Note(number, None, names_of(text[1:-1]))
-    m = _SOURCE.match(f"# {text}")
-    frame = Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4]) if m else None
-    return _Note(number, frame, None)
+def _note(text: str) -> _Note | None:
+    """What an annotation says; None for a comment."""
+    if m := _SOURCE.match(text):
+        return _Note(Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4]), None)
+    if m := _NAMES.match(text):
+        return _Note(None, names_of(m[1]))
+    return None if text else _NOTHING
+
+
+_NOTHING = _Note(None, None)
 
 
 def _in_brackets(text: str) -> Annotated | None:
     """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
-    if ")]\n" not in text and not text.endswith(")]"):
+    if (")]\n" not in text and not text.endswith(")]")) or "  [" not in text:
         return None
-    matches = [*_BRACKETS.finditer(text)]
-    starts = [m.start(1) - text.rfind("\n", 0, m.start()) for m in matches]
-    if not matches or len(set(starts)) > 1:
-        return None
-    notes: dict[int, _Found] = {}
+    found: dict[int, _Found] = {}
     number = at = 0
-    for m, start in zip(matches, starts, strict=True):
+    for m in _BRACKETS.finditer(text):
+        begins = text.rfind("\n", 0, m.start()) + 1
+        before = text[begins : m.start()].rstrip(" ")
+        if not before or before[-1].isspace():
+            continue
         number, at = number + text.count("\n", at, m.start()), m.start()
-        note = _Note(number, Frame(m[2], int(m[3]), None, m[4]), None)
-        notes[number] = start - 1, [note]
-    return Annotated(text.split("\n"), notes)
+        note = _Note(Frame(m[2], int(m[3]), None, m[4]), None)
+        found[number] = _Found(m.start(1) - begins, number, (note,))
+    if len({line.column for line in found.values()}) != 1:
+        return None
+    return Annotated(text.split("\n"), found)
 
 
-def _columns_of_names(lines: Sequence[str], unsure: dict[int, _Found]) -> set[int]:
+def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set[int]:
     """The column of names in a text without lines of Python, as a set; none where they are only comments.
 
     Names stand in one column, right of everything else. Comments follow their equations after two blanks.
     """
     below = _additions(lines, unsure)
-    columns = {i: c for i, (c, _) in unsure.items() if i not in below}
+    columns = {i: line.column for i, line in unsure.items() if i not in below}
     column = max(columns.values(), default=-1)
     there = {i for i, c in columns.items() if c == column}
     widths = {
@@ -255,8 +279,8 @@ def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[in
 
 def as_comment(comment: str) -> str:
     """A comment as it stands beside an equation: an annotation at its end loses its blank, `#file.py:1:2 (f)`."""
-    last = comment.rfind("# ")
-    return f"{comment[:last]}#{comment[last + 2 :]}" if _SOURCE.match(comment, last) else comment
+    before, mark, last = comment.rpartition("# ")
+    return f"{before}#{last}" if mark and _SOURCE.match(last) else comment
 
 
 def annotate(
@@ -272,44 +296,57 @@ def annotate(
     """
     if not places:
         return "".join(pieces)
-    lines_before = [0, *itertools.accumulate(piece.count("\n") for piece in pieces)]
+    lines_before = [0, *itertools.accumulate([piece.count("\n") for piece in pieces])]
     on_line: dict[int, list[JaxprEqn]] = {}
     for index, eqn in places:
         on_line.setdefault(lines_before[index], []).append(eqn)
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
-    found = {line: _notes_of(eqns, every) for line, eqns in on_line.items()}
-    lines = "".join(pieces).split("\n")
-    apart = _additions(lines)
-    width = max(size_of(line) for i, line in enumerate(lines) if i not in apart)
-    out: list[str] = []
-    for number, line in enumerate(lines):
-        notes = found.get(number)
-        if not notes:
-            out.append(line)
-            continue
-        below = [f"{' ' * width}{_MARK}{note}" for note in notes[1:]]
-        blanks = " " * (width - size_of(line.rpartition(HARD_BREAK)[2]))
-        first = f"{line}{blanks}{_MARK}{notes[0]}"
-        out += ["".join([first, *below])] if beside else [first, *below]
-    return "\n".join(out).replace(HARD_BREAK, "\n")
+    written: dict[Origin | None, tuple[str, str]] = {None: ("", "[]")}
+    found = {line: _notes_of(eqns, every, written) for line, eqns in on_line.items()}
+    text = "".join(pieces)
+    lines = text.split("\n")
+    apart = _additions(lines) if any(x in text for x in _MAY_BE_ADDED) else frozenset()
+    sizes = [*map(len if text.isascii() else size_of, lines)]
+    width = max([size for i, size in enumerate(sizes) if i not in apart])
+    blank = " " * width
+    for number, notes in found.items():
+        line, size = lines[number], sizes[number]
+        if HARD_BREAK in line:
+            size = size_of(line.rpartition(HARD_BREAK)[2])
+        first = f"{line}{blank[size:]}{_MARK}{notes[0]}" if notes else line
+        below = [f"{blank}{_MARK}{note}" for note in notes[1:]]
+        lines[number] = ("" if beside else "\n").join([first, *below])
+    return "\n".join(lines).replace(HARD_BREAK, "\n")
 
 
-def _notes_of(eqns: Sequence[JaxprEqn], shown: int) -> list[str]:
+_MAY_BE_ADDED = ("#", "where ", "args (")  # of these, one is in each line that `_additions` finds
+
+
+def _notes_of(
+    eqns: Sequence[JaxprEqn], shown: int, written: dict[Origin | None, tuple[str, str]]
+) -> list[str]:
     """The annotations of the equations of a line, in the order in which they are read.
 
-    `shown` is what all equations show, whatever their own origins say.
+    Args:
+      eqns: the equations.
+      shown: what all equations show, whatever their own origins say.
+      written: the texts of the frame and of the names of the origins so far.
     """
     for eqn in eqns:
         shown |= 0 if eqn.origin is None else eqn.origin.shown
     found: list[str] = []
     for eqn in eqns:
         with_frame, with_names = _has(eqn)
-        frame = eqn.origin and eqn.origin.frame
+        origin = eqn.origin
+        if origin not in written:
+            assert origin is not None
+            written[origin] = str(origin.frame or ""), f"[{stack_of(origin.names or ())}]"
+        frame, names = written[origin]
         if shown & SOURCE and with_frame:
-            found.append(str(frame or ""))
+            found.append(frame)
         if shown & NAMES and with_names:
-            found.append(f"[{stack_of((eqn.origin and eqn.origin.names) or ())}]")
+            found.append(names)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -40,6 +41,8 @@ def mlp_gradient(layers: int) -> tuple[Callable[[], Any], list[Any]]:
 FLAT = {
     "parse": 1.0,
     "print": 0.5,
+    "parse, with origins": 1.1,  # they cost a tenth at most
+    "print, with origins": 0.55,
     "check": 0.25,
     "eval": 0.25,
     "jvp": 0.5,
@@ -118,13 +121,10 @@ def text_rows(subject: Subject, runs: int) -> list[Row]:
     """Reading, printing and checking."""
     from jax._src import core
 
-    printed, closed = jt.parse(subject.text), subject.closed
-    print_ours, print_theirs, parse = alone(
-        runs,
-        lambda: jt.format_jaxpr(printed),
-        lambda: str(closed),
-        lambda: jt.parse(subject.text),
-    )
+    closed = subject.closed
+    print_ours, print_theirs, parse = _text_times(subject.text, lambda: str(closed), runs)
+    shown = functools.partial(closed.pretty_print, source_info=True, name_stack=True)
+    print_shown, theirs_shown, parse_shown = _text_times(shown(), shown, runs)
     checked = [closed.jaxpr, *_bodies(closed.jaxpr)]
     check_ours, check_theirs = alone(
         runs,
@@ -134,8 +134,18 @@ def text_rows(subject: Subject, runs: int) -> list[Row]:
     return [
         subject.row("parse + build (to JAX's print)", parse, print_theirs, "parse"),
         subject.row("print", print_ours, print_theirs),
+        subject.row(
+            "parse + build, with origins", parse_shown, theirs_shown, "parse, with origins"
+        ),
+        subject.row("print, with origins", print_shown, theirs_shown),
         subject.row("check", check_ours, check_theirs),
     ]
+
+
+def _text_times(text: str, theirs: Callable[[], str], runs: int) -> list[float]:
+    """The times of our print of a text's program, of `theirs`, JAX's print of it, and of reading the text."""
+    program = jt.parse(text)
+    return alone(runs, lambda: jt.format_jaxpr(program), theirs, lambda: jt.parse(text))
 
 
 def _bodies(jaxpr: Any) -> list[Any]:

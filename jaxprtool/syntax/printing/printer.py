@@ -125,6 +125,7 @@ class Printer:
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types = _Types({UNTYPED: ""})
         self.params: dict[int, tuple[str, list[str]]] = {}
+        self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
@@ -324,6 +325,13 @@ class Printer:
         form = self.forms.get(eqn.primitive.name)
         return eqn.primitive.name if form is None else form.name_of(eqn)
 
+    def _pairs_of_call(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
+        """`_pairs` of an equation that holds jaxprs, which is tried on one line with each jaxpr around it."""
+        found = self.pairs.get(id(eqn))
+        if found is None:
+            found = self.pairs[id(eqn)] = self._pairs(eqn)
+        return found
+
     def _pairs(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
         """The params that are printed, in order, in this dialect."""
         form = self.forms.get(eqn.primitive.name)
@@ -459,7 +467,7 @@ class Printer:
     def _call(self, eqn: JaxprEqn, indent: int) -> Iterator[Any]:
         """Write an equation that holds jaxprs at column `indent`."""
         out, column = self.out, self._begin(eqn, indent)
-        pairs = self._pairs(eqn)
+        pairs = self._pairs_of_call(eqn)
         if pairs:
             flat = None if indent < 0 else self._flat_params(pairs, self.width - column, 0)
             if flat is not None:
@@ -479,6 +487,9 @@ class Printer:
         """Write params, each on its own line."""
         newline = "\n" + " " * indent
         for key, value in pairs:
+            if type(value) is bool or type(value) is int:
+                self.out.append(f"{newline}{key}={value}")
+                continue
             self.out.append(f"{newline}{key}=")
             column = indent + size_of(key) + 1
             if type(value) is ClosedJaxpr:
@@ -536,8 +547,7 @@ class Printer:
     def _flat_call(self, eqn: JaxprEqn, room: int, depth: int) -> str | None:
         if id(eqn) not in self.holds:
             return self._flat_equation(eqn)
-        pairs = self._pairs(eqn)
-        params = self._flat_params(pairs, room, depth + 1)
+        params = self._flat_params(self._pairs_of_call(eqn), room, depth + 1)
         if params is None:
             return None
         outs = " ".join([self._binder(v) for v in eqn.out_binders])
