@@ -29,7 +29,7 @@ __all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotation
 
 # What has no `)` at its end is looked at once, whatever stands in it.
 _SOURCE = pattern(r"(?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
-_BRACKETS = pattern(r"  (\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$", re.MULTILINE)
+_BRACKETS = pattern(r"  (\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$")
 _NAMES = pattern(r"\[([^#\n]*)\]$")
 _ANNOTATION = pattern(r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
@@ -129,34 +129,35 @@ def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
 
 def find_annotations(text: str) -> Annotated | None:
     """The annotations of a text; None where it has none."""
-    if (in_brackets := _in_brackets(text)) is not None:
-        return in_brackets
+    lines: list[str] = []
+    if ")]\n" in text or text.endswith(")]"):
+        lines = text.split("\n")
+        if (in_brackets := _in_brackets(lines)) is not None:
+            return in_brackets
     if "#" not in text or "# " not in text:  # looking for what ends in a blank is slow
         return None
+    lines = lines or text.split("\n")
     sure: dict[int, _Found] = {}
     unsure: dict[int, _Found] = {}  # what only its column tells from a comment
-    lines = text.split("\n")
     known: dict[str, _Note | None] = {}  # by what stands from the `#` on: lines of Python repeat
     equation = 0
     for number, line in enumerate(lines):
-        marks = line.count("# ")
-        if not marks:
+        if "#" not in line:
             continue
-        before, mark, said = line.partition(_MARK)
-        if marks > 1 or not mark:
+        before, mark, said = line.rpartition(_MARK)
+        if not mark or "#" in before or "#" in said:
             if several := _several(line, number):
                 equation = number
                 certain = any(note.frame for note in several.notes)
                 (sure if certain else unsure)[number] = several
                 continue
             glued = line.rfind("# ")
-            if glued and line[glued - 1] != " ":  # as an editor may leave it
+            if glued > 0 and line[glued - 1] != " ":  # as an editor may leave it
                 note = _note(line[glued + 2 :])
                 if note is not None and note.frame is not None:
                     equation = number
                     sure[number] = _Found(glued, number, (note,))
                     continue
-            before, mark, said = line.rpartition(_MARK)
             if not mark:
                 continue
         beside = before and not before.isspace()
@@ -203,23 +204,17 @@ def _note(text: str) -> _Note | None:
 _NOTHING = _Note(None, None)
 
 
-def _in_brackets(text: str) -> Annotated | None:
+def _in_brackets(lines: Sequence[str]) -> Annotated | None:
     """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
-    if (")]\n" not in text and not text.endswith(")]")) or "  [" not in text:
-        return None
     found: dict[int, _Found] = {}
-    number = at = 0
-    for m in _BRACKETS.finditer(text):
-        begins = text.rfind("\n", 0, m.start()) + 1
-        before = text[begins : m.start()].rstrip(" ")
-        if not before or before[-1].isspace():
-            continue
-        number, at = number + text.count("\n", at, m.start()), m.start()
-        note = _Note(Frame(m[2], int(m[3]), None, m[4]), None)
-        found[number] = _Found(m.start(1) - begins, number, (note,))
-    if len({line.column for line in found.values()}) != 1:
-        return None
-    return Annotated(text.split("\n"), found)
+    for number, line in enumerate(lines):
+        if line.endswith(")]") and (m := _BRACKETS.search(line)):
+            before = line[: m.start()].rstrip(" ")
+            if before and not before[-1].isspace():
+                note = _Note(Frame(m[2], int(m[3]), None, m[4]), None)
+                found[number] = _Found(m.start(1), number, (note,))
+    same_column = len({line.column for line in found.values()}) == 1
+    return Annotated(lines, found) if same_column else None
 
 
 def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set[int]:
@@ -284,7 +279,10 @@ def as_comment(comment: str) -> str:
 
 
 def annotate(
-    pieces: Sequence[str], places: Sequence[tuple[int, JaxprEqn]], beside: bool = False
+    pieces: Sequence[str],
+    places: Sequence[tuple[int, JaxprEqn]],
+    beside: bool,
+    has_additions: bool,
 ) -> str:
     """A text with annotations.
 
@@ -293,20 +291,22 @@ def annotate(
         a character like any other when it looks for the longest line.
       places: annotated equations, in the order of the text, each with the index of a piece on its line.
       beside: whether further annotations of a line stand on it, as before 0.10.1, and not below.
+      has_additions: whether the text may have lines that only our form has.
     """
     if not places:
         return "".join(pieces)
-    lines_before = [0, *itertools.accumulate([piece.count("\n") for piece in pieces])]
     on_line: dict[int, list[JaxprEqn]] = {}
+    line = before = 0
     for index, eqn in places:
-        on_line.setdefault(lines_before[index], []).append(eqn)
+        line, before = line + "".join(pieces[before:index]).count("\n"), index
+        on_line.setdefault(line, []).append(eqn)
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
     written: dict[Origin | None, tuple[str, str]] = {None: ("", "[]")}
     found = {line: _notes_of(eqns, every, written) for line, eqns in on_line.items()}
     text = "".join(pieces)
     lines = text.split("\n")
-    apart = _additions(lines) if any(x in text for x in _MAY_BE_ADDED) else frozenset()
+    apart = _additions(lines) if has_additions else ()
     sizes = [*map(len if text.isascii() else size_of, lines)]
     width = max([size for i, size in enumerate(sizes) if i not in apart])
     blank = " " * width
@@ -318,9 +318,6 @@ def annotate(
         below = [f"{blank}{_MARK}{note}" for note in notes[1:]]
         lines[number] = ("" if beside else "\n").join([first, *below])
     return "\n".join(lines).replace(HARD_BREAK, "\n")
-
-
-_MAY_BE_ADDED = ("#", "where ", "args (")  # of these, one is in each line that `_additions` finds
 
 
 def _notes_of(

@@ -88,7 +88,8 @@ def format_file(
         printer.write(head=not name)
         places += [(len(pieces) + i, eqn) for i, eqn in printer.places]
         pieces += [*printer.out, "\n"]
-    return annotate(pieces, places, all(p.dialect.annotates_beside for p in printers))
+    beside = all(p.dialect.annotates_beside for p in printers)
+    return annotate(pieces, places, beside, True)
 
 
 def _asked(name: str, programs: Iterable[ClosedJaxpr]) -> Dialect | None:

@@ -173,7 +173,15 @@ class Printer:
     def text(self) -> str:
         """The whole text, with its annotations."""
         self.write()
-        return annotate(self.out, self.places, self.dialect.annotates_beside)
+        beside = self.dialect.annotates_beside
+        return annotate(self.out, self.places, beside, self.has_additions())
+
+    def has_additions(self) -> bool:
+        """Whether the text has an interface, values of constants, or comments."""
+        if self.interface is not None or any(self.wheres.values()):
+            return True
+        jaxprs = self.nested.closed
+        return any(j.comments or any(e.comments for e in j.eqns) for j in jaxprs)
 
     def write(self, head: bool = True) -> None:
         """Write the pieces of the text: definitions, then the program (with the comments above it if `head`)."""
