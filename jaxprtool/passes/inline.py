@@ -83,7 +83,9 @@ def _inlined(program: ClosedJaxpr, wanted: Callable[[JaxprEqn], ClosedJaxpr | No
         return program
     inlining = _Inlining(wanted)
     ins = [*program.jaxpr.in_binders]
-    outs = inlining.run(program, ins)
+    found = zip(inlining.run(program, ins), program.jaxpr.outs, strict=True)
+    # Of a literal among the results of a call, only the call's binder says whether it is weakly typed.
+    outs = [Lit(x.val, old.aval) if type(x) is Lit else x for x, old in found]
     binders = [v for v, _ in inlining.consts]
     jaxpr = Jaxpr(ins, inlining.eqns, outs, binders, program.jaxpr.span)
     return program.replace(jaxpr=jaxpr, consts=[c for _, c in inlining.consts])

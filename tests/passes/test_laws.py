@@ -63,10 +63,11 @@ def test_a_pipeline_comes_to_an_end(name):
 
 
 def _weak(x, y):
-    """Results of all kinds that are weakly typed: computed, of a loop, an argument, a literal, of a call."""
+    """Results of all kinds that are weakly typed: computed, of a loop, an argument, a literal, of a call, a literal in a call."""
     i = jax.lax.while_loop(lambda i: i < 3, lambda i: i + 1, 0)
     c, ys = jax.lax.scan(lambda c, t: (c * 2, c), 1.0, y)
-    return x * 2, i, x, 3.0, c, ys, jax.jit(lambda v: v + 1)(x), checkpoint_name(x * 3, "kept"), y
+    called, two = jax.jit(lambda v: (v + 1, 2.0))(x)
+    return x * 2, i, x, 3.0, c, ys, called, two, checkpoint_name(x * 3, "kept"), y
 
 
 @pytest.mark.parametrize("text", [*STAGES, "remat policy=names=kept"])
