@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.core.primitive import find_primitive, vocabulary
 from jaxprtool.ir.dtypes import find_dtype
-from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive
+from jaxprtool.ir.jaxpr import DropVar, JaxprEqn, Primitive, Var
 from jaxprtool.ir.params import Opaque, spelled
 from jaxprtool.ir.references import (
     Bitcast,
@@ -226,9 +226,15 @@ def _index_text(index: RefIndex, names: Sequence[str]) -> str:
 
 
 def format_reference(
-    eqn: JaxprEqn, atom: Callable[[Any], str], binder: Callable[[Any], str]
+    eqn: JaxprEqn,
+    atom: Callable[[Any], str],
+    binder: Callable[[Any], str],
+    written_long: Container[Var] = (),
 ) -> str | None:
-    """The text of an equation on a reference; None when it is not of the form that we read."""
+    """The text of an equation on a reference; None when it is not of the form that we read.
+
+    What a write replaces is bound in the text unless it is dropped; `written_long` are the dropped ones that are bound all the same.
+    """
     index = eqn.params.get("index")
     if not isinstance(index, (RefIndex, Fragments)):
         return None
@@ -248,6 +254,6 @@ def format_reference(
     out = eqn.out_binders[0]
     if notation == "read":
         return f"{binder(out)} <- {ref}{extra}"
-    if isinstance(out, DropVar):
+    if isinstance(out, DropVar) and out not in written_long:
         return f"{ref} <- {names[1]}{extra}"
     return f"{binder(out)}, {ref} <- {ref}, {names[1]}{extra}"

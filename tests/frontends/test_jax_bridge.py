@@ -496,6 +496,31 @@ def test_names_after_a_value_that_holds_a_jaxpr(value):
     assert format_jaxpr(parse(str(closed))) == str(closed)
 
 
+def test_what_a_write_replaces_is_dropped_in_the_body_of_a_loop():
+    """There JAX 0.10 writes `_:f32[], d[...] <- d[...], h`, and in the outermost jaxpr `d[...] <- h`, as before."""
+
+    def products(x):
+        ref = jax.new_ref(jnp.float32(0))
+
+        def body(carry, n):
+            ref[...] = ref[...] * n
+            return carry, ref[...]
+
+        return jax.lax.scan(body, 0.0, x)[1]
+
+    backward = jax.make_jaxpr(lambda x: jax.vjp(products, x)[1](jnp.ones(3)))(jnp.arange(3.0))
+    assert str(from_jax(backward)) == str(backward)
+    assert format_jaxpr(parse(str(backward))) == str(backward)
+
+    def last(x):
+        ref = jax.new_ref(x)
+        ref[...] = x * 2
+        return ref[...]
+
+    outermost = jax.make_jaxpr(last)(X)
+    assert "] <- b" in str(outermost) and str(from_jax(outermost)) == str(outermost)
+
+
 @pytest.mark.parametrize("at", [0, 2, -1, 7, -9])
 @pytest.mark.parametrize("size", [0, 2])
 def test_a_number_that_was_an_operand_of_an_index_selects_what_is_nearest(at, size):

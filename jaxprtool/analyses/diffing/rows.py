@@ -37,9 +37,8 @@ class Names:
 def names_of(program: ClosedJaxpr) -> Mapping[Var, str]:
     """The names of all variables of a program."""
     nested = Nested(program, True)
-    return name_variables(
-        nested, program.jaxpr, shared_jaxprs(nested, program.jaxpr), lossless=True
-    )
+    shared = shared_jaxprs(nested, program.jaxpr)
+    return name_variables(nested, program.jaxpr, shared, lossless=True)[0]
 
 
 class Part(NamedTuple):

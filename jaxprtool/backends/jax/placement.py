@@ -14,12 +14,12 @@ import jax
 from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
 
 from jaxprtool.backends.jax.private import (
+    SUMS_IN_TYPES,
     array_type,
     axes_in_scope,
     bound_axes,
     tracked_varying,
 )
-from jaxprtool.ir.avals import Spec
 
 __all__ = [
     "HOLD_A_MESH",
@@ -170,10 +170,24 @@ class Surroundings(NamedTuple):
         return placed_aval(aval, struct.shape, struct.dtype, False, self.mesh)
 
 
-def spec_of(spec: Spec, ndim: int) -> PartitionSpec:
-    """JAX's spec for one of our types'."""
-    parts = [axes if len(axes) > 1 else axes[0] if axes else None for axes in spec]
-    return PartitionSpec(*parts or [None] * ndim)
+def spec_of(aval: Any, mesh: Any) -> PartitionSpec:
+    """JAX's spec for one of our types on a mesh, with the axes along which it is unreduced and reduced.
+
+    Those that `shard_map` maps over are not in it where JAX has them in the type.
+    """
+    parts = [axes if len(axes) > 1 else axes[0] if axes else None for axes in aval.spec]
+    sums = {k: frozenset(getattr(aval.vary, k)) - _in_types(mesh) for k in _SUMS}
+    return PartitionSpec(
+        *parts or [None] * len(aval.shape), **{k: axes for k, axes in sums.items() if axes}
+    )
+
+
+_SUMS = ("unreduced", "reduced")
+
+
+def _in_types(mesh: Any) -> frozenset[str]:
+    """The axes of a mesh of which types, and not specs, say that values are summed along them."""
+    return frozenset(mesh.manual_axes if SUMS_IN_TYPES else ())
 
 
 def placed_aval(aval: Any, shape: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
@@ -182,8 +196,9 @@ def placed_aval(aval: Any, shape: Any, dtype: Any, on_host: bool, mesh: Any) -> 
     Raises:
       ValueError: it names axes that the mesh does not have.
     """
-    groups = {k: frozenset(getattr(aval.vary, k)) for k in ("varying", "unreduced", "reduced")}
+    groups = {k: frozenset(getattr(aval.vary, k)) for k in ("varying", *_SUMS)}
     if not set().union(*groups.values()) <= set(mesh.axis_names):
         raise ValueError(f"the mesh has no such axes: {aval.vary}")
-    sharding = NamedSharding(mesh, spec_of(aval.spec, len(aval.shape)))
+    groups |= {k: groups[k] & _in_types(mesh) for k in _SUMS}
+    sharding = NamedSharding(mesh, spec_of(aval, mesh))
     return array_type(shape, dtype, aval.weak_type, on_host=on_host, sharding=sharding, axes=groups)

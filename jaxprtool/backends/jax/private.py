@@ -297,15 +297,14 @@ def array_type(
     space = jax.memory.Space.Host if on_host else jax.memory.Space.Device
     placed: dict[str, Any] = {}
     if sharding is not None:
-        placed = {"sharding": sharding, **_manual_axes(axes or {})}
+        manual = {"manual_axis_type": core.ManualAxisType(**axes or {})} if SUMS_IN_TYPES else {}
+        vary = manual or {"vma": (axes or {}).get("varying", frozenset())}
+        placed = {"sharding": sharding, **vary}
     return core.ShapedArray(tuple(shape), dtype, weak_type, memory_space=space, **placed)
 
 
-def _manual_axes(axes: Mapping[str, frozenset[str]]) -> dict[str, Any]:
-    """What `ShapedArray` is told of the axes along which an array varies."""
-    if hasattr(core, "ManualAxisType"):
-        return {"manual_axis_type": core.ManualAxisType(**axes)}
-    return {"vma": axes.get("varying", frozenset())}  # the others are in the sharding
+# Whether types say along which axes of `shard_map` values are summed; else their shardings do.
+SUMS_IN_TYPES = hasattr(core, "ManualAxisType")
 
 
 def future_type(inner: Any) -> Any:

@@ -405,7 +405,7 @@ class _Writer:
                 "opaque-type",
                 help=NO_MESH,
             )
-        sharding = jax.NamedSharding(self.mesh, spec_of(aval.spec, len(aval.shape)))
+        sharding = jax.NamedSharding(self.mesh, spec_of(aval, self.mesh))
         return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:

@@ -212,7 +212,7 @@ def name_variables(
     name_drops: bool = False,
     later: bool = False,
     as_dropped: bool = False,
-) -> dict[Var, str]:
+) -> tuple[dict[Var, str], set[Var]]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
     JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
@@ -220,13 +220,19 @@ def name_variables(
     `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
     those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
     With `as_dropped`, the results that are `_` are those that the program drops, read or not.
+
+    Returns:
+      The names, and which variables are `_` because the program drops them, and not for want of a reader: those that JAX
+      gives no name.
     """
     names = None if renamed else _source_names(nested)
     if names is not None:
-        return names
+        return names, set()
     inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
-    return _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later).names
+    namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later)
+    outermost = {v for eqn in root.eqns for v in eqn.out_binders} if namer.unnamed else set[Var]()
+    return namer.names, namer.unnamed - outermost
 
 
 def same_variables(
@@ -303,6 +309,7 @@ class _Namer:
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
         self.names, self.name_drops = drops, name_drops
         self.count = 0
+        self.unnamed: set[Var] = set()
         for jaxpr in (*shared, *(() if root in shared else (root,))):
             run_nested(self._name_jaxpr(jaxpr))
             if later and jaxpr in shared:
@@ -357,8 +364,11 @@ class _Namer:
         for v in atoms:
             if v in names or type(v) is Lit:
                 continue
-            is_drop = type(v) is DropVar and not self.name_drops
-            names[v] = "_" if is_drop else self._next()
+            if type(v) is DropVar and not self.name_drops:
+                names[v] = "_"
+                self.unnamed.add(v)
+            else:
+                names[v] = self._next()
 
     def _next(self) -> str:
         while True:

@@ -100,7 +100,7 @@ class Pieces(ABC):
         self.knows_drops = not dialect.names_inner_drops and (
             as_dropped or knows_inner_drops(program)
         )
-        self.names = name_variables(
+        self.names, unnamed = name_variables(
             nested,
             program.jaxpr,
             self.definitions,
@@ -112,6 +112,8 @@ class Pieces(ABC):
             later,
             as_dropped,
         )
+        # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
+        self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types = _Types({UNTYPED: ""})
         self.params: dict[int, tuple[str, list[str]]] = {}
@@ -273,7 +275,7 @@ class Pieces(ABC):
         params = ""
         if eqn.params:
             if "index" in eqn.params:
-                text = format_reference(eqn, self._atom, self._binder)
+                text = format_reference(eqn, self._atom, self._binder, self.written_long)
                 if text is not None:
                     return text
             params = self._plain_params(eqn)[0]
