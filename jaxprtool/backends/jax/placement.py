@@ -20,12 +20,15 @@ from jaxprtool.backends.jax.private import (
     bound_axes,
     tracked_varying,
 )
+from jaxprtool.core.kinds.placement import SHARDING
+from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = [
     "HOLD_A_MESH",
     "HOLD_A_SHARDING",
     "Surroundings",
     "entered",
+    "fill_sharding",
     "first_mesh",
     "manual_mesh",
     "mapped_over",
@@ -202,3 +205,35 @@ def placed_aval(aval: Any, shape: Any, dtype: Any, on_host: bool, mesh: Any) -> 
     groups |= {k: groups[k] & _in_types(mesh) for k in _SUMS}
     sharding = NamedSharding(mesh, spec_of(aval, mesh))
     return array_type(shape, dtype, aval.weak_type, on_host=on_host, sharding=sharding, axes=groups)
+
+
+def fill_sharding(
+    eqn: JaxprEqn,
+    prim: Any,
+    params: dict[str, Any],
+    inputs: Sequence[Any],
+    outs: Sequence[Any],
+    mesh: Any,
+) -> None:
+    """Give JAX's params of an equation the sharding that JAX does not print, where only the type of the result tells it.
+
+    That is where JAX's own rule finds another type for the result, or none: of a product over a dimension that is split, say.
+    """
+    declared = eqn.primitive.params
+    hidden = [k for k, p in declared.items() if SHARDING in p.kind.parts and p.hidden == "always"]
+    if mesh is None or AxisType.Explicit not in mesh.axis_types:
+        return
+    for key in hidden:
+        if params.get(key) is None and not _is_found(prim, params, inputs, outs):
+            params[key] = NamedSharding(mesh, spec_of(eqn.out_binders[0].aval, mesh))
+
+
+def _is_found(
+    prim: Any, params: dict[str, Any], inputs: Sequence[Any], outs: Sequence[Any]
+) -> bool:
+    """Whether JAX's rule of types finds the type of an equation's result."""
+    try:
+        found, _ = prim.abstract_eval(*[x.aval for x in inputs], **params)
+    except Exception:  # it refuses what it cannot decide
+        return False
+    return found == outs[0].aval

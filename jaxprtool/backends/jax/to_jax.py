@@ -41,6 +41,7 @@ from jaxprtool.backends.jax.placement import (
     HOLD_A_MESH,
     HOLD_A_SHARDING,
     entered,
+    fill_sharding,
     first_mesh,
     manual_mesh,
     mesh_of_live,
@@ -290,6 +291,8 @@ class _Writer:
         if name == "conj" and restored["input_dtype"] is None:  # JAX's transpose reads it
             restored["input_dtype"] = inputs[0].aval.dtype
         self.fill_tree(name, prim, restored, len(inputs))
+        if any(x.aval.annotated for x in (*eqn.inputs, *eqn.out_binders)):
+            fill_sharding(eqn, prim, restored, inputs, outs, self.mesh)
         if name == "jit":
             fill_jit(restored, len(inputs), len(outs))
         if name in COMBINED_BY and restored["update_jaxpr"] is None:  # JAX's rules would overwrite
