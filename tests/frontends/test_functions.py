@@ -311,7 +311,7 @@ def test_pytrees(folder: Path, line: str, types: str) -> None:
         ),
         ("counts --shape f32[] --shape i32[] --frontend jax", "is given as --static name=value"),
         (
-            "jitted --shape f32[] --shape i32[] --frontend jax",
+            "times --shape f32[] --shape i32[] --frontend jax",
             "is given as --static name=value, and",
         ),
         ("indexes --shape f32[] --shape i32[] --frontend jax", "an array is indexed by a value"),
