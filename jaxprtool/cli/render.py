@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.ir.origin import Origin, stack_of
 from jaxprtool.ir.printable import one_line, printable
 
-__all__ = ["BOLD", "CYAN", "GREEN", "RED", "colored", "paint", "render"]
+__all__ = ["BOLD", "CYAN", "GREEN", "RED", "colored", "fault_document", "paint", "render"]
 
 LINE_WIDTH = 100  # of a quoted source line; a longer one is cut around the carets
 RED, YELLOW, GREEN, BOLD, CYAN, RESET = (
@@ -33,7 +34,7 @@ def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> st
     """A diagnostic in one of the three formats, with control characters escaped."""
     d = replace(d, message=printable(d.message), help=printable(d.help), where=one_line(d.where))
     if error_format == "json":
-        return json.dumps(_fields(d)).replace("\x7f", "\\u007f")
+        return _as_json(_fields(d))
     if error_format == "github":
         return _github(d)
     place = f"{one_line(str(d.span))}: " if d.span else f"{d.where}: " if d.where else ""
@@ -47,6 +48,20 @@ def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> st
     if d.help:
         lines.append(f"  {paint('help:', CYAN, color)} {d.help}")
     return "\n".join(lines)
+
+
+def fault_document(diagnostics: Sequence[Diagnostic]) -> str:
+    """The JSON document of a verb that has no answer: `{"error", "errors", "schema"}`, the first of its errors and all of them.
+
+    Each has the keys of `--error-format json`; file, line and column are null where an error has no place.
+    """
+    nowhere = {"file": None, "line": None, "column": None}
+    errors = [nowhere | _fields(d) for d in diagnostics]
+    return _as_json({"error": errors[0], "errors": errors, "schema": 1})
+
+
+def _as_json(found: dict[str, Any]) -> str:
+    return json.dumps(found).replace("\x7f", "\\u007f")
 
 
 def _quote(d: Diagnostic, color: bool) -> list[str]:

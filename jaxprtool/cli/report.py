@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import traceback
@@ -10,12 +11,12 @@ from collections.abc import Sequence
 import click
 
 import jaxprtool
-from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, paint, render
+from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, fault_document, paint, render
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.progress import stop_showing
 from jaxprtool.driver.user_code.plugins import plugin_at_work
 from jaxprtool.interpreters.evaluation.limits import where
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.patterns import pattern
 
@@ -39,31 +40,26 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
     if session.interrupted:  # what a thread meets while the process ends
         return 130
     if isinstance(error, JaxprToolError):
-        _write(error.diagnostics, session)
-        return error.exit_code
+        return _fault(error.diagnostics, session, error.exit_code)
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, click.ClickException):
-        _write([_usage(error)], session)
-        return 2
+        return _fault([_usage(error)], session)
     if isinstance(error, (KeyboardInterrupt, click.Abort)):
         return _interrupted(session)
     if isinstance(error, BrokenPipeError):
         return broken_pipe()
     if isinstance(error, OSError):
         reason = (error.strerror or str(error)).lower()
-        _write([Diagnostic(f"cannot read or write: {reason}", "io")], session)
-        return 2
+        return _fault([Diagnostic(f"cannot read or write: {reason}", "io")], session)
     if isinstance(error, MemoryError):
-        _write([Diagnostic("out of memory", "out-of-memory", help="lower --max-bytes")], session)
-        return 2
+        found = Diagnostic("out of memory", "out-of-memory", help="lower --max-bytes")
+        return _fault([found], session)
     if isinstance(error, RecursionError):
-        _write([Diagnostic("the program is nested too deeply", "too-deep")], session)
-        return 2
+        return _fault([Diagnostic("the program is nested too deeply", "too-deep")], session)
     own = plugin_at_work(error)
     if own is not None:
-        _write([_of_plugin(error, own)], session)
-        return 2
+        return _fault([_of_plugin(error, own)], session)
     return _internal(error, session, argv)
 
 
@@ -82,6 +78,15 @@ def _interrupted(session: Session) -> int:
     clean = _CLEAN_LINE if stream.isatty() else ""
     stream.write(f"{clean}interrupted {place}".rstrip() + "\n")
     return 130
+
+
+def _fault(diagnostics: Sequence[Diagnostic], session: Session, status: int = 2) -> int:
+    """Write the diagnostics of a verb that has no answer, with --json as its document too; returns the exit status."""
+    _write(diagnostics, session)
+    if session.as_json and not session.printed:
+        with contextlib.suppress(OSError, UsageError):  # nobody can read it: standard error has it
+            session.echo_lines([fault_document(diagnostics)])
+    return status
 
 
 def _write(diagnostics: Sequence[Diagnostic], session: Session) -> None:
@@ -147,10 +152,8 @@ def _internal(error: BaseException, session: Session, argv: Sequence[str]) -> in
         *(f"and its input, saved as {path}" for path in saved),
         "JAXPRTOOL_TRACEBACK=1 shows where it happened",
     ]
-    _write(
-        [Diagnostic(f"internal error: {what}", "internal", help="\n        ".join(help))], session
-    )
-    return 3
+    found = Diagnostic(f"internal error: {what}", "internal", help="\n        ".join(help))
+    return _fault([found], session, 3)
 
 
 def _save_inputs(session: Session) -> list[str]:

@@ -57,6 +57,8 @@ class Session:
       functions: whether a function is given in the place of a file; another one may be of a file.
       consts: what `--consts` says: an `.npz` file, `inline`, or "".
       allowed: folders that programs may read constants from, besides their own.
+      as_json: whether the answer is to be one JSON document; what keeps the verb from an answer is one then, too.
+      printed: whether anything is on standard output yet.
       rescue: what to do when the verb is interrupted, before the process ends.
       interrupted: whether it was.
       stderr: standard error as it is when the verb begins, for what is said when it ends: a thread that still runs may have put
@@ -74,6 +76,8 @@ class Session:
     functions: bool = False
     consts: str = ""
     allowed: tuple[str, ...] = ()
+    as_json: bool = False
+    printed: bool = False
     rescue: Callable[[], None] | None = None
     interrupted: bool = False
     stderr: TextIO | None = None
@@ -220,6 +224,7 @@ class Session:
         """
         if output == "-":
             stream = standard_output()
+            self.printed = True
             click.echo(printable(text) if stream.isatty() else text, nl=not text.endswith("\n"))
         else:
             if not in_place:
@@ -233,7 +238,9 @@ class Session:
           UsageError: as `write_text` does.
         """
         if output == "-":
-            standard_output().buffer.write(data)
+            stream = standard_output()
+            self.printed = True
+            stream.buffer.write(data)
         else:
             self.spare_inputs(output, values=not in_place)
             write_output(output, data)
@@ -241,6 +248,7 @@ class Session:
     def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:
         """Print lines to standard output with control characters escaped; `paint` colours them."""
         standard_output()
+        self.printed = True
         shown = [printable(line) for line in lines]
         click.echo("\n".join(paint(shown) if paint else shown), color=True)
 

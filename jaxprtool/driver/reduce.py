@@ -128,7 +128,8 @@ def interest_of(
     inf: bool = False,
     differs: Sequence[str] | str | None = None,
     rtol: float | None = None,
-    atol: float = 0.0,
+    atol: float | None = None,
+    ulp: float | None = None,
     check_error: str | None = None,
     slow: float | None = None,
     test: str | None = None,
@@ -154,14 +155,18 @@ def interest_of(
             else "one of them"
         )
         fail(UsageError, message, "option", help=help)
-    check_not_negative(rtol=rtol, atol=atol, slow=slow)
+    check_not_negative(rtol=rtol, atol=atol, ulp=ulp, slow=slow)
+    if ulp is not None and (rtol is not None or atol is not None):
+        message = "--ulp is a tolerance of its own, and goes without --rtol and --atol"
+        fail(UsageError, message, "option", help="give --ulp, or --rtol and --atol")
     if fail_regex is not None and given[0] not in ("test", "crash"):
         fail(UsageError, "--fail-regex goes with --test and --crash", "option")
     if nan or inf:
         return Appears("nan" if nan else "inf", max_bytes)
     if differs is not None:
         words = differs.split(",") if isinstance(differs, str) else differs
-        return Differs(words, rtol, atol, max_bytes)
+        tolerance = {"rtol": rtol, "atol": atol, "ulp": ulp}
+        return Differs(words, {k: x for k, x in tolerance.items() if x is not None}, max_bytes)
     if check_error is not None:
         return CheckError(check_error)
     if slow is not None:

@@ -110,7 +110,7 @@ def params_in_form(
             found[key] = value
             continue
         if key in lacks:
-            if declaration.kind.is_bookkeeping or value == lacks[key]:
+            if value == lacks[key] or _says_nothing(declaration.kind, value, eqn):
                 continue
         elif key in form.unless_none:
             if value is None:
@@ -138,6 +138,14 @@ def params_in_form(
 def has_open_results(eqn: JaxprEqn) -> bool:
     """Whether an equation has a result without a type, which JAX's print then does not say either."""
     return bool(eqn.primitive.recovered) and any(v.aval is UNTYPED for v in eqn.out_binders)
+
+
+def _says_nothing(kind: Kind, value: ParamValue, eqn: JaxprEqn) -> bool:
+    """Whether a release without a param loses nothing: what `check` refuses has to stay, or another program were printed."""
+    if not kind.is_bookkeeping or not kind.fits(value):
+        return False
+    sized = isinstance(value, (tuple, list))
+    return not (sized and kind.each_operand and len(value) != len(eqn.inputs))
 
 
 def _is_left_out(declaration: Param, value: ParamValue, lossless: bool, untold: bool) -> bool:

@@ -382,6 +382,20 @@ def test_results_of_two_backends_that_differ():
         jt.reduce(f, x, differs="numpy,xla", rtol=1e-2)
 
 
+def test_results_that_differ_by_more_than_so_many_steps():
+    x = np.float32(1e-3)
+
+    def f(x):
+        return (jnp.cos(x) - 1) * 1e3 + x  # cancels
+
+    small = jt.reduce(f, x, differs="numpy,f64", ulp=8)
+    assert "sub" in [e.primitive.name for e in small.program.eqns]
+    with pytest.raises(jt.UsageError, match="nothing to reduce"):
+        jt.reduce(f, x, differs="numpy,f64", ulp=1e9)
+    with pytest.raises(jt.UsageError, match="tolerance of its own"):
+        jt.reduce(f, x, differs="numpy,f64", ulp=8, rtol=0.0)
+
+
 def test_what_other_roundings_change_as_well_does_not_differ():
     x = np.linspace(0, 9, 999, dtype=np.float32)
     with pytest.raises(jt.UsageError, match="nothing to reduce"):

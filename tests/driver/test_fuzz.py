@@ -188,6 +188,14 @@ def test_programs_without_determined_results_are_refused() -> None:
 # -- what rounding explains --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("column", ["jvp", "vjp"])
+def test_a_result_that_only_the_derivative_of_jax_gives_is_no_difference(column: str) -> None:
+    """JAX's rule of `cumlogsumexp` leaves the first element as it is, where its value has another imaginary part."""
+    text = "{ lambda ; a:c64[2]. let b:c64[2] = cumlogsumexp[axis=0 reverse=False] a in (b,) }"
+    x = np.array([-4j, 1 - 3j], np.complex64)
+    assert deviation(column, jt.parse(text), [x]) is None
+
+
 def test_jitter_keeps_types_and_moves_results_a_little() -> None:
     moved = 0
     for seed in range(60):

@@ -436,3 +436,23 @@ def test_another_release_makes_other_operations_of_a_line(how, faulty, tmp_path)
     found = json.loads(invoke(["compare", *names, "--json"]).output)
     assert found["equal"] is not faulty and found["compared"] == 3, found
     assert not faulty or found["first"]["primitive"] == found["first_b"]["primitive"] == "mul"
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_what_stands_in_the_place_of_several_operations_is_the_first(swapped, tmp_path):
+    """The operands of a pair differ, and are made of values that both have by an operation that one run alone has."""
+    long = """{ lambda ; a:f32[4]. let
+    b:f32[4] = tanh a
+    c:f32[4] = mul b b
+    d:f32[4] = cos c
+    e:f32[4] = sin d
+  in (e,) }"""
+    short = long.replace("    c:f32[4] = mul b b\n", "").replace("cos c", "cos b")
+    files = [tmp_path / "long.jsonl", tmp_path / "short.jsonl"]
+    for file, text in zip(files, [long, short], strict=True):
+        file.write_text(invoke("run - --args [1,2,3,4] --digest", text).output)
+    if swapped:
+        files.reverse()
+    found = json.loads(invoke(f"compare {files[0]} {files[1]} --json").output)
+    assert not found["equal"]
+    assert found["first"]["primitive"] == found["first_b"]["primitive"] == "cos"

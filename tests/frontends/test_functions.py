@@ -20,6 +20,7 @@ from tests.invoke import VERBS, invoke
 
 TRAIN = """
 import dataclasses
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -95,6 +96,11 @@ def branches(x):
 
 def counts(x, n):
     return x * sum(range(n))
+
+
+@partial(jax.jit, static_argnums=1)
+def times(x, n):
+    return x * n
 
 
 def indexes(x, i):
@@ -304,6 +310,10 @@ def test_pytrees(folder: Path, line: str, types: str) -> None:
             "--static name=value; a choice by a value is made with jax.lax",
         ),
         ("counts --shape f32[] --shape i32[] --frontend jax", "is given as --static name=value"),
+        (
+            "times --shape f32[] --shape i32[] --frontend jax",
+            "is given as --static name=value, and",
+        ),
         ("indexes --shape f32[] --shape i32[] --frontend jax", "an array is indexed by a value"),
         ("masks --shape f32[3] --frontend jax", "jax.numpy.where(mask, x, y)"),
         ("branches --shape f32[]", "--static name=value"),

@@ -58,9 +58,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "rtol",
         type=float,
         metavar="X",
-        help="For --differs: |a - b| > atol + rtol |b| differ; by default what rounding does not explain, as in `compare`.",
+        help="For --differs: |a - b| > ATOL + RTOL * max(|a|, |b|) differ; by default what rounding does not explain, as in "
+        "`compare`.",
     ),
-    _test_option("atol", type=float, default=0.0, metavar="X", help="For --differs."),
+    _test_option("atol", type=float, metavar="X", help="For --differs."),
+    _test_option(
+        "ulp",
+        type=float,
+        metavar="X",
+        help="For --differs: floats with more than so many steps from float to float between them differ.",
+    ),
     _test_option(
         "fail_regex",
         metavar="REGEX",

@@ -43,6 +43,8 @@ class _Verb(click.Command):
     """A command in which `--args` takes all the words after it that read like values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        own = args[: args.index("--")] if "--" in args else args
+        ctx.obj.as_json = "--json" in own and any(p.name == "as_json" for p in self.params)
         _refuse_long_numbers(args)
         if any(p.name == "args" for p in self.params):
             args = _gather_words(args)
@@ -211,7 +213,11 @@ args_option = click.option(
 )
 
 json_option = click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON document, whose keys are above."
+    "--json",
+    "as_json",
+    is_flag=True,
+    help="Print one JSON document, whose keys are above; where there is no answer, "
+    '{"error": {"code", "message", "file", "line", "column", ...}, "errors", "schema"}.',
 )
 
 step_limit_option = click.option(

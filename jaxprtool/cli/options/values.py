@@ -106,6 +106,7 @@ def observing(
     out = standard_output()  # while the program runs, what it prints itself goes to standard error
 
     def echo(line: str) -> None:
+        session.printed = True
         click.echo(printable(line), file=out)
 
     def remark(line: str) -> None:

@@ -28,7 +28,7 @@ def reduce(
         function its arguments, pytrees.
       output: where the small program is written; its arguments are beside it, in `OUTPUT.args.npz`.
       how: the test, one of `nan`, `inf`, `differs`, `check_error`, `slow`, `test`, `crash` (words), with its `rtol`,
-        `atol`, `fail_regex`; and `mode`, `seconds`, `jobs`, `keep_good`, `scrub`, `step_limit`, as `driver.reduce.How` has them.
+        `atol`, `ulp`, `fail_regex`; and `mode`, `seconds`, `jobs`, `keep_good`, `scrub`, `step_limit`, as `driver.reduce.How` has them.
 
     Raises:
       UsageError: no test is given, or the program does not fail so; arguments that do not fit.

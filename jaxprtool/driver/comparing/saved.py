@@ -56,6 +56,13 @@ class Saved(NamedTuple):
             types.setdefault(key, []).append(str(entry.get("type")))
         return kinds_of(self.places, types)
 
+    def made_alone(self, paired_keys: set[str]) -> dict[str, Ins]:
+        """Of digests, what results of equations that the other run does not have are made of: by hash, the operands' hashes."""
+        if self.folder:
+            return {}
+        items = self.results.items()
+        return {str(x["hash"]): self.ins[k] for (k, _), x in items if k not in paired_keys}
+
     def value(self, entry: dict[str, Any]) -> Any:
         """The value of a result of a folder."""
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
@@ -142,6 +149,7 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         fail(UsageError, message, "bad-usage", help="save the same of both runs")
     found = _Table(a.name, b.name, tolerance)
     partner = paired(a.kinds(), b.kinds())
+    found.alone = (a.made_alone(set(partner)), b.made_alone({*partner.values()}))
     for key, entry in a.results.items():
         theirs = partner.get(key[0])
         other = None if theirs is None else b.results.get((theirs, key[1]))
@@ -251,6 +259,7 @@ class _Table:
       first: the first whose operands agree; perhaps: the first of which that is not known.
       alike: of values that were compared and are not the same, by their hashes, whether they agree within the tolerance.
       common: the hashes of values that both had in the same place.
+      alone: of each run, what values are made of that it alone has, by equations without a counterpart.
     """
 
     def __init__(self, a: str, b: str, tolerance: Tolerance):
@@ -262,6 +271,7 @@ class _Table:
         self.flips: First | None = None
         self.count = 0
         self.common: set[str | None] = {None}
+        self.alone: tuple[dict[str, Ins], dict[str, Ins]] = {}, {}
 
     def values(self, key: tuple[str, int], x: Any, y: Any, a: Any, b: Any, p: Ins, q: Ins) -> None:
         """Compare two values; p, q: the hashes of the operands on both sides."""
@@ -275,8 +285,10 @@ class _Table:
 
     def _agree(self, p: Ins, q: Ins) -> bool | None:
         """Whether operands agree; None where nobody knows."""
-        if p is None or q is None or len(p) != len(q):
+        if p is None or q is None:
             return None
+        if len(p) != len(q):  # another operation stands in its place
+            return True if self._are_others(p, q) else None
         self.common |= {s for s, t in zip(p, q, strict=True) if s == t}
         if self._are_others(p, q):
             return True
@@ -289,7 +301,22 @@ class _Table:
         """Whether operands are other values, or in another order, of those that both have: then the equation was changed."""
         if self.outputs or p == q:
             return False
-        return self.common.issuperset({*p} - {*q}) and self.common.issuperset({*q} - {*p})
+        pairs = (({*p} - {*q}, self.alone[0]), ({*q} - {*p}, self.alone[1]))
+        return all(self._is_of_common(hashes, made) for hashes, made in pairs)
+
+    def _is_of_common(self, hashes: set[str | None], made: dict[str, Ins]) -> bool:
+        """Whether values are those that both have, or made of these by equations that the other run does not have."""
+        left, seen = [*hashes], set[str]()
+        while left:
+            one = left.pop()
+            if one is None or one in self.common or one in seen:
+                continue
+            ins = made.get(one)
+            if ins is None:
+                return False
+            seen.add(one)
+            left += ins
+        return True
 
     def digests(
         self,

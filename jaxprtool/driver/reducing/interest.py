@@ -13,7 +13,7 @@ import re
 import time
 import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
@@ -191,20 +191,20 @@ class Differs(Interest):
 
     Args:
       backends: two of `BACKENDS`.
-      rtol, atol: results a and b differ where |a - b| > atol + rtol |b|; integers and booleans differ where they are not
-        equal. Without both, they differ where they do in `compare`.
+      tolerance: `rtol` and `atol`, results a and b differ where |a - b| > atol + rtol max(|a|, |b|), or `ulp`, where more than
+        so many steps from float to float lie between; integers and booleans differ where they are not equal. Empty, they
+        differ where they do in `compare`.
     """
 
     def __init__(
-        self, backends: Sequence[str], rtol: float | None, atol: float, max_bytes: int | None
+        self, backends: Sequence[str], tolerance: Mapping[str, float], max_bytes: int | None
     ):
         unknown = [b for b in backends if b not in BACKENDS]
         if unknown or len(backends) != 2:
             given = ",".join(backends)
             message = f"what differs are two backends of {', '.join(BACKENDS)}: {given}"
             fail(UsageError, message, "option", help="--differs numpy,xla")
-        self.backends, self.rtol, self.atol = tuple(backends), rtol, atol
-        self.max_bytes = max_bytes
+        self.backends, self.tolerance, self.max_bytes = tuple(backends), dict(tolerance), max_bytes
 
     def failure(self, c: Candidate) -> Failure | None:
         if not self._differs(c):
@@ -224,8 +224,8 @@ class Differs(Interest):
             if not one.steps and not other.steps:
                 _check_end(c, self.max_bytes)
             results = of_both((one, other), Side.results)
-            if self.rtol is not None or self.atol > 0:
-                return bool(_apart(results, {"rtol": self.rtol, "atol": self.atol}))
+            if self.tolerance:
+                return bool(_apart(results, self.tolerance))
             found = _apart(results, {"rounding": True})
             if not found or any(x.exact for x in found):
                 return bool(found)

@@ -229,6 +229,8 @@ def _concretization_help(error: BaseException) -> str:
         return "a mask selects with jax.numpy.where(mask, x, y): the shape may not depend on values"
     if "TracerArrayConversionError" in kinds:
         return f"{_KEEP_STATIC}; of JAX's values jax.numpy takes the place of numpy"
+    if "static arguments" in str(error):  # of a function under `jax.jit(f, static_argnums=...)`
+        return f"{_KEEP_STATIC}, and in Python by functools.partial"
     return f"{_KEEP_STATIC}" if _CONCRETIZATION in kinds else ""
 
 
