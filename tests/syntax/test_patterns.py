@@ -6,11 +6,13 @@ import copy
 import re
 import subprocess
 import sys
+import time
 from typing import Any
 
 import pytest
 
 from jaxprtool.syntax.patterns import BLANK, GAP, pattern
+from jaxprtool.syntax.scanning.values import fault
 
 COMPILED = """
 import re, sys
@@ -74,3 +76,11 @@ def test_flags_and_copies():
 def test_gaps_match_everywhere(text: str):
     for at in range(len(text) + 1):
         assert BLANK.match(text, at).end() <= GAP.match(text, at).end()
+
+
+@pytest.mark.parametrize("run", ["x", "é", "9", " ", "a ", "a.", "-"])
+def test_a_long_run_in_a_value_that_is_only_text_takes_time_in_proportion(run):
+    text = run * (300_000 // len(run)) + "()"
+    begin = time.process_time()
+    fault(text)
+    assert time.process_time() - begin < 2  # letter by letter: the square of the length

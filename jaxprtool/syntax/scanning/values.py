@@ -42,7 +42,8 @@ _SUSPECT = pattern(r"[=()\[\]{}]")
 _HASHABLE = pattern(
     r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)"
 )
-_STRAY = pattern(rf"{IDENT}\s*+:?=")
+# From the start of a word: to look from each of its letters takes the square of its length.
+_STRAY = pattern(rf"\b\d*+{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
 _QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
