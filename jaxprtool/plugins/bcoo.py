@@ -17,6 +17,7 @@ from jaxprtool.core.kinds.numbers import ElementTypeOrClass, Shape
 from jaxprtool.core.primitive import optional
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import BOOL, INT32, INT64, DType
+from jaxprtool.plugins.expanded import row
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
@@ -31,7 +32,6 @@ from jaxprtool.plugins.sparse import (
     misfit,
     numbered,
     put,
-    row,
     shape_of_info,
     spread,
     take,

@@ -17,6 +17,7 @@ from jaxprtool.core.primitive import optional
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.dtypes import BOOL, DType
 from jaxprtool.plugins.bcoo import extract, layout, layout_of_indices, sum_duplicates, wider
+from jaxprtool.plugins.expanded import row
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
@@ -30,7 +31,6 @@ from jaxprtool.plugins.sparse import (
     misfit,
     put,
     remaining,
-    row,
     shape_of_info,
     spread,
     take,

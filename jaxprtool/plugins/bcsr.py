@@ -18,6 +18,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import INT32, DType
 from jaxprtool.plugins.bcoo import extract, fromdense, layout, todense
 from jaxprtool.plugins.bcoo_products import dot, dot_types
+from jaxprtool.plugins.expanded import row
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
@@ -30,7 +31,6 @@ from jaxprtool.plugins.sparse import (
     located,
     misfit,
     put,
-    row,
     spread,
     whole_numbers,
 )

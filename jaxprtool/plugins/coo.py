@@ -18,6 +18,7 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.plugins.bcoo import fromdense, todense
 from jaxprtool.plugins.bcoo_products import dot
 from jaxprtool.plugins.bcsr import row_starts, rows_of
+from jaxprtool.plugins.expanded import row
 from jaxprtool.plugins.sparse import (
     INFO,
     LIBRARY,
@@ -28,7 +29,6 @@ from jaxprtool.plugins.sparse import (
     joined,
     linear_row,
     misfit,
-    row,
     shape_of_info,
     whole_numbers,
 )

@@ -1,7 +1,7 @@
 """The primitives of equinox, which the programs of diffrax, optimistix, lineax and dynamiqs hold too.
 
-What they mean is said here in terms of JAX's own primitives; each rule applies those. The text of `noinline` and `vprim`
-does not hold the function that they apply, so they are not here; `trace` writes what they stand for.
+What they mean is said here in terms of JAX's own primitives; each rule applies those. The text of `noinline`, and that of a
+`vprim` of another library's primitive, does not hold what they apply; `trace` writes what they stand for.
 """
 
 from __future__ import annotations
@@ -12,8 +12,11 @@ from typing import Any
 import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.core.kinds.functions import Text
+from jaxprtool.core.kinds.numbers import Size
+from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Opaque
+from jaxprtool.plugins.expanded import row
 
 
 @jt.primitive(library="equinox")
@@ -89,6 +92,20 @@ def maybe_set(
     i_static, i_treedef: equinox's structure of the index.
     kwargs: params of the indexed update.
     makes_false_steps: whether the loop takes steps in which pred is false.
+    """
+
+
+@jt.primitive(multiple_results=True, library="equinox")
+def vprim(
+    *operands, prim: Any, params: Any, __axis_name: Any, __axis_size: Size, __batch_axes: tuple
+):
+    """vmap(prim)(*operands): a primitive applied to each example of a batch, with the examples in front of each result.
+
+    prim: the primitive, by name.
+    params: its params, in pairs.
+    __axis_name: the name of the batch.
+    __axis_size: the number of examples.
+    __batch_axes: for each operand the dimension of the examples, None for one that they share.
     """
 
 
@@ -429,3 +446,48 @@ jt.define(
     batch=_set_batch,
     cost=lambda in_avals, out_avals, **_: in_avals[2].size,
 )
+
+
+# -- vprim -------------------------------------------------------------------------------------
+
+
+_APPLIED = {"maybe_set": maybe_set, "vprim": vprim}  # what equinox has in a `vprim`
+
+
+def _each(
+    in_avals: Any,
+    *operands: Any,
+    prim: Any,
+    params: Any,
+    __axis_size: int,
+    __batch_axes: Any,
+    **_: Any,
+) -> Any:
+    op, given = _APPLIED[str(prim)], {str(k): v for k, v in dict(params).items()}
+    several = op.primitive.multiple_results
+
+    def one(*xs: Any) -> Any:
+        return op(*xs, **given) if several else [op(*xs, **given)]
+
+    return jt.vmap(one, in_axes=(*__batch_axes,), axis_size=__axis_size)(*operands)
+
+
+def _each_types(
+    *avals: Any, prim: Any, params: Any, __axis_size: int, __batch_axes: Any, **_: Any
+) -> Any:
+    if str(prim) not in _APPLIED:
+        jt.ill_typed(f"vprim: {prim} is not known here", "bad-param")
+    if len(__batch_axes) != len(avals):
+        jt.ill_typed(f"vprim has {len(__batch_axes)} axes for {len(avals)} operands", "bad-param")
+    examples: list[Any] = []
+    for aval, d in zip(avals, __batch_axes, strict=True):
+        if d is not None and aval.shape[d : d + 1] != (__axis_size,):
+            jt.ill_typed(f"vprim takes {__axis_size} examples along dimension {d} of {aval}")
+        shape = aval.shape if d is None else (*aval.shape[:d], *aval.shape[d + 1 :])
+        examples.append(aval.update(shape=shape))
+    given = {str(k): v for k, v in dict(params).items()}
+    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, given)
+    return [out.update(shape=(__axis_size, *out.shape)) for out in outs]
+
+
+row(vprim, _each_types, _each)

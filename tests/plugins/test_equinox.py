@@ -139,3 +139,83 @@ def test_what_is_said_prints_back_as_it_was_read(primitive):
     program = jt.parse(text)
     assert program.eqns[0].params["msg"] == said
     assert str(program) == text == jt.format_jaxpr(program, lossless=True)
+
+
+# -- vprim -------------------------------------------------------------------------------------
+
+ONE = "params=(('i_static', None), ('i_treedef', PyTreeDef(*)), ('kwargs', ()), ('makes_false_steps', True))"
+MAPPED = f"""{{ lambda ; p:bool[3] a:f32[3,4] x:f32[3] i:i32[3]. let
+    b:f32[3,4] = vprim[
+      __axis_name=<object object at 0xXXXXXXXXXXXX>
+      __axis_size=3
+      __batch_axes=(0, 0, 0, 0)
+      {ONE}
+      prim=maybe_set
+    ] p a x i
+  in (b,) }}"""
+TWICE = f"""{{ lambda ; p:bool[3] a:f32[4] x:f32[2,3] i:i32[2]. let
+    b:f32[2,3,4] = vprim[
+      __axis_name=None
+      __axis_size=2
+      __batch_axes=(None, None, 0, 0)
+      params=(('prim', maybe_set), ('__axis_size', 3), ('__axis_name', None), ('__batch_axes', (0, None, 0, None)), ('params', {ONE.removeprefix("params=")}))
+      prim=vprim
+    ] p a x i
+  in (b,) }}"""
+P3, A3 = np.array([True, False, True]), np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def _updated(pred, a, x, i):
+    out = np.array(a)
+    if pred and 0 <= i < len(out):
+        out[i] = x
+    return out
+
+
+def _mapped():
+    x, i = np.float32([7, 8, 9]), np.int32([1, 2, 4])
+    return MAPPED, [P3, A3, x, i], np.stack([_updated(*v) for v in zip(P3, A3, x, i, strict=True)])
+
+
+def _mapped_twice():
+    x, i = np.float32([[7, 8, 9], [4, 5, 6]]), np.int32([3, 0])
+    wanted = [
+        [_updated(p, A, v, at) for p, v in zip(P3, row, strict=True)]
+        for row, at in zip(x, i, strict=True)
+    ]
+    return TWICE, [P3, A, x, i], np.array(wanted)
+
+
+@pytest.mark.parametrize("make", [_mapped, _mapped_twice])
+def test_a_primitive_of_each_example(make):
+    """`vprim` is vmap of the primitive that its params name."""
+    text, args, wanted = make()
+    program = jt.parse(text)
+    assert str(program) == text
+    jt.typecheck_jaxpr(program)
+    for (out,) in (jt.eval_jaxpr(program, args), jt.compile(program)(*args)):
+        np.testing.assert_array_equal(np.asarray(out), wanted)
+
+    def changed(a, x):
+        return jt.eval_jaxpr(program, [args[0], a, x, args[3]])[0]
+
+    # Linear in what is set and in what it is set in: the derivative is the update of the tangents.
+    _, moved = jt.jvp(changed, (args[1], args[2]), (args[1] * 2, args[2] * 3))
+    (expected,) = jt.eval_jaxpr(program, [args[0], args[1] * 2, args[2] * 3, args[3]])
+    np.testing.assert_array_equal(moved, expected)
+    batched = jt.vmap(changed, in_axes=(None, 0))(args[1], np.stack([args[2], args[2] + 1]))
+    np.testing.assert_array_equal(batched[0], wanted)
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("prim=maybe_set", "prim=their_own", "their_own is not known here"),
+        ("(0, 0, 0, 0)", "(0, 0, 0)", "3 axes for 4 operands"),
+        ("(0, 0, 0, 0)", "(0, 1, 0, 0)", "3 examples along dimension 1"),
+        ("__axis_size=3", "__axis_size=2", "2 examples along dimension 0"),
+    ],
+)
+def test_a_primitive_of_each_example_that_does_not_fit(old, new, message):
+    with pytest.raises(jt.JaxprTypeError, match=message):
+        jt.typecheck_jaxpr(jt.parse(MAPPED.replace(old, new)))
