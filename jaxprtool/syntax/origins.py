@@ -55,7 +55,7 @@ class _Found(NamedTuple):
 
 
 # Called as a class, it takes three times as long.
-_found: Callable[[Any], _Found] = functools.partial(tuple.__new__, _Found)  # pyright: ignore[reportUnknownMemberType]
+_new_found: Callable[[Any], _Found] = functools.partial(tuple.__new__, _Found)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Annotated:
@@ -139,25 +139,18 @@ def find_annotations(text: str) -> Annotated | None:
     lines = lines or text.split("\n")
     sure: dict[int, _Found] = {}
     unsure: dict[int, _Found] = {}  # what only its column tells from a comment
-    known: dict[str, _Note | None] = {}  # by what stands from the `#` on: lines of Python repeat
+    known: dict[str, _Note | None] = {}  # by the words: many equations are of one line of Python
     equation = 0
     for number, line in enumerate(lines):
         if "#" not in line:
             continue
         before, mark, said = line.rpartition(_MARK)
         if not mark or "#" in before or "#" in said:
-            if several := _several(line, number):
+            if found := _several(line, number) or _glued(line, number):
                 equation = number
-                certain = any(note.frame for note in several.notes)
-                (sure if certain else unsure)[number] = several
+                certain = any(note.frame for note in found.notes)
+                (sure if certain else unsure)[number] = found
                 continue
-            glued = line.rfind("# ")
-            if glued > 0 and line[glued - 1] != " ":  # as an editor may leave it
-                note = _note(line[glued + 2 :])
-                if note is not None and note.frame is not None:
-                    equation = number
-                    sure[number] = _Found(glued, number, (note,))
-                    continue
             if not mark:
                 continue
         beside = before and not before.isspace()
@@ -165,7 +158,7 @@ def find_annotations(text: str) -> Annotated | None:
         note = known[said] if said in known else known.setdefault(said, _note(said))
         if note is not None:
             certain = beside and note.frame is not None
-            found = _found((len(before), equation, (note,)))
+            found = _new_found((len(before), equation, (note,)))
             (sure if certain else unsure)[number] = found
     columns = {line.column for line in sure.values()}
     if not sure and unsure:
@@ -190,6 +183,15 @@ def _several(line: str, number: int) -> _Found | None:
     if any(not x.endswith(gap) or x[: -len(gap)].endswith(" ") for x in found[:-1]):
         return None
     return _Found(len(before), number, [_note(x.strip()) or _NOTHING for x in found])
+
+
+def _glued(line: str, number: int) -> _Found | None:
+    """A line of Python with no blank before its `#`, as an editor may leave it; None for another line."""
+    column = line.rfind("# ")
+    if column <= 0 or line[column - 1] == " ":
+        return None
+    note = _note(line[column + 2 :])
+    return None if note is None or note.frame is None else _Found(column, number, (note,))
 
 
 def _note(text: str) -> _Note | None:
