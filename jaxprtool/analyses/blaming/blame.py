@@ -345,13 +345,14 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     makes_it = first is not None and first.source is None
     place = appearances[0].place if appearances else None
     marks = [_without(mark, reach.idle) for mark in flow.outs]
-    outputs = [_output(i, mark, origins, program, sites) for i, mark in enumerate(marks)]
+    chains = _Chains(sites)
+    outputs = [_output(i, mark, origins, program, chains) for i, mark in enumerate(marks)]
     masks, deciding = (
         _events(flow, what, sites, lambda event: bool(event.bits & ~reach.idle))
         for what in ("masks", "deciding")
     )
     way = next((o.chain for o in outputs if o.reached == "reaching" and o.chain), [])
-    chain = [] if first is None else _chain_of_first(flow, first, sites)
+    chain = [] if first is None else _chain_of_first(flow, first, chains)
     return Blame(
         appearances,
         outputs,
@@ -444,25 +445,41 @@ def _label(origin: Origin, program: ClosedJaxpr) -> str:
 
 
 def _output(
-    i: int, mark: Mark, origins: Sequence[Origin], program: ClosedJaxpr, sites: Sites
+    i: int, mark: Mark, origins: Sequence[Origin], program: ClosedJaxpr, chains: _Chains
 ) -> Output:
     label = result_label(i, program.interface)
     if mark.bad:
         origin = next(o for o in origins if o.bit & mark.bad)
-        return Output(i, label, "reaching", _chain(mark.made, origin, sites))
+        return Output(i, label, "reaching", chains.to(mark.made, origin))
     reached = "deciding" if mark.decided else "masked" if mark.taint else None
     return Output(i, label, reached)
 
 
-def _chain_of_first(flow: Flow, first: Origin, sites: Sites) -> list[Place]:
+def _chain_of_first(flow: Flow, first: Origin, chains: _Chains) -> list[Place]:
     """The equations from the first origin to the first result that it reaches; the origin alone where it reaches none."""
     for mark in flow.outs:
         if mark.bad & first.bit:
-            chain = _chain(mark.made, first, sites)
+            chain = chains.to(mark.made, first)
             if chain:
                 return chain
-    place = None if first.eqn is None else sites.place(first.place)
+    place = None if first.eqn is None else chains.sites.place(first.place)
     return [] if place is None else [place]
+
+
+class _Chains:
+    """The chains of equations from origins to what they reach, each of which is looked for once."""
+
+    def __init__(self, sites: Sites):
+        self.sites = sites
+        self._found: dict[tuple[tuple[Made, ...], int], list[Place]] = {}
+
+    def to(self, ends: tuple[Made, ...], origin: Origin) -> list[Place]:
+        """`_chain` from an origin to some equations."""
+        key = ends, origin.bit
+        found = self._found.get(key)
+        if found is None:
+            found = self._found[key] = _chain(ends, origin, self.sites)
+        return found
 
 
 def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
@@ -481,8 +498,9 @@ def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
     chain: list[Place] = []
     current: Made | None = origin.made
     while current is not None:
-        if current.place is not None:
-            chain.append(sites.of(current.place))
+        place = current.place
+        if place is not None:
+            chain.append(sites.of(place))
         current = after[current]
     return [*dict.fromkeys(chain)]  # several may run in the place of one
 
