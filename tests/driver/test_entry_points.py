@@ -77,6 +77,23 @@ def test_the_table_of_what_is_built_in_is_that_of_the_project() -> None:
     assert said == {name: module for module, names in BUILT_IN.items() for name in names}
 
 
+DECLARED = """
+import importlib
+from jaxprtool.driver.user_code.entry_points import BUILT_IN
+
+for module, names in BUILT_IN.items():
+    ops = vars(importlib.import_module(module)).values()
+    ops = [op for op in ops if getattr(op, "__module__", None) == module and hasattr(op, "primitive")]
+    print(*{op.primitive.name for op in ops} - {*names})
+"""
+
+
+def test_what_a_plugin_declares_is_in_the_table(site) -> None:
+    """Else a program that holds nothing else of the plug-in does not bring it."""
+    found = python(site, "-c", DECLARED)
+    assert not found.stdout.split() and found.stdout.count("\n") == len(BUILT_IN), found
+
+
 def test_a_program_brings_the_plugin_of_its_primitive(site) -> None:
     home = site("never = never_plugin", never_plugin="raise SystemExit('imported')")
     done = run(home, "doubled", "run", "-", "--args", "[1,2]")

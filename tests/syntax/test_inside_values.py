@@ -197,16 +197,16 @@ def test_unread_results_inside_have_the_names_that_they_were_read_with():
 
 # `g` applies primitives that are not known, with the names of functions as words: a definition cannot use itself.
 WORDS = f"""let f = {{ lambda ; a:f32[3]. let
-    b:f32[3] = vprim[params=(f, 3) prim=f] a
+    b:f32[3] = apply_one[params=(f, 3) prim=f] a
   in (b,) }} in
 let g = {{ lambda ; a:f32[3]. let
-    b:f32[3] = vprim[prim=g] a
+    b:f32[3] = apply_one[prim=g] a
     c:f32[3] = jit[name=f jaxpr=f] b
-    d:f32[3] = vprim[
-      like=(1, {{ lambda ; a:f32[3]. let b:f32[3] = vprim[prim=g] a in (b,) }})
+    d:f32[3] = apply_one[
+      like=(1, {{ lambda ; a:f32[3]. let b:f32[3] = apply_one[prim=g] a in (b,) }})
       prim=f
     ] c
-    e:f32[3] = vprim[fn=h prim=h] d
+    e:f32[3] = apply_one[fn=h prim=h] d
   in (e,) }} in
 let h = {SINE} in
 {{ lambda ; a:f32[3]. let
@@ -235,7 +235,7 @@ def test_a_lossless_text_has_no_definitions_with_the_names_of_words(keeps):
     text = f"""let solve = {SINE} in
 {{ lambda ; a:f32[3]. let
     b:f32[3] = jit[name=solve jaxpr=solve] a
-    c:f32[3] = vprim[like=[solve1] prim=word] b
+    c:f32[3] = apply_one[like=[solve1] prim=word] b
     d:f32[3] = jit[name=solve jaxpr=solve] c
   in (d,) }}"""
     read = jt.parse(text)
