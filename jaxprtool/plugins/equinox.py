@@ -454,6 +454,11 @@ jt.define(
 _APPLIED = {"maybe_set": maybe_set, "vprim": vprim}  # what equinox has in a `vprim`
 
 
+def _given(params: Any) -> dict[str, Any]:
+    """The params of what is applied, by name."""
+    return {str(name): value for name, value in dict(params).items()}
+
+
 def _each(
     in_avals: Any,
     *operands: Any,
@@ -463,7 +468,7 @@ def _each(
     __batch_axes: Any,
     **_: Any,
 ) -> Any:
-    op, given = _APPLIED[str(prim)], {str(k): v for k, v in dict(params).items()}
+    op, given = _APPLIED[str(prim)], _given(params)
     several = op.primitive.multiple_results
 
     def one(*xs: Any) -> Any:
@@ -485,8 +490,7 @@ def _each_types(
             jt.ill_typed(f"vprim takes {__axis_size} examples along dimension {d} of {aval}")
         shape = aval.shape if d is None else (*aval.shape[:d], *aval.shape[d + 1 :])
         examples.append(aval.update(shape=shape))
-    given = {str(k): v for k, v in dict(params).items()}
-    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, given)
+    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, _given(params))
     return [out.update(shape=(__axis_size, *out.shape)) for out in outs]
 
 

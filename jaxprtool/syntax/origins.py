@@ -283,6 +283,7 @@ def as_comment(comment: str) -> str:
 def annotate(
     pieces: Sequence[str],
     places: Sequence[tuple[int, JaxprEqn]],
+    *,
     beside: bool,
     has_additions: bool,
 ) -> str:

@@ -88,8 +88,12 @@ def format_file(
         printer.write(head=not name)
         places += [(len(pieces) + i, eqn) for i, eqn in printer.places]
         pieces += [*printer.out, "\n"]
-    beside = all(p.dialect.annotates_beside for p in printers)
-    return annotate(pieces, places, beside, True)
+    return annotate(
+        pieces,
+        places,
+        beside=all(p.dialect.annotates_beside for p in printers),
+        has_additions=any(p.has_additions() for p in printers),
+    )
 
 
 def _asked(name: str, programs: Iterable[ClosedJaxpr]) -> Dialect | None:

@@ -219,12 +219,11 @@ def fill_sharding(
 
     That is where JAX's own rule finds another type for the result, or none: of a product over a dimension that is split, say.
     """
-    declared = eqn.primitive.params
-    hidden = [k for k, p in declared.items() if SHARDING in p.kind.parts and p.hidden == "always"]
     if mesh is None or AxisType.Explicit not in mesh.axis_types:
         return
-    for key in hidden:
-        if params.get(key) is None and not _is_found(prim, params, inputs, outs):
+    for key, declared in eqn.primitive.params.items():
+        hidden = declared.hidden == "always" and SHARDING in declared.kind.parts
+        if hidden and params.get(key) is None and not _is_found(prim, params, inputs, outs):
             params[key] = NamedSharding(mesh, spec_of(eqn.out_binders[0].aval, mesh))
 
 

@@ -297,9 +297,11 @@ def array_type(
     space = jax.memory.Space.Host if on_host else jax.memory.Space.Device
     placed: dict[str, Any] = {}
     if sharding is not None:
-        manual = {"manual_axis_type": core.ManualAxisType(**axes or {})} if SUMS_IN_TYPES else {}
-        vary = manual or {"vma": (axes or {}).get("varying", frozenset())}
-        placed = {"sharding": sharding, **vary}
+        placed["sharding"] = sharding
+        if SUMS_IN_TYPES:
+            placed["manual_axis_type"] = core.ManualAxisType(**axes or {})
+        else:
+            placed["vma"] = (axes or {}).get("varying", frozenset())
     return core.ShapedArray(tuple(shape), dtype, weak_type, memory_space=space, **placed)
 
 

@@ -32,11 +32,15 @@ class Printer(Pieces):
     def text(self) -> str:
         """The whole text, with its annotations."""
         self.write()
-        beside = self.dialect.annotates_beside
-        return annotate(self.out, self.places, beside, self.has_additions())
+        return annotate(
+            self.out,
+            self.places,
+            beside=self.dialect.annotates_beside,
+            has_additions=self.has_additions(),
+        )
 
     def has_additions(self) -> bool:
-        """Whether the text has an interface, values of constants, or comments."""
+        """Whether what is written has an interface, values of constants, or comments."""
         if self.interface is not None or any(self.wheres.values()):
             return True
         jaxprs = self.nested.closed
