@@ -68,6 +68,7 @@ class Primitive(Frozen):
       unprinted: names of the params that JAX never prints.
       checked: the params that not every value fits: name, whether a value fits, default.
       holds_jaxprs: whether a param can be a jaxpr, or hold some.
+      keeps_jaxprs: whether the jaxprs in its params have to stay the objects that they are.
       recovered: the params whose values are not read as they stand in a text, with their `recover`.
       pending: the module of `ops` that declares it, until its row is loaded; then, and for all others, "".
       library: the package whose primitive of this name it declares, where JAX's object has to be one of that package's
@@ -103,6 +104,7 @@ class Primitive(Frozen):
         "unites",
         "unprinted",
     )
+    keeps_jaxprs = False
     __copy__ = __deepcopy__ = itself
     acts_along: str
     binds: Callable[[dict[str, Any]], Any] | None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue, Record
 
@@ -19,6 +19,7 @@ __all__ = [
     "shared_size",
     "sub_jaxprs",
     "with_eqns",
+    "with_jaxprs",
 ]
 
 
@@ -187,6 +188,27 @@ def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> An
     return value
 
 
+def with_jaxprs(eqn: JaxprEqn, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
+    """An equation with `f` applied to every jaxpr in its params; the same object where nothing changed.
+
+    The jaxprs stay that a param holds which is not declared to hold any, and all of a primitive that `keeps_jaxprs`: the
+    rules of a library may ask for the very object.
+    """
+    primitive = eqn.primitive
+    if not primitive.holds_jaxprs or primitive.keeps_jaxprs:
+        return eqn
+    params = {
+        k: map_jaxprs(v, f) if _is_rewritten(primitive, k) else v for k, v in eqn.params.items()
+    }
+    same = all(params[k] is v for k, v in eqn.params.items())
+    return eqn if same else eqn.replace(params=params)
+
+
+def _is_rewritten(primitive: Primitive, key: str) -> bool:
+    param = primitive.params.get(key)
+    return param is None or param.kind.holds_jaxprs
+
+
 def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
     """A program with `f` applied to every jaxpr inside it, the innermost first and each once, and to itself.
 
@@ -212,12 +234,7 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     """The program with other jaxprs in its equations, and among the definitions that its text had."""
     eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
-        if not eqn.primitive.holds_jaxprs:
-            eqns.append(eqn)
-            continue
-        params = {k: map_jaxprs(v, new.__getitem__) for k, v in eqn.params.items()}
-        same = all(params[k] is v for k, v in eqn.params.items())
-        eqns.append(eqn if same else eqn.replace(params=params))
+        eqns.append(with_jaxprs(eqn, new.__getitem__))
     named = _definitions(program)
     definitions = {name: new[c] for name, c in named.items()}
     before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())

@@ -9,7 +9,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.reuse.copies import is_pure
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
-from jaxprtool.ir.walk import map_jaxprs
+from jaxprtool.ir.walk import with_jaxprs
 
 __all__ = ["NewBody", "in_each_body", "is_pure", "with_inner"]
 
@@ -34,13 +34,7 @@ def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJax
 
 def with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
     """The program with its inner jaxprs changed."""
-    eqns: list[JaxprEqn] = []
-    for eqn in closed.eqns:
-        if eqn.primitive.holds_jaxprs:
-            params = {k: map_jaxprs(v, changed) for k, v in eqn.params.items()}
-            if any(params[k] is not v for k, v in eqn.params.items()):
-                eqn = eqn.replace(params=params)
-        eqns.append(eqn)
+    eqns = [with_jaxprs(eqn, changed) for eqn in closed.eqns]
     if all(new is old for new, old in zip(eqns, closed.eqns, strict=True)):
         return closed
     return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns))

@@ -11,7 +11,7 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.discharge import has_refs
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Primitive
-from jaxprtool.ir.walk import map_jaxprs, sub_jaxprs
+from jaxprtool.ir.walk import sub_jaxprs, with_jaxprs
 
 __all__ = ["Cut", "calls_python", "cut", "runs_once", "takes_python"]
 
@@ -94,5 +94,4 @@ def _quiet(program: ClosedJaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]) -> Closed
 
 
 def _inside(eqn: JaxprEqn, done: dict[ClosedJaxpr, ClosedJaxpr]) -> JaxprEqn:
-    params = {k: map_jaxprs(v, lambda c: _quiet(c, done)) for k, v in eqn.params.items()}
-    return eqn if all(params[k] is v for k, v in eqn.params.items()) else eqn.replace(params=params)
+    return with_jaxprs(eqn, lambda c: _quiet(c, done))

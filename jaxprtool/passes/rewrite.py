@@ -12,7 +12,7 @@ from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.walk import map_jaxprs
+from jaxprtool.ir.walk import with_jaxprs
 from jaxprtool.passes.scoped import Scoped
 
 __all__ = ["Rule", "rewrite"]
@@ -56,10 +56,8 @@ class _Rewriting:
 
     def inside(self, eqn: JaxprEqn) -> JaxprEqn:
         """The equation with its jaxprs rewritten."""
-        closed = self.scoped.closed
-        params = self.scoped.params(eqn, lambda value: map_jaxprs(value, closed))
-        same = all(params[k] is v for k, v in eqn.params.items())
-        return eqn if same else eqn.replace(params=params)
+        with self.scoped.inside(eqn):
+            return with_jaxprs(eqn, self.scoped.closed)
 
 
 class _Body:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from jaxprtool.core.bind import state
@@ -28,11 +29,12 @@ class Scoped:
             found = self._done[key] = self._make(program)
         return found
 
-    def params(self, eqn: JaxprEqn, change: Callable[[Any], Any]) -> dict[str, Any]:
-        """The params of an equation with a change of each, in the scope of the jaxprs in them."""
+    @contextmanager
+    def inside(self, eqn: JaxprEqn) -> Iterator[None]:
+        """The scope of the jaxprs in the params of an equation."""
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer
-            return {k: change(v) for k, v in eqn.params.items()}
+            yield
         finally:
             state.axes = outer

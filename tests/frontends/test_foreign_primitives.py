@@ -441,3 +441,24 @@ def test_an_operand_that_is_looked_at_in_python_is_a_literal(i):
     np.testing.assert_allclose(f(X[0]), wanted(X[0]), rtol=1e-5)
     np.testing.assert_allclose(jt.grad(f)(X[0]), jax.grad(wanted)(X[0]), rtol=1e-5)
     np.testing.assert_allclose(jt.vmap(jt.grad(f))(X), jax.vmap(jax.grad(wanted))(X), rtol=1e-5)
+
+
+def _through_jaxpr(x, *consts, jaxpr):
+    """The implementation of a primitive that takes the constants of its open jaxpr as operands, as equinox's closures do."""
+    assert type(jaxpr) is type(_OPEN)  # an open jaxpr, and not a closed one
+    return jax.core.eval_jaxpr(jaxpr, consts, x)[0]
+
+
+_CLOSED = jax.make_jaxpr(lambda x: (X * 2.0 * x, jnp.cos(x) * 0.0)[0])(X)
+_OPEN = _CLOSED.jaxpr
+through_p = declared("through_jaxpr", _through_jaxpr, lambda x, *_, jaxpr: x)
+
+
+@pytest.mark.parametrize("passes", ["dce", "cse", "simplify", "fold", "inline", "roll", "outline"])
+def test_passes_leave_the_jaxprs_of_a_librarys_primitive(passes):
+    f = lambda x: jnp.tanh(through_p.bind(jnp.sin(x), *_CLOSED.consts, jaxpr=_OPEN))
+    made = jt.optimize(jt.from_jax(jax.make_jaxpr(f)(X)), passes=passes)
+    jt.typecheck_jaxpr(made)
+    want = np.asarray(f(X))
+    np.testing.assert_allclose(np.asarray(jt.eval_jaxpr(made, [X])[0]), want, rtol=1e-6)
+    np.testing.assert_allclose(jax.jit(jt.to_jax_function(made))(X)[0], want, rtol=1e-6)

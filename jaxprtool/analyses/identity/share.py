@@ -8,7 +8,7 @@ from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import Opaque, Record
-from jaxprtool.ir.walk import map_jaxprs
+from jaxprtool.ir.walk import with_jaxprs
 
 __all__ = ["share_equal"]
 
@@ -70,6 +70,4 @@ class _Sharing:
         return program.replace(jaxpr=jaxpr.replace(eqns=eqns))
 
     def _eqn(self, eqn: JaxprEqn) -> JaxprEqn:
-        params = {k: map_jaxprs(v, self.closed) for k, v in eqn.params.items()}
-        same = all(params[k] is v for k, v in eqn.params.items())
-        return eqn if same else eqn.replace(params=params)
+        return with_jaxprs(eqn, self.closed)

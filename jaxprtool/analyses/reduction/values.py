@@ -27,7 +27,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
 from jaxprtool.ir.params import ParamValue, Record
-from jaxprtool.ir.walk import all_eqns, map_jaxprs
+from jaxprtool.ir.walk import all_eqns, map_jaxprs, with_jaxprs
 
 __all__ = [
     "neutral",
@@ -156,12 +156,7 @@ def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
     def within(j: Jaxpr) -> Jaxpr:
         eqns: list[JaxprEqn] = []
         for e in j.eqns:
-            new = f(e)
-            if new.primitive.holds_jaxprs:
-                params = {k: map_jaxprs(v, closed) for k, v in new.params.items()}
-                if any(params[k] is not v for k, v in new.params.items()):
-                    new = new.replace(params=params)
-            eqns.append(new)
+            eqns.append(with_jaxprs(f(e), closed))
         same = all(a is b for a, b in zip(eqns, j.eqns, strict=True))
         return j if same else j.replace(eqns=eqns)
 

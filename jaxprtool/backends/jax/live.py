@@ -97,6 +97,7 @@ class LivePrimitive(Primitive):
     """
 
     __slots__ = ("given", "rules", "value")
+    keeps_jaxprs = True
     given: dict[str, Any] | None
     rules: Any
     value: Any

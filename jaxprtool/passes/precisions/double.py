@@ -208,7 +208,8 @@ class Raising:
                 return type(value)([_wide(v, types) for v in value])
             return _raised(value, self.scoped.closed, self.to)
 
-        return self.scoped.params(eqn, change)
+        with self.scoped.inside(eqn):
+            return {k: change(v) for k, v in eqn.params.items()}
 
     def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
         """Remember what an equation was made from; returns it."""
