@@ -119,8 +119,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    names = import_module(f"{__name__}.names")
-    return sorted({*globals(), "lax", "rules", *(n for n in dir(names) if not n.startswith("_"))})
+    """The names of the package, for a shell that completes them: not what its modules import from others."""
+    names = vars(import_module(f"{__name__}.names"))
+    ours = [n for n, x in names.items() if getattr(x, "__module__", "").startswith(__name__)]
+    return sorted({"__version__", "lax", "rules", *(n for n in ours if not n.startswith("_"))})
 
 
 __all__ = ["lax", "rules"]
