@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from operator import attrgetter
 
@@ -56,6 +56,14 @@ class Errors:
             if error.span and k >= 0 and at < spans[k].end:
                 self.types[i] = replace(error, span=error.span._replace(origin=spans[k].origin))
 
+    def forgive(self, names: Collection[str]) -> None:
+        """Leave out the errors of definitions that are missing, of names that the text defines, where another error hides these."""
+
+        def follows(d: Diagnostic) -> bool:
+            return d.code == "undefined-jaxpr" and d.span is not None and _text(d.span) in names
+
+        self.syntax = [d for d in self.syntax if not follows(d)] or self.syntax
+
     def __len__(self) -> int:
         return len(self.syntax) + len(self.types)
 
@@ -85,6 +93,10 @@ class Errors:
             message = f"{len(errors) - _MOST} more errors like these"
             errors[_MOST:] = [Diagnostic(message, "more", errors[_MOST].span)]
         raise JaxprParseError(errors) if self.syntax else ScopeError(errors, programs)
+
+
+def _text(span: Span) -> str:
+    return span.source.text[span.start : span.end]
 
 
 def _start(error: Diagnostic) -> int:

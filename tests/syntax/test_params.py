@@ -150,6 +150,10 @@ FLAT = [
     ("a=[x=1 y=2] b=(k=3)", {"a": "[x=1 y=2]", "b": "(k=3)"}),
     ("a='] b=1' b=2", {"a": "] b=1", "b": "2"}),
     ("empty= z=1", {"empty": "", "z": "1"}),
+    (
+        "a=<class 'T[S[A, '?*y'] | (B, '')]'> b=2",
+        {"a": "<class 'T[S[A, '?*y'] | (B, '')]'>", "b": "2"},
+    ),
 ]
 
 
@@ -166,6 +170,8 @@ BLOCK = [
     "a=b ] [ { lambda ; a:f32[]. let in (a,) }",
     "<bound method f of Wrapped function:\n0   : g   (PyTreeDef((*, *)), [1])\nCore: h\n>",
     "Mesh(device_ids=array([[0, 1],\n       [2, 3]]), axis_names=('x', 'y'))",
+    "PyTreeDef((CustomNode(F[<class 'T[S[A, '?*y'] | B]'>, { lambda ; a:f32[]. let\n"
+    "    b:f32[] = f[\n      name=g\n    ] a\n  in (b,) }], [*]), *))",
 ]
 
 

@@ -82,6 +82,7 @@ class Builder:
             written = closed.jaxpr.written or Written(FrozenDict())
             later = closed in shared
             amend(closed.jaxpr, written=written._replace(dialect=dialect, later_written_out=later))
+        self.errors.forgive(self.reading.names)
         self.errors.raise_all(programs)
         self.drops.finish(programs.values())
         if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of

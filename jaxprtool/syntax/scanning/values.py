@@ -46,6 +46,9 @@ _HASHABLE = pattern(
 _STRAY = pattern(rf"\b\d*+{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
+# The name of a class may hold quotes: `<class 'jaxtyping.PyTree[jaxtyping.Shaped[Array, '?*y']]'>`.
+_CLASS = "<class "
+_CLASS_NAME = pattern(rf"'(?:(?!{_CLASS}')[^\n])*?'(?=>)")
 _QUOTED = {q: pattern(rf"{q}(?:[^{q}\\\n]|\\.)*+{q}") for q in "'\""}
 _CLOSES = {")": "(", "]": "[", "}": "{"}
 _NONE: frozenset[str] = frozenset()
@@ -151,6 +154,10 @@ class ValueScanner:
     def quote_end(self, pos: int) -> int:
         """The offset after the closing quote, on this line; `pos + 1` when there is none."""
         quote = self.text[pos]
+        if self.text.startswith(_CLASS, max(pos - len(_CLASS), 0)) and (
+            m := _CLASS_NAME.match(self.text, pos)
+        ):
+            return m.end()
         start, end = self.unquoted[quote]
         if start <= pos < end:
             return pos + 1
