@@ -9,7 +9,7 @@ from typing import Any, NoReturn
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import split_list
 from jaxprtool.core.rule_table import Maker, unsupported
-from jaxprtool.core.trace import get_aval, inexact, is_inexact
+from jaxprtool.core.trace import inexact, is_inexact
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.columns.runs import call_of
 from jaxprtool.interpreters.contracts import OutAndDim, PrimalAndTangent
@@ -24,6 +24,7 @@ from jaxprtool.interpreters.lost_rules import (
 )
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
+from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.interpreters.transpose import UndefPrimal
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Value
@@ -173,30 +174,32 @@ def _custom_vjp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
 def _custom_vjp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     call: ClosedJaxpr = params["call_jaxpr"]
     fwd, bwd = params["fwd_jaxpr"], params["bwd_jaxpr"]
-    flags = inexact(call.in_avals)
-    if fwd is not None and bwd is not None:
-        # Each example has a cotangent of its own, so operands that bwd gives cotangents are batched.
-        # Their batch axis is where the first batched operand has it, which saves transpositions in the body.
-        first = next((d for d in dims if d is not None), 0)  # none, where only collectives batch
-        targets = [
-            min(first, get_aval(x).ndim) if f and d is None else None
-            for x, d, f in zip(vals, dims, flags, strict=True)
-        ]
-        vals = [
-            x if t is None else materialize(x, None, axis_size, t)
-            for x, t in zip(vals, targets, strict=True)
-        ]
-        dims = [d if t is None else t for d, t in zip(dims, targets, strict=True)]
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
     if fwd is not None and bwd is not None:
         n_res = len(fwd.out_avals) - len(out_dims)
-        fwd, _ = vmap_jaxpr(fwd, axis_size, dims, [*[0] * n_res, *out_dims])
+        fwd, fwd_dims = vmap_jaxpr(fwd, axis_size, dims, [*[None] * n_res, *out_dims])
         ct_dims = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
-        arg_dims = [d for d, f in zip(dims, flags, strict=True) if f]
-        bwd, _ = vmap_jaxpr(bwd, axis_size, [*[0] * n_res, *ct_dims], arg_dims)
+        arg_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
+        bwd, found = vmap_jaxpr(bwd, axis_size, [*fwd_dims[:n_res], *ct_dims], arg_dims)
+        bwd = _summed(bwd, [d if w is None else None for d, w in zip(found, arg_dims, strict=True)])
     fields = {**params, "call_jaxpr": batched, "fwd_jaxpr": fwd, "bwd_jaxpr": bwd}
     return lax.custom_vjp_call(*vals, **fields), out_dims
+
+
+def _summed(bwd: ClosedJaxpr, axes: Sequence[int | None]) -> ClosedJaxpr:
+    """A backward rule with its results summed along these axes: cotangents of operands that all examples share."""
+    if not any(d is not None for d in axes):
+        return bwd
+
+    def rule(*xs: Any) -> list[Any]:
+        cts = apply_jaxpr(bwd, xs)
+        return [ct if d is None else ct.sum(d) for ct, d in zip(cts, axes, strict=True)]
+
+    return _SUMMED.of(bwd, tuple(axes), lambda: stage_shared(rule, bwd.in_avals))
+
+
+_SUMMED = MemoTable[ClosedJaxpr]("summed over a batch")
 
 
 define(

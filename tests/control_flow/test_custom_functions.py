@@ -318,6 +318,48 @@ def test_a_loop_beside_a_lost_rule_is_refused_for_itself():
         jt.driver.vjp.vjp(jt.parse(str(f(X))))
 
 
+@jax.custom_vjp
+def _layer(w, x, n):
+    return jnp.tanh(w @ x) * n
+
+
+def _layer_fwd(w, x, n):
+    return _layer(w, x, n), (w, x, n > 1)
+
+
+def _layer_bwd(res, ct):
+    w, x, doubled = res
+    ct = jnp.where(doubled, 2 * ct, ct)
+    return jnp.outer(ct, x), ct @ w, None
+
+
+_layer.defvjp(_layer_fwd, _layer_bwd)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("in_axes", [(None, 0, None), (0, None, None), (None, 1, 0), (0, 1, 0)])
+def test_what_all_examples_share_has_no_batch_axis_under_a_custom_vjp(in_axes, dtype):
+    each = [jnp.asarray(A, dtype), jnp.asarray(X, dtype), jnp.int32(2)]
+    args = [
+        x if d is None else jnp.stack([x, 2 * x], d) for x, d in zip(each, in_axes, strict=True)
+    ]
+    theirs = jax.vmap(_layer, in_axes)
+    ours, _ = jt.vmap_jaxpr(jt.from_jax(jax.make_jaxpr(_layer)(*each)), 2, in_axes)
+    said = (
+        str(jax.make_jaxpr(theirs)(*args)).replace("np.int64(1)", "1").replace("np.int64(0)", "0")
+    )
+    assert format_jaxpr(ours) == said
+
+    fwd = ours.eqns[-1].params["fwd_jaxpr"]
+    ranks = [len(a.shape) for a in fwd.out_avals[:3]]
+    assert ranks == [x.ndim for x in args]  # of the residuals
+
+    total = lambda f: lambda w, x, n: f(w, x, n).astype("float32").sum()
+    mine = jt.grad(total(lambda *xs: jt.jaxpr_as_fun(ours)(*xs)[0]), (0, 1))(*map(np.asarray, args))
+    grads = jax.grad(total(theirs), (0, 1))(*args)
+    close(mine, grads, 2e-2 if dtype == "bfloat16" else 1e-5)
+
+
 # -- custom_vmap -----------------------------------------------------------------------------------
 
 
