@@ -113,13 +113,20 @@ class Log:
         "waiting",
     )
 
-    def __init__(self, layout: Layout, args: Sequence[Any], above: Log | None, loops: int):
+    def __init__(
+        self,
+        layout: Layout,
+        args: Sequence[Any],
+        above: Log | None,
+        loops: int,
+        eqn: JaxprEqn | None = None,
+        param: str = "",
+        number: int | None = None,
+    ):
         self.layout, self.args, self.above, self.loops = layout, args, above, loops
-        self.eqn: JaxprEqn | None = None
+        self.eqn, self.param, self.number = eqn, param, number
         self.now: JaxprEqn | None = None
-        self.param = ""
         self.branch: int | None = None
-        self.number: int | None = None
         self.results: list[Any] = []
         # Most logs need neither list, and a list takes time to make.
         self.inside: Any = ()
@@ -190,10 +197,11 @@ class Logging:
     Attributes:
       open: the logs of the jaxprs that run now, the outermost first.
       kept: how many bytes and logs are kept now.
-      at_once: whether each equation is looked at as soon as it has run.
+      at_once: whether each equation is looked at as soon as it has run; each: whether it is told of alone.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, each: bool = False) -> None:
+        self.each, self._chooses = each, type(self).takes is not Logging.takes
         self.open: list[Log] = []
         self.kept = self.count = 0
         self.at_once = False
@@ -213,17 +221,17 @@ class Logging:
         if self.open:
             above = self.open[-1]
             step = loops[-1].position if len(loops) > above.loops else None
-            if above.now is None or not self.takes(step):
+            now = above.now
+            if now is None or (self._chooses and not self.takes(step)):
                 return False
-            found = self._inside.get((above.now, jaxpr))
+            found = self._inside.get((now, jaxpr))
             if found is None:
-                held = jaxprs_of(above.now).get(written_as(jaxpr))
+                held = jaxprs_of(now).get(written_as(jaxpr))
                 if held is None:
                     return False
-                found = self._inside[above.now, jaxpr] = layout_of(jaxpr), *held
+                found = self._inside[now, jaxpr] = layout_of(jaxpr), *held
             layout, param, positions = found
-            log = Log(layout, args, above, len(loops))
-            log.eqn, log.param, log.number = above.now, param, step
+            log = Log(layout, args, above, len(loops), now, param, step)
             if positions:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]
@@ -240,7 +248,7 @@ class Logging:
             log = Log(layout, args, None, len(loops))
             self.at_once = self.at_once or _CHANGING.of(jaxpr, lambda: _has_references(jaxpr))
         self.open.append(log)
-        if self.at_once or layout.nbytes > _BYTES:
+        if self.at_once or self.each or layout.nbytes > _BYTES:
             return True
         return log.results
 

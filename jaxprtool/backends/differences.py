@@ -286,7 +286,8 @@ def _keys(x: np.ndarray, y: np.ndarray, found: Found) -> Found:
     if not differ.any():
         return found
     where = tuple(int(i[0]) for i in np.nonzero(differ)) if differ.ndim else ()
-    return found._replace(n_different=int(differ.sum()), where=where)
+    a, b = x[where].tolist(), y[where].tolist()
+    return found._replace(n_different=int(differ.sum()), where=where, a=a, b=b)
 
 
 def _element(x: np.ndarray, y: np.ndarray, at: int) -> tuple[tuple[int, ...], Any, Any]:

@@ -5,13 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 from jaxprtool.cli.options import shared as options
-from jaxprtool.cli.options.reduce import reduce_options, reduced, verb_words
+from jaxprtool.cli.options.reduce import (
+    begun,
+    or_document,
+    reduce_options,
+    reduced,
+    verb_words,
+)
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.progress import rung
 from jaxprtool.driver.reducing.small import small_text
-from jaxprtool.driver.words.values import arguments, open_binders
-from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.driver.reducing.texts import ReducedText
 
 
 @options.verb("reduce")
@@ -42,7 +47,8 @@ def reduce(
 
     Equations, results, arguments and constants are removed; what is cut out is replaced by the value that it had when FILE
     was run. Calls are inlined, branches taken, loops cut to one step or fewer; shapes, values and params become simple.
-    The failure stays the one it was: the equation where a NaN begins, the code and the message of an error.
+    The failure stays the one it was: the equation where a NaN begins, the code and the message of an error. With
+    --check-error a text that is no program (names are unbound, brackets do not balance) gets shorter as a text.
 
     -o writes SMALL, and its arguments to SMALL.args.npz: `run SMALL --args SMALL.args.npz` shows the failure. Without
     it the program is printed. Ctrl-C or SIGTERM leaves the smallest program so far in SMALL (none with --scrub).
@@ -54,7 +60,8 @@ def reduce(
       "before", "after": {"eqns", "elements", "args", "outs"},
       "ladder": [{"by", "eqns", "elements", "args", "outs"}],
       "tests", "seconds", "ended": "done" or "time", "flaky", "kept": [names],
-      "file", "args"}; with status 1 {"schema", "failure": null, "reason"}
+      "file", "args"}; of a text that is no program sizes are {"lines",
+      "tokens"}; with status 1 {"schema", "failure": null, "reason"}
 
     \b
     Example:
@@ -68,17 +75,15 @@ def reduce(
     words, needs_values = verb_words(crash, bool(args))
     test |= {"crash": words, "needs_values": needs_values}
     interest = driver.interest_of(**test, max_bytes=max_bytes)
-    program = session.misfit(file) if not interest.well_typed else session.placed(file)
-    session.spare_inputs(*driver.files_of_results(output, how["keep_good"]))
-    values = None
-    if interest.needs_values:
-        interface = of_open(program)
-        values = arguments(open_binders(program), args, interface=interface, max_bytes=max_bytes)
-    session.rescue = rescue = driver.Rescue(output, interest, how["scrub"])
     out = None if output == "-" else output
-    settings = driver.How(out, max_bytes=max_bytes, show=rung, rescue=rescue, **how)
-    found = reduced(session, as_json, program, values, interest, settings)
+    settings = driver.How(out, max_bytes=max_bytes, show=rung, **how)
+    given = or_document(session, as_json, begun, session, file, interest, settings)
+    if isinstance(given, ReducedText):
+        found, text = given, given.text
+    else:
+        found = or_document(session, as_json, reduced, session, given, args, interest, settings)
+        text = small_text(found.program, found.args)
     if out is not None or as_json:
         session.answer(found, as_json=as_json)
         return
-    session.write_text(small_text(found.program, found.args), output)
+    session.write_text(text, output)

@@ -27,7 +27,7 @@ from jaxprtool.driver.storage.output import INLINE, program_text, write_programs
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.interpreters.origins import without_origins
-from jaxprtool.ir.diagnostics import Diagnostic, ScopeError, UnsupportedError, UsageError, fail
+from jaxprtool.ir.diagnostics import Diagnostic, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.printable import printable
 from jaxprtool.syntax.inference.open_programs import is_open
@@ -166,14 +166,6 @@ class Session:
     def placed(self, path: str) -> ClosedJaxpr:
         """The one program that is meant, whose equations have places: those of its file, or of the text of a function."""
         return with_places(self.program(path), path)
-
-    def misfit(self, path: str) -> ClosedJaxpr:
-        """`placed`, for a program whose faults are looked for. Raises UnsupportedError for one that has no text."""
-        try:
-            return self.placed(path)
-        except ScopeError as e:
-            message = "a program whose variables are unbound, or bound twice, cannot be written"
-            fail(UnsupportedError, f"{message}: {e.diagnostics[0].message}", "scope")
 
     def answer(self, found: Answer, *, as_json: bool) -> None:
         """Print the answer of an analysis, for people or as one line of JSON."""

@@ -25,6 +25,7 @@ from jaxprtool.driver.user_code.loading import (
 from jaxprtool.driver.user_code.modules import as_script
 from jaxprtool.driver.verify import check_text
 from jaxprtool.driver.words.shapes import parse_shape
+from jaxprtool.interpreters.functions.parameters import original
 from jaxprtool.interpreters.lost_rules import CustomRuleWarning, failed_rules
 from jaxprtool.interpreters.origins import show_origins, without_origins
 from jaxprtool.interpreters.stage import make_jaxpr
@@ -124,7 +125,7 @@ def tracer(
     if frontend == "jax" and x64 is False and any(map(_is_wide, args)):
         fail(UsageError, "an argument has a 64-bit type, and 64-bit types are off", "x64")
     bound = _with_static(f, static) if static else f
-    _check_arguments(f, bound, args)
+    _check_arguments(f, bound, args, as_options=isinstance(target, str))
 
     def recorded() -> ClosedJaxpr:
         if frontend != "jax":
@@ -190,7 +191,7 @@ def _narrowed(x: Any, aval: Any) -> Value:
 
 def _is_about_jax(f: Any, target: Any, args: Sequence[Any]) -> bool:
     """Whether a function, the module that it is loaded from, or its arguments use JAX."""
-    if (isinstance(target, str) and brings_jax(target)) or _names_jax(f):
+    if (isinstance(target, str) and brings_jax(target)) or _names_jax(original(f)):
         return True
     return "jax" in sys.modules and any(map(_is_for_jax, args))
 
@@ -199,7 +200,8 @@ def _type_of(shape: Any, target: Any) -> Any:
     """An argument: the pytree of types that a text spells, or what is given itself."""
     if not isinstance(shape, str):
         return shape
-    return parse_shape(shape, classes=lambda name: class_named(name, _home(target)))
+    what = "--shape" if isinstance(target, str) else f"an argument of {_name(target)}"
+    return parse_shape(shape, what, classes=lambda name: class_named(name, _home(target)))
 
 
 def _home(target: Any) -> str:
@@ -282,7 +284,9 @@ def _name(f: Any) -> str:
     return getattr(f, "__name__", type(f).__name__)
 
 
-def _check_arguments(f: Any, bound: Callable[..., Any], args: Sequence[Any]) -> None:
+def _check_arguments(
+    f: Any, bound: Callable[..., Any], args: Sequence[Any], *, as_options: bool
+) -> None:
     try:
         signature = inspect.signature(bound)
     except (TypeError, ValueError):  # a builtin may have none
@@ -295,7 +299,9 @@ def _check_arguments(f: Any, bound: Callable[..., Any], args: Sequence[Any]) -> 
             f"{_name(f)}{inspect.signature(f)} cannot take {counted(len(args), 'argument')}: {e}",
             "argument-count",
             help="give --shape once for each argument, or --like the name of example arguments, "
-            "and --static name=value for the others",
+            "and --static name=value for the others"
+            if as_options
+            else "the arguments of the function stand behind it: jaxprtool.trace(f, *args)",
         )
 
 
@@ -314,7 +320,7 @@ def choose_frontend(f: Callable[..., Any], about_jax: bool) -> str:
       about_jax: whether its module or its arguments are JAX's; it decides where the function's own code does not
         show what it uses.
     """
-    used = _packages_used(f)
+    used = _packages_used(original(f))
     if used & _JAX:
         return "jax"
     if _OURS in used:

@@ -136,8 +136,10 @@ def params_in_form(
 
 
 def has_open_results(eqn: JaxprEqn) -> bool:
-    """Whether an equation has a result without a type, which JAX's print then does not say either."""
-    return bool(eqn.primitive.recovered) and any(v.aval is UNTYPED for v in eqn.out_binders)
+    """Whether the types of the results say nothing of the params: a result has none (nor JAX's print, then), or none is bound."""
+    if not eqn.primitive.recovered:
+        return False
+    return not eqn.out_binders or any(v.aval is UNTYPED for v in eqn.out_binders)
 
 
 def _says_nothing(kind: Kind, value: ParamValue, eqn: JaxprEqn) -> bool:

@@ -52,7 +52,7 @@ class Flow(Logging):
     """
 
     def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
-        super().__init__()
+        super().__init__(each=stop)
         self.events = Origins(sought, stop=stop, keep=keep)
         self.sought, self.stop = sought, stop
         self.outs: Sequence[Mark] = []
@@ -69,10 +69,6 @@ class Flow(Logging):
     def origins(self) -> Sequence[Any]:
         """Where bad values began, in the order in which they were met."""
         return self.events.origins
-
-    def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
-        found = super().enter(jaxpr, args)
-        return True if self.stop and found is not False else found
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         super().see(eqn, ins, outs)

@@ -38,8 +38,17 @@ def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
     leaves.append(log)
     if not log.inside:
         return id(log.layout), log.branch
-    inner = [(i, *[_kind_of(x, leaves) for x in logs]) for i, logs in log.inside]
-    return id(log.layout), log.branch, *inner
+    found: list[Any] = [id(log.layout), log.branch]
+    for i, logs in log.inside:
+        found.append(i)
+        for x in logs:
+            if x.inside:
+                found.append(_kind_of(x, leaves))
+            else:  # as there, and quicker
+                leaves.append(x)
+                found += (id(x.layout), x.branch)
+        found.append(None)
+    return (*found,)
 
 
 def _looked_at(frame: Frame) -> tuple[int, ...]:

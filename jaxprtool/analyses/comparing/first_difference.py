@@ -72,6 +72,7 @@ class Search:
         self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
         self._pairs: dict[tuple[Jaxpr, Jaxpr], tuple[Pairs, list[int]]] = {}
         self._carried: First | None = None
+        self._met: First | None = None  # the innermost equations where what is carried in was met
         self._signatures = Signatures()
 
     def run(self) -> None:
@@ -181,7 +182,11 @@ class Search:
         if isinstance(carried, Place) and carried.eqn is a.eqn:
             # what the jaxprs inside were given is known now
             here = First(self._place(0, a.eqn), self._place(1, b.eqn))
-            self._carried = self._origin(pairs, jaxprs, a, b, here) or self._outside(here)
+            self._carried = self._origin(pairs, jaxprs, a, b, here)
+            if (
+                self._carried is None
+            ):  # at the top the constants differ: what reads them first is meant
+                self._carried = self._outside(here) if all(self._paths) else self._met
         for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
             if self.first is not None and _is_float(a.eqn, k):
                 continue  # what is left to find is a comparison that flips
@@ -195,7 +200,7 @@ class Search:
             if self.first is None:
                 self.first = self._origin(pairs, jaxprs, a, b, here)
             if self.first is None and self._carried is None:
-                self._carried = self._outside(here)
+                self._carried, self._met = self._outside(here), here
             if found.exact and self.flips is None:
                 self.flips = here
 

@@ -4,20 +4,30 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeVar
 
 import click
 
+from jaxprtool.analyses.reduction.candidate import Size, first_candidate
 from jaxprtool.cli.main import cli
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
+from jaxprtool.driver.reducing.interest import CheckError, Interest
 from jaxprtool.driver.reducing.small import ARGS_MARK
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.driver.reducing.texts import ReducedText, TextRescue, reduce_text
+from jaxprtool.driver.storage.files import chosen, split_selector, the_one
+from jaxprtool.driver.user_code.loading import is_function
+from jaxprtool.driver.words.values import arguments, open_binders
+from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.ir.diagnostics import JaxprParseError, ScopeError, UsageError, fail
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["reduce_options", "reduced", "verb_words"]
+__all__ = ["Begun", "begun", "or_document", "reduce_options", "reduced", "verb_words"]
 
 F = TypeVar("F", bound=Callable[..., Any])
+R = TypeVar("R")
 
 
 def _test_option(name: str, **rest: Any) -> Callable[[F], F]:
@@ -133,10 +143,84 @@ def verb_words(crash: str | None, has_args: bool) -> tuple[list[str] | None, boo
     return words, needs or has_args
 
 
-def reduced(session: Session, as_json: bool, *given: Any) -> driver.Reduction:
-    """What `driver.reduce` gives; in JSON there is a document where there is nothing to reduce, too."""
+class Begun(NamedTuple):
+    """What a reduction begins with.
+
+    Attributes:
+      program: whose equations have places.
+      text: where the text of FILE is no program, a shorter one that fails as it does.
+      size: that of the whole program, where the one in `program` is a part of it.
+    """
+
+    program: ClosedJaxpr
+    text: ReducedText | None = None
+    size: Size | None = None
+
+    def whole(self, found: driver.Reduction) -> driver.Reduction:
+        """A reduction with what was done to the text before."""
+        if self.text is None or self.size is None:
+            return found
+        tests, seconds = found.tests + self.text.tests, found.seconds + self.text.seconds
+        ladder = [("text", found.before), *found.ladder]
+        return replace(found, before=self.size, ladder=ladder, tests=tests, seconds=seconds)
+
+
+def begun(
+    session: Session, file: str, interest: Interest, settings: driver.How
+) -> Begun | ReducedText:
+    """The program of FILE; where its text is none, and errors of `check` are looked for, what is left of it.
+
+    The answer is that where it is no program either.
+
+    Raises:
+      NotInteresting, UsageError: as `reduce_text`.
+    """
+    results = driver.files_of_results(settings.output, settings.keep_good)
+    if is_function(file) or not isinstance(interest, CheckError):
+        program = session.placed(file)
+        session.spare_inputs(*results)
+        return Begun(program)
+    path, selector = split_selector(file)
+    text, name = session.read(path)
+    session.spare_inputs(*results)
+
+    def load(text: str) -> dict[str, ClosedJaxpr]:
+        return session.load(text, name, selector)
+
+    size = None
     try:
-        return driver.reduce(*given)
+        return Begun(the_one(load(text), name))
+    except JaxprParseError:
+        pass
+    except ScopeError as e:
+        size = first_candidate(the_one(chosen(e.programs, name, selector), name), None).size
+    session.rescue = rescue = TextRescue(settings.output)
+    found = reduce_text(text, load, interest.code, settings, rescue)
+    try:
+        return Begun(the_one(load(found.text), name), found, size)
+    except (JaxprParseError, ScopeError):
+        return found
+
+
+def reduced(
+    session: Session, given: Begun, args: Sequence[str], interest: Interest, settings: driver.How
+) -> driver.Reduction:
+    """The small program that fails as one does; `args` are words for its arguments."""
+    program, values = given.program, None
+    if interest.needs_values:
+        interface = of_open(program)
+        values = arguments(
+            open_binders(program), args, interface=interface, max_bytes=settings.max_bytes
+        )
+    rescue = driver.Rescue(settings.output or "-", interest, settings.scrub)
+    session.rescue = rescue
+    return given.whole(driver.reduce(program, values, interest, replace(settings, rescue=rescue)))
+
+
+def or_document(session: Session, as_json: bool, f: Callable[..., R], *given: Any) -> R:
+    """What a function gives; in JSON there is a document where there is nothing to reduce, too."""
+    try:
+        return f(*given)
     except driver.NotInteresting as e:
         if as_json:
             reason = e.diagnostics[0].message

@@ -11,6 +11,7 @@ from jaxprtool.analyses.rounding.precision_answer import Precision
 from jaxprtool.driver import equiv as equivalence
 from jaxprtool.driver import gradcheck as gradchecking
 from jaxprtool.driver import precision as measuring
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import is_function, with_values, with_values_of_two
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -18,6 +19,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["equiv", "gradcheck", "precision"]
 
 
+@for_the_function(equivalence.equiv, programs=2)
 def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
     """Whether two programs, or functions, compute the same.
 
@@ -45,6 +47,7 @@ def _is_value(x: Any) -> bool:
     return hasattr(x, "dtype") and hasattr(x, "__getitem__")
 
 
+@for_the_function(gradchecking.gradcheck)
 def gradcheck(
     program: Any, *args: Any, modes: str | Sequence[str] = "fwd,rev", **how: Any
 ) -> GradCheck:
@@ -67,6 +70,7 @@ def gradcheck(
     return gradchecking.gradcheck(found, leaves, modes=[m.strip() for m in words], **how)
 
 
+@for_the_function(measuring.precision)
 def precision(program: Any, *args: Any, **how: Any) -> Precision:
     """What rounding does in each equation of a program, or of a function, and where more precision helps.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, Tolerance
 from jaxprtool.driver import compare as comparing
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import with_values, with_values_of_two
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -15,6 +16,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["compare"]
 
 
+@for_the_function(programs=2)
 def compare(
     a: Any,
     b: Any = None,

@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.analyses.blaming.blame import Blame
 from jaxprtool.driver import blame as blaming
 from jaxprtool.driver import run as running
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import is_function, with_values
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.running.check_nans import check_options, stopping_at_nans
@@ -16,6 +17,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["blame", "run"]
 
 
+@for_the_function(running.run)
 def run(program: Any, *args: Any, check_nans: bool = False, **how: Any) -> list[Any]:
     """The results of a program, or of a function on arguments, as `jaxprtool run` computes them.
 
@@ -42,6 +44,7 @@ def run(program: Any, *args: Any, check_nans: bool = False, **how: Any) -> list[
         return running.run(placed, leaves, observer=observer, **how)
 
 
+@for_the_function(blaming.blame)
 def blame(program: Any, *args: Any, **how: Any) -> Blame:
     """Where NaN and infinities begin in a program, or in a function on arguments, and what they reach.
 

@@ -11,6 +11,7 @@ from jaxprtool.analyses.memory.kept_answer import Residuals
 from jaxprtool.driver import cost as costing
 from jaxprtool.driver import residuals as keeping
 from jaxprtool.driver import stats as counting
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import as_program, is_function
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.jaxpr import ClosedJaxpr
@@ -18,6 +19,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 __all__ = ["cost", "growth", "residuals", "stats"]
 
 
+@for_the_function(counting.stats)
 def stats(program: Any, *args: Any, vs: Any = None, **how: Any) -> Stats:
     """What a program, or a function on arguments, consists of.
 
@@ -54,6 +56,7 @@ def growth(programs: Sequence[Any], **how: Any) -> Growth:
     return counting.growth(found, [f"<program {i}>" for i in range(len(found))], **how)
 
 
+@for_the_function(costing.cost)
 def cost(program: Any, *args: Any, **how: Any) -> CostReport:
     """What a program, or a function on arguments, costs.
 
@@ -73,6 +76,7 @@ def cost(program: Any, *args: Any, **how: Any) -> CostReport:
     return costing.cost(_placed(program, args), **how)
 
 
+@for_the_function(keeping.residuals)
 def residuals(
     program: Any, *args: Any, best: int | None = None, **how: Any
 ) -> Residuals | tuple[Residuals, ClosedJaxpr]:

@@ -11,6 +11,7 @@ from jaxprtool.analyses.triage_answer import Triage
 from jaxprtool.driver import retraces as logging
 from jaxprtool.driver import snapshot as keeping
 from jaxprtool.driver import triage as staging
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import as_program, is_function
 from jaxprtool.ir.diagnostics import UsageError, fail
 
@@ -39,6 +40,7 @@ def snapshot(action: str, folder: str = ".", names: Sequence[str] = ()) -> Snaps
     return _ACTIONS[action](folder, names)
 
 
+@for_the_function(programs=2)
 def triage(a: Any, b: Any, *args: Any) -> Triage:
     """At which stage two programs begin to differ: jaxpr, StableHLO, optimised HLO or buffers.
 

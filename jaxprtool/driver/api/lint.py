@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxprtool.driver import explain as explaining
 from jaxprtool.driver import lint as linting
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import as_program
 from jaxprtool.driver.places import with_places
 from jaxprtool.linter.answer import Lint
@@ -15,6 +16,7 @@ from jaxprtool.linter.registry import Found, lint_rule
 __all__ = ["Found", "explain", "lint", "lint_rule"]
 
 
+@for_the_function(linting.lint)
 def lint(program: Any, *args: Any, **how: Any) -> Lint:
     """What is legal in a program, or in that of a function on arguments, and a mistake all the same.
 

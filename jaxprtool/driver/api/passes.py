@@ -6,6 +6,7 @@ from typing import Any
 
 from jaxprtool.driver import hash as hashing
 from jaxprtool.driver import opt as optimising
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import as_program
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.pipeline import DEFAULT
@@ -15,6 +16,7 @@ from jaxprtool.passes.rules import Match, rewrite_rule
 __all__ = ["Match", "define_pass", "hash", "hash_program", "opt", "optimize", "rewrite_rule"]
 
 
+@for_the_function()
 def hash(program: Any, *args: Any) -> str:
     """The canonical hash of a program, or of that of a function on arguments; see `as_program` and `driver.hash`."""
     return hashing.hash_program(as_program(program, *args))
@@ -23,6 +25,7 @@ def hash(program: Any, *args: Any) -> str:
 hash_program = hash  # where `hash` is Python's
 
 
+@for_the_function()
 def opt(
     program: Any,
     *args: Any,

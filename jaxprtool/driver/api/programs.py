@@ -12,6 +12,7 @@ from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
 from jaxprtool.driver import trace as tracing
 from jaxprtool.driver import typing
+from jaxprtool.driver.api.keywords import for_the_function, is_function, is_of_jax, refuse_texts
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
 from jaxprtool.driver.diff import Difference
@@ -74,14 +75,14 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
     """
     if is_function(program):
         return tracing.trace(program, args)
-    if args and (isinstance(program, (ClosedJaxpr, Jaxpr)) or _is_of_jax(program)):
+    if args and (isinstance(program, (ClosedJaxpr, Jaxpr)) or is_of_jax(program)):
         message = f"{type(program).__name__} is a program, and takes no arguments here"
         fail(UsageError, message, "argument-count", help="arguments are for functions")
     if isinstance(program, ClosedJaxpr):
         return program
     if isinstance(program, Jaxpr):
         return ClosedJaxpr(program, [None] * len(program.const_binders))
-    if _is_of_jax(program):
+    if is_of_jax(program):
         from jaxprtool.backends.jax.from_jax import from_jax  # noqa: PLC0415 (gateway)
 
         return from_jax(program)
@@ -91,16 +92,6 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
         "not-a-program",
         help="jaxprtool.parse(text) reads a text",
     )
-
-
-def _is_of_jax(x: Any) -> bool:
-    """Whether an object is a jaxpr of JAX's, which is not imported to say so."""
-    return type(x).__name__ in ("ClosedJaxpr", "Jaxpr") and type(x).__module__.startswith("jax.")
-
-
-def is_function(x: Any) -> bool:
-    """Whether an object is a function, which is traced on arguments, and no program."""
-    return callable(x) and not _is_of_jax(x)
 
 
 def with_values(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Value]]:
@@ -113,6 +104,7 @@ def with_values(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequenc
     """
     if not is_function(program):
         return as_program(program), args
+    refuse_texts(program, args)
     found = as_program(program, *args)
     return found, tracing.argument_values(program, args, found)
 
@@ -121,6 +113,8 @@ def with_values_of_two(
     a: Any, b: Any, args: Sequence[Any]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, Sequence[Value]]:
     """Two programs, or functions, and the values on which both are to run, one by one; see `with_values`."""
+    for f in filter(is_function, (a, b)):
+        refuse_texts(f, args)
     first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
     for f, program in ((a, first), (b, second)):
         if is_function(f):
@@ -148,6 +142,7 @@ def trace(f: Any, *args: Any, **keywords: Any) -> ClosedJaxpr:
     return as_program(of_args, *given)
 
 
+@for_the_function()
 def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:
     """The type of a program, or of a function on arguments.
 
@@ -162,6 +157,7 @@ def check(program: Any, *args: Any, allow_unknown: bool = False) -> Signature:
     return checking.check(lambda: {"": found}, allow_unknown=allow_unknown)[""]
 
 
+@for_the_function()
 def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
     """A program, or a function on arguments, as StableHLO; see `as_program` and `driver.lower`."""
     found = _with_all_types(as_program(program, *args))
@@ -169,6 +165,7 @@ def lower(program: Any, *args: Any, name: str = "main") -> StableHLO:
         return lowering.lower(found, name)
 
 
+@for_the_function()
 def compile(
     program: Any, *args: Any, platform: str | None = None, devices: int | None = None
 ) -> Compiled:
@@ -188,6 +185,7 @@ def _with_all_types(program: Any) -> Any:
     return program
 
 
+@for_the_function(comparing.diff, programs=2)
 def diff(a: Any, b: Any, *args: Any, context: int = 3, **counted: Any) -> Difference:
     """Whether two programs are equal up to names; if not, how they differ.
 
@@ -204,6 +202,7 @@ def diff(a: Any, b: Any, *args: Any, context: int = 3, **counted: Any) -> Differ
     return comparing.diff({"": first}, {"": second}, context=context, **counted)
 
 
+@for_the_function()
 def discharge(program: Any, *args: Any) -> ClosedJaxpr:
     """A program, or a function on arguments, without references; see `as_program`."""
     return discharging.discharge(as_program(program, *args))

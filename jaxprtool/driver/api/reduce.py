@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from jaxprtool.driver import reduce as reducing
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import with_values
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.reduce import How, Reduction, interest_of
@@ -15,6 +16,7 @@ __all__ = ["reduce"]
 _HOW = ("mode", "seconds", "jobs", "keep_good", "scrub", "step_limit")
 
 
+@for_the_function(reducing.interest_of, How)
 def reduce(
     program: Any, *args: Any, output: str | os.PathLike[str] | None = None, **how: Any
 ) -> Reduction:

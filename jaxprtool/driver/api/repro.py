@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.driver import repro as bundling
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import with_values
 from jaxprtool.driver.bundles.bundle import MOST_BYTES, read_bundle
 from jaxprtool.driver.bundles.replaying import TIME_LIMIT
@@ -17,6 +18,7 @@ from jaxprtool.driver.storage.output import program_text
 __all__ = ["replay", "repro"]
 
 
+@for_the_function()
 def repro(
     program: Any,
     *args: Any,

@@ -10,12 +10,14 @@ from jaxprtool.analyses.profiling.files import check_ending, is_timeline
 from jaxprtool.analyses.profiling.profile import Profile
 from jaxprtool.driver import bench as benches
 from jaxprtool.driver import profile as profiles
+from jaxprtool.driver.api.keywords import for_the_function
 from jaxprtool.driver.api.programs import as_program, is_function
 from jaxprtool.driver.trace import argument_values, tracer
 
 __all__ = ["bench", "profile"]
 
 
+@for_the_function(benches.bench)
 def bench(programs: Any, *args: Any, **how: Any) -> Bench:
     """How long a program, or a function on arguments, takes to be traced, lowered, compiled and called.
 
@@ -38,6 +40,7 @@ def bench(programs: Any, *args: Any, **how: Any) -> Bench:
     return benches.bench([_given(p, args, i) for i, p in enumerate(several)], **how)
 
 
+@for_the_function(profiles.profile)
 def profile(program: Any, *args: Any, output: str | None = None, **how: Any) -> Profile:
     """Where the time of a program, or of a function on arguments, goes.
 

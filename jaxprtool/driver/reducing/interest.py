@@ -35,12 +35,20 @@ from jaxprtool.driver.run import ready, run
 from jaxprtool.driver.running.ends import check_end
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.evaluation.limits import limited_bytes
-from jaxprtool.ir.diagnostics import JaxprToolError, JaxprTypeError, UsageError, counted, fail
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    JaxprToolError,
+    JaxprTypeError,
+    UsageError,
+    counted,
+    fail,
+)
 from jaxprtool.ir.jaxpr import Jaxpr, Value
 from jaxprtool.linter.pages import find_page
 
 __all__ = [
     "BACKENDS",
+    "FAULTS",
     "Appears",
     "CheckError",
     "Differs",
@@ -48,6 +56,7 @@ __all__ = [
     "Interest",
     "Slow",
     "names_in",
+    "none_of_code",
     "normalised",
     "silent",
 ]
@@ -124,7 +133,7 @@ def silent() -> Generator[None]:
 
 
 # What evaluating a candidate may raise: what our rules say, what NumPy says of sizes and dtypes, a lack of memory.
-_FAULTS = (
+FAULTS = (
     *(JaxprToolError, TypeError, ValueError, ArithmeticError, LookupError),
     *(AttributeError, NotImplementedError, RuntimeError, MemoryError),
 )
@@ -160,7 +169,7 @@ class Appears(Interest):
         key = origin_key(self.origin.place.eqn)
         try:
             return any(origin_key(o.place.eqn) == key for o in self._reached(c))
-        except _FAULTS:
+        except FAULTS:
             return False
 
     def _reached(self, c: Candidate) -> list[Origin]:
@@ -214,7 +223,7 @@ class Differs(Interest):
     def __call__(self, c: Candidate) -> bool:
         try:
             return self._differs(c)
-        except _FAULTS:
+        except FAULTS:
             return False
 
     def _differs(self, c: Candidate) -> bool:
@@ -253,7 +262,7 @@ def _check_end(c: Candidate, max_bytes: int | None) -> None:
     except UsageError as e:
         if e.diagnostics[0].code in ("step-limit", "time-limit"):
             raise
-    except _FAULTS:
+    except FAULTS:
         pass  # NumPy need not take what the two others do
 
 
@@ -276,7 +285,7 @@ class Slow(Interest):
     def __call__(self, c: Candidate) -> bool:
         try:
             return self._taken(c) >= self.seconds
-        except _FAULTS:
+        except FAULTS:
             return False
 
     def shortcuts(self) -> Iterable[Candidate]:
@@ -329,7 +338,7 @@ class CheckError(Interest):
                 if d.code == self.code:
                     found.setdefault(normalised(d.message, names), d.message)
             return found
-        except _FAULTS:
+        except FAULTS:
             return {}
         return {}
 
@@ -339,10 +348,14 @@ class CheckError(Interest):
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:
-            codes = ", ".join(dict.fromkeys(d.code for d in e.diagnostics))
-            errors = counted(len(e.diagnostics), "error")
-            return f"check reports {errors}, none of the code {self.code}: {codes}"
+            return none_of_code(self.code, e.diagnostics)
         return "the program is well-typed"
+
+
+def none_of_code(code: str, found: Sequence[Diagnostic]) -> str:
+    """What to say where `check` reports errors, and none of a code."""
+    codes = ", ".join(dict.fromkeys(d.code for d in found))
+    return f"check reports {counted(len(found), 'error')}, none of the code {code}: {codes}"
 
 
 _TYPE = re.compile(r"\b[a-z]+\d*(?:_\w+)?(?:<\w+>)?\[[\d,]*\](?:\{[^}]*\})?")

@@ -27,6 +27,7 @@ __all__ = [
     "named_like",
     "of_chosen",
     "of_pair",
+    "original",
     "with_keywords",
 ]
 
@@ -62,7 +63,13 @@ def by_position(
         return f(*values[:n], **dict(zip(names, values[n:], strict=True)))
 
     named = _named(of_positions, f, [*_names_of_positions(f, n), *names])
+    named._by_position_of = f  # type: ignore[attr-defined]
     return named, (*args, *[keywords[name] for name in names])
+
+
+def original(f: Callable[..., Any]) -> Callable[..., Any]:
+    """The function whose keyword arguments `by_position` has put behind the others; f itself, where it made none."""
+    return getattr(f, "_by_position_of", f)
 
 
 def _names_of_positions(f: Callable[..., Any], n: int) -> list[str]:

@@ -76,7 +76,6 @@ several-jaxprs | A file holds several jaxprs, and one is needed | name it: FILE#
 several-programs | A text holds several programs, and one is needed | use jt.parse_file, or name it: FILE#NAME
 no-such-jaxpr | A file holds no jaxpr of this name | write a name that the message lists
 not-a-jaxpr | What is read is no jaxpr, but something else that JAX writes | give the jaxpr
-scope | Variables are unbound, or bound twice, and the verb has to write the program | mend what `check` says
 compressed | A file is compressed in a way that cannot be read here | decompress it first
 npz-path | A file of constants is not below the folder of the program | allow the folder with --allow-path, or move the file
 no-such-constant | No constant without a value has this name | write a name that the message lists

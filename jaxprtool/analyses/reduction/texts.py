@@ -1,0 +1,137 @@
+"""A text made shorter as long as it is interesting, line by line and token by token, for texts that are no programs."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from jaxprtool.syntax.cutting import bracketed, lines_of, tokens_of, with_binders
+
+__all__ = ["TextSearch", "TextSize"]
+
+
+class TextSize(NamedTuple):
+    """How long a text is; texts are compared by these numbers in order."""
+
+    lines: int
+    tokens: int
+
+    @classmethod
+    def of(cls, text: str) -> TextSize:
+        """The size of a text."""
+        return cls(len(lines_of(text)), len(tokens_of(text)))
+
+    def __str__(self) -> str:
+        return f"{self.lines:,} line{'s' * (self.lines != 1)}, {self.tokens:,} token{'s' * (self.tokens != 1)}"
+
+
+_LAST = 3  # lines at the end of a text that are tried alone, before many at once are
+
+
+class _TimeIsUp(Exception):
+    pass
+
+
+class TextSearch:
+    """A search for a short text.
+
+    Attributes:
+      current: the shortest interesting text so far.
+      tests: how many texts were tested.
+      ended: why it ended: "done", "time" or "interrupted".
+    """
+
+    def __init__(
+        self,
+        text: str,
+        test: Callable[[str], bool],
+        deadline: float | None = None,
+        on_smaller: Callable[[str, str], None] = lambda text, family: None,
+    ):
+        """Of a text that is interesting.
+
+        Args:
+          text: it.
+          test: whether another one is.
+          deadline: when to end, as `time.monotonic` gives it.
+          on_smaller: called with each text that becomes the shortest, and how it was made.
+        """
+        self.current, self.test, self.deadline = text, test, deadline
+        self.on_smaller = on_smaller
+        self.tests, self.ended = 0, "done"
+        self._tried: set[str] = {text}
+
+    def run(self) -> str:
+        """Search until no change makes the text shorter, the time is up, or it is interrupted."""
+        before = ""
+        try:
+            while before != self.current:
+                before = self.current
+                self._until_fixed(self._lines)  # of few lines the rest takes few tests
+                self._brackets()
+                self._tokens()
+        except _TimeIsUp:
+            self.ended = "time"
+        except KeyboardInterrupt:
+            self.ended = "interrupted"
+        return self.current
+
+    def _until_fixed(self, family: Callable[[], None]) -> None:
+        before = ""
+        while before != self.current:
+            before = self.current
+            family()
+
+    def _lines(self) -> None:
+        """Take out lines, else let what they bind be arguments: of a chain whose middle is meant, the first half goes so."""
+        for k in range(1, _LAST + 1):  # the trees of arguments stand there, which keep all of them
+            parts = lines_of(self.current)
+            self._try("".join([*parts[:-k], *parts[len(parts) - k + 1 :]]), "lines")
+        for parts, start, stop in self._slices(lines_of):
+            if not self._try("".join([*parts[:start], *parts[stop:]]), "lines"):
+                before, after = "".join(parts[:start]), "".join(parts[stop:])
+                self._try(with_binders(before, parts[start:stop], after), "arguments")
+
+    def _tokens(self) -> None:
+        for parts, start, stop in self._slices(tokens_of):
+            self._try("".join([*parts[:start], *parts[stop:]]), "tokens")
+
+    def _brackets(self) -> None:
+        """Take out what is in brackets, the last first; those before it stay where they are."""
+        parts = tokens_of(self.current)
+        for start, stop in bracketed(parts):
+            if stop <= len(parts):
+                shorter = [*parts[:start], *parts[stop:]]
+                if self._try("".join(shorter), "brackets"):
+                    parts = shorter
+
+    def _slices(
+        self, split: Callable[[str], list[str]]
+    ) -> Iterator[tuple[Sequence[str], int, int]]:
+        """Halves of the parts, quarters, and so on to single ones, the last ones first; what was taken out is gone.
+
+        Where one could be taken out, the next one is twice as large: a line at the end may be what kept all others.
+        """
+        size = max(1, len(split(self.current)) // 2)
+        while size:
+            now, start = size, len(split(self.current))
+            while start > 0:
+                parts, before = split(self.current), self.current
+                stop, start = start, max(start - now, 0)
+                yield parts, start, stop
+                now = size if self.current is before else 2 * now
+            size //= 2
+
+    def _try(self, text: str, family: str) -> bool:
+        if text in self._tried or not text or TextSize.of(text) >= TextSize.of(self.current):
+            return False
+        if self.deadline is not None and time.monotonic() > self.deadline:
+            raise _TimeIsUp
+        self._tried.add(text)
+        self.tests += 1
+        if not self.test(text):
+            return False
+        self.current = text
+        self.on_smaller(text, family)
+        return True
