@@ -17,6 +17,7 @@ from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Opaque
 from jaxprtool.plugins.expanded import row
+from jaxprtool.plugins.lineax import linear_solve
 
 
 @jt.primitive(library="equinox")
@@ -451,12 +452,14 @@ jt.define(
 # -- vprim -------------------------------------------------------------------------------------
 
 
-_APPLIED = {"maybe_set": maybe_set, "vprim": vprim}  # what equinox has in a `vprim`
+# What equinox, and lineax, have in a `vprim`.
+_APPLIED = {"linear_solve": linear_solve, "maybe_set": maybe_set, "vprim": vprim}
 
 
-def _given(params: Any) -> dict[str, Any]:
-    """The params of what is applied, by name."""
-    return {str(name): value for name, value in dict(params).items()}
+def _given(prim: Any, params: Any) -> dict[str, Any]:
+    """The params of what is applied, by name, and those that have their defaults."""
+    defaults = _APPLIED[str(prim)].primitive.defaults
+    return {**defaults, **{str(name): value for name, value in dict(params).items()}}
 
 
 def _each(
@@ -468,7 +471,7 @@ def _each(
     __batch_axes: Any,
     **_: Any,
 ) -> Any:
-    op, given = _APPLIED[str(prim)], _given(params)
+    op, given = _APPLIED[str(prim)], _given(prim, params)
     several = op.primitive.multiple_results
 
     def one(*xs: Any) -> Any:
@@ -490,7 +493,7 @@ def _each_types(
             jt.ill_typed(f"vprim takes {__axis_size} examples along dimension {d} of {aval}")
         shape = aval.shape if d is None else (*aval.shape[:d], *aval.shape[d + 1 :])
         examples.append(aval.update(shape=shape))
-    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, _given(params))
+    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, _given(prim, params))
     return [out.update(shape=(__axis_size, *out.shape)) for out in outs]
 
 
