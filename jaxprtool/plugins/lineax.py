@@ -333,6 +333,8 @@ def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any,
     outs = _shapes_of_x(system, operands)
     m = sum(map(math.prod, outs))
     alike = all(x.dtype == b[0].dtype for x in b)
+    first, second = (operands[i].dtype for i in system.places)
+    alike = alike and first == b[0].dtype and second == (_CODE if system.kind == "lu" else first)
     if system.kind == "lu":
         return outs, alike and n == m and shapes == [(n, n), (n,)]
     tall, k = (m, n) if system.turned else (n, m)

@@ -325,6 +325,7 @@ def test_a_linear_equation_is_transposed():
         (LU.replace("PyTreeDef((CustomNode(M", "PyTreeDef((Other(M"), "cannot be read"),
         (LU.replace(f"({OBJECT}, ", "("), "does not fit 4 operands"),
         (LU.replace("a:f64[3,3]", "a:f64[2,3]"), "do not fit together"),
+        (FACTORS.replace("c:i32[3]", "c:f64[3]"), "do not fit together"),
     ],
 )
 def test_what_is_refused(text, why):
