@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from io import StringIO
+from itertools import zip_longest
 from typing import NamedTuple
 
 __all__ = ["Buffers", "buffers_of", "operations_that_differ", "same_hlo", "same_stablehlo"]
@@ -31,17 +33,22 @@ _HLO_OPERATION = re.compile(r" = (?:\([^=]*?\)|\S+) ([a-z][\w-]*)\(")
 
 def same_stablehlo(a: str, b: str) -> bool:
     """Whether two texts of StableHLO are equal up to names and locations."""
-    return _renamed(_mlir_lines(a)) == _renamed(_mlir_lines(b))
+    return _same(_mlir_lines(a), _mlir_lines(b))
 
 
 def same_hlo(a: str, b: str) -> bool:
     """Whether two texts of HLO are equal up to names and metadata."""
-    return _renamed(_hlo_lines(a)) == _renamed(_hlo_lines(b))
+    return _same(_hlo_lines(a), _hlo_lines(b))
+
+
+def _same(a: Iterator[str], b: Iterator[str]) -> bool:
+    """Whether lines are equal up to names of values. One line of each is held at a time: a text may have 100 MB."""
+    return all(x == y for x, y in zip_longest(_renamed(a), _renamed(b)))
 
 
 def operations_that_differ(a: str, b: str, *, is_hlo: bool) -> str:
     """How many operations of each kind differ, in a line: `2 stablehlo.add more; 1 stablehlo.sine fewer`."""
-    lines: Callable[[str], list[str]] = _hlo_lines if is_hlo else _mlir_lines
+    lines: Callable[[str], Iterator[str]] = _hlo_lines if is_hlo else _mlir_lines
     pattern = _HLO_OPERATION if is_hlo else _MLIR_OPERATION
     before, after = (Counter(_kinds(lines(text), pattern)) for text in (a, b))
     more, fewer = (_by_kind(x) for x in (after - before, before - after))
@@ -67,7 +74,7 @@ def _counted(kinds: Counter[str]) -> str:
     return ", ".join([*(f"{n} {kind}" for kind, n in most), *more])
 
 
-def _kinds(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
+def _kinds(lines: Iterator[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """The operations of a text: the name of each, and its line without names of values."""
     for line in lines:
         found = pattern.search(line.strip())
@@ -75,41 +82,39 @@ def _kinds(lines: Sequence[str], pattern: re.Pattern[str]) -> Iterator[tuple[str
             yield found[1], _VALUE.sub("%", line.strip())
 
 
-def _renamed(lines: Sequence[str]) -> list[str]:
+def _renamed(lines: Iterator[str]) -> Iterator[str]:
     """The lines with values numbered in the order in which they are first named."""
     numbers: dict[str, str] = {}
 
     def number(m: re.Match[str]) -> str:
         return numbers.setdefault(m[0], f"%{len(numbers)}")
 
-    return [_VALUE.sub(number, line) for line in lines]
+    for line in lines:
+        yield _VALUE.sub(number, line)
 
 
-def _mlir_lines(text: str) -> list[str]:
-    found: list[str] = []
-    for line in text.splitlines():
+def _mlir_lines(text: str) -> Iterator[str]:
+    for line in StringIO(text):
         if line.startswith("#loc"):
             continue
         line = _MLIR_NAME.sub(r"\1", _LOCATION.sub("", line))
         line = _JAX_ATTRIBUTE.sub("", line).replace(" {}", "").rstrip()
         if line:
-            found.append(line)
-    return found
+            yield line
 
 
-def _hlo_lines(text: str) -> list[str]:
-    found: list[str] = []
+def _hlo_lines(text: str) -> Iterator[str]:
     in_table = False
-    for line in text.splitlines():
+    for line in StringIO(text):
+        line = line.rstrip("\n")
         if not line.strip():
             in_table = False
         elif line in _HLO_TABLES:
             in_table = True
         elif line.startswith("HloModule"):
-            found += _HLO_KEPT.findall(line)
+            yield from _HLO_KEPT.findall(line)
         elif not in_table:
-            found.append(_METADATA.sub("", line).rstrip())
-    return found
+            yield _METADATA.sub("", line).rstrip()
 
 
 # -- buffers ------------------------------------------------------------------------------------------

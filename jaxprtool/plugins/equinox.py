@@ -11,8 +11,10 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import lax
+from jaxprtool.core.bind import bind
 from jaxprtool.core.kinds.functions import Text
 from jaxprtool.core.kinds.numbers import Size
+from jaxprtool.core.primitive import declared_primitive
 from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Opaque
@@ -451,12 +453,20 @@ jt.define(
 # -- vprim -------------------------------------------------------------------------------------
 
 
-_APPLIED = {"maybe_set": maybe_set, "vprim": vprim}  # what equinox has in a `vprim`
+_APPLIED = {"linear_solve", "maybe_set", "vprim"}  # what equinox, and lineax, have in a `vprim`
 
 
-def _given(params: Any) -> dict[str, Any]:
-    """The params of what is applied, by name."""
-    return {str(name): value for name, value in dict(params).items()}
+def _primitive(prim: Any) -> Any:
+    """The primitive of a name; None for one that is not known here."""
+    return declared_primitive(str(prim)) if str(prim) in _APPLIED else None
+
+
+def _given(prim: Any, params: Any) -> dict[str, Any]:
+    """The params of what is applied, by name, and those that have their defaults."""
+    return {
+        **_primitive(prim).defaults,
+        **{str(name): value for name, value in dict(params).items()},
+    }
 
 
 def _each(
@@ -468,11 +478,12 @@ def _each(
     __batch_axes: Any,
     **_: Any,
 ) -> Any:
-    op, given = _APPLIED[str(prim)], _given(params)
-    several = op.primitive.multiple_results
+    op, given = _primitive(prim), _given(prim, params)
+    several = op.multiple_results
 
     def one(*xs: Any) -> Any:
-        return op(*xs, **given) if several else [op(*xs, **given)]
+        found = bind(op, *xs, **given)
+        return found if several else [found]
 
     return jt.vmap(one, in_axes=(*__batch_axes,), axis_size=__axis_size)(*operands)
 
@@ -480,7 +491,7 @@ def _each(
 def _each_types(
     *avals: Any, prim: Any, params: Any, __axis_size: int, __batch_axes: Any, **_: Any
 ) -> Any:
-    if str(prim) not in _APPLIED:
+    if _primitive(prim) is None:
         jt.ill_typed(f"vprim: {prim} is not known here", "bad-param")
     if len(__batch_axes) != len(avals):
         jt.ill_typed(f"vprim has {len(__batch_axes)} axes for {len(avals)} operands", "bad-param")
@@ -490,7 +501,7 @@ def _each_types(
             jt.ill_typed(f"vprim takes {__axis_size} examples along dimension {d} of {aval}")
         shape = aval.shape if d is None else (*aval.shape[:d], *aval.shape[d + 1 :])
         examples.append(aval.update(shape=shape))
-    outs = abstract_eval(_APPLIED[str(prim)].primitive, examples, _given(params))
+    outs = abstract_eval(_primitive(prim), examples, _given(prim, params))
     return [out.update(shape=(__axis_size, *out.shape)) for out in outs]
 
 

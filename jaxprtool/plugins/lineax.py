@@ -3,99 +3,38 @@
 The text says how operands make an operator A, the state of a solver and a vector b: `treedef` is the structure of
 (operator, state, vector, options, solver, throw), and `static` has a value for each leaf that is no operand. Where A is a
 matrix, or a diagonal or tridiagonal one, x is computed from A, so that it has all derivatives; where A is a function, from
-the LU factors in the state, so that it has derivatives by b alone. Iterative solvers are refused: their text has no limits.
+the LU or QR factors in the state. Its derivatives by A (of least squares it has none) are those of the function, whose jaxpr
+the text has. The transpose keeps the structure, and says `transposed`. Iterative solvers are refused: how near they come is theirs.
 """
 
 from __future__ import annotations
 
 import functools
+import math
+import re
 from typing import Any, NamedTuple
 
 import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.core.kinds.objects import TreeDef
 from jaxprtool.ir.dtypes import INT32 as _CODE
+from jaxprtool.plugins.lineax_structure import Node, read_node
 
 
 @jt.primitive(multiple_results=True)
-def linear_solve(*operands, flatten: Any, static: tuple, treedef: TreeDef):
+def linear_solve(
+    *operands, flatten: Any, static: tuple, transposed: bool = False, treedef: TreeDef
+):
     """x with A x = b, of least squares or least norm where A is not square, and lineax's code of the result.
 
     flatten: an object of equinox.
     static: a value for each leaf of the structure, an object without value for those that are operands.
+    transposed: whether A^T x = b is solved, as only our transposition has it: the operands end with that b.
     treedef: the structure of operator, state, vector, options, solver and whether a failure raises.
     """
 
 
 _SUCCESSFUL, _SINGULAR, _NONFINITE_INPUT = 0, 2, 6  # positions in lineax's enumeration
-
-
-# -- the structure -----------------------------------------------------------------------------
-
-
-class _Node(NamedTuple):
-    """A part of a structure: what it is, and its parts.
-
-    name: `*` for a leaf, that of a class for a custom node, "" for others.
-    about: the text of what a custom node holds besides its parts.
-    """
-
-    name: str
-    about: str
-    parts: tuple[_Node, ...]
-
-    def leaves(self) -> int:
-        """The number of its leaves."""
-        return 1 if self.name == "*" else sum(part.leaves() for part in self.parts)
-
-    def names(self) -> set[str]:
-        """The names of its custom nodes."""
-        return {self.name}.union(*[part.names() for part in self.parts])
-
-
-_CLOSING = {"(": ")", "[": "]", "{": "}"}
-
-
-def _end(text: str, start: int) -> int:
-    """The offset of the bracket that closes the one at `start`."""
-    depth = 0
-    for i in range(start, len(text)):
-        if text[i] in "([{":
-            depth += 1
-        elif text[i] in ")]}":
-            depth -= 1
-            if depth == 0:
-                return i
-    raise ValueError(f"a bracket is not closed in {text}")
-
-
-def _items(text: str) -> list[str]:
-    """What the commas of a text separate, those inside of brackets aside."""
-    found, start, i = [], 0, 0
-    while i < len(text):
-        if text[i] in _CLOSING:
-            i = _end(text, i)
-        elif text[i] == ",":
-            found.append(text[start:i])
-            start = i + 1
-        i += 1
-    return [x.strip() for x in [*found, text[start:]] if x.strip()]
-
-
-def _node(text: str) -> _Node:
-    """The structure that a text of JAX's describes. Raises ValueError for other texts."""
-    if text in ("*", "None"):
-        return _Node(text, "", ())
-    if text.startswith("CustomNode("):
-        about, parts = _items(text.removeprefix("CustomNode(")[:-1])
-        name, _, rest = about.partition("[")
-        return _Node(name, rest, _node(parts).parts)
-    if text[:1] in ("(", "["):
-        return _Node("", "", tuple(map(_node, _items(text[1:-1]))))
-    if text[:1] == "{":
-        values = [item.partition(":")[2].strip() for item in _items(text[1:-1])]
-        return _Node("", "", tuple(map(_node, values)))
-    raise ValueError(f"{text!r} is no structure")
 
 
 # -- the system --------------------------------------------------------------------------------
@@ -106,12 +45,31 @@ class _System(NamedTuple):
 
     kind: how x is computed: a key of `_SOLVE`.
     about: what the operator holds besides its operands: its tags.
-    places: the operands that are needed for that, b aside.
+    places: the operands that are needed for that, those of the vector aside.
+    vector: the operands that are b.
+    turned: whether the factors are those of the transpose of what is solved.
+    transposed: whether A^T x = b is solved.
+    shapes: of the leaves of x.
+    of_transposed: of the leaves of b.
+    operator: the structure of A, with its operands, and values of leaves that are none, in `leaves`.
     """
 
     kind: str
     about: str
     places: tuple[int, ...]
+    vector: tuple[int, ...]
+    turned: bool
+    transposed: bool
+    shapes: tuple[tuple[int, ...], ...]
+    of_transposed: tuple[tuple[int, ...], ...]
+    operator: Node
+    leaves: tuple[Any, ...]
+
+
+class _Place(NamedTuple):
+    """A leaf of the operator that is an operand, and which."""
+
+    number: int
 
 
 _OPERATORS = {
@@ -119,6 +77,8 @@ _OPERATORS = {
     "DiagonalLinearOperator": "diagonal",
     "TridiagonalLinearOperator": "tridiagonal",
 }
+_FACTORED = {"LU": "lu", "QR": "qr"}  # how x follows from factors, where A is a function
+_SHAPE, _NUMBER = re.compile(r"shape=\(([^)]*)\)"), re.compile(r"\d+")
 _DIRECT = {"Cholesky", "Diagonal", "LU", "QR", "Triangular", "Tridiagonal"}
 _TOKENS = {
     "cholesky_token": "Cholesky",
@@ -135,10 +95,10 @@ def _refuse(why: str) -> Any:
     jt.ill_typed(message, "linear-solve")
 
 
-def _structure(treedef: str) -> tuple[_Node, ...]:
+def _structure(treedef: str) -> tuple[Node, ...]:
     """The six parts of the structure."""
     try:
-        parts = _node(treedef.strip().removeprefix("PyTreeDef(")[:-1]).parts
+        parts = read_node(treedef.strip().removeprefix("PyTreeDef(")[:-1]).parts
     except (ValueError, RecursionError):
         parts = ()
     return parts if len(parts) == 6 else _refuse("its structure cannot be read")
@@ -148,18 +108,18 @@ def _structure(treedef: str) -> tuple[_Node, ...]:
 def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
     """The system that an equation with `count` operands states. Raises JaxprTypeError for one that is not known here."""
     operator, state, vector, options, solver, _ = _structure(treedef)
-    total = sum(map(_Node.leaves, (operator, state, vector, options, solver)))
+    total = sum(map(Node.leaves, (operator, state, vector, options, solver)))
     held = [str(x).startswith("<object object") for x in static]
-    if sum(held) != count or len(held) < total or vector.leaves() != 1:
-        _refuse(f"its structure does not fit {count} operands, of which one is the vector")
+    if sum(held) != count or len(held) < total or any(held[total - solver.leaves() :]):
+        _refuse(f"its structure does not fit {count} operands")
     number = iter(range(count))
-    places = [next(number) if h else None for h in held]
+    leaves = [_Place(next(number)) if h else x for h, x in zip(held, static, strict=True)]
     ends = operator.leaves(), operator.leaves() + state.leaves()
-    of_operator = tuple(i for i in places[: ends[0]] if i is not None)
-    of_state = tuple(i for i in places[ends[0] : ends[1]] if i is not None)
+    of_vector = _places(leaves[ends[1] : ends[1] + vector.leaves()])
     tokens = [_TOKENS[name] for name in state.names() if name in _TOKENS]
     how = tokens[0] if tokens and solver.name == "AutoLinearSolver" else solver.name
     kind = _OPERATORS.get(operator.name)
+    given = (of_vector, operator, tuple(leaves[: ends[0]]))
     if how not in _DIRECT:
         _refuse(f"{how} is not one of {', '.join(sorted(_DIRECT))}")
     if how == "Diagonal" and kind != "diagonal":
@@ -170,10 +130,48 @@ def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
         )
     if kind is not None:
         triangular = how == "Triangular" and kind == "matrix"
-        return _System("triangular" if triangular else kind, operator.about, of_operator)
-    if how != "LU" or "[True]" in state.parts[-1].about + str(state.parts[-1].parts):
+        places = _places(leaves[: ends[0]])
+        kind = "triangular" if triangular else kind
+        return _of_operator(kind, operator, places, given)
+    if how not in _FACTORED:
         _refuse(f"{how} of a {operator.name} is not known here")
-    return _System("factors", operator.about, of_state)
+    return _of_factors(how, state, leaves[ends[0] : ends[1]], given)
+
+
+def _of_operator(kind: str, operator: Node, places: Any, given: Any) -> _System:
+    """The system whose x is computed from A."""
+    if len(given[0]) != 1:
+        _refuse(f"a vector of {len(given[0])} leaves does not fit a {operator.name}")
+    return _System(kind, operator.about, places, given[0], False, False, (), (), *given[1:])
+
+
+def _of_factors(how: str, state: Node, leaves: list[Any], given: Any) -> _System:
+    """The system whose x is computed from the factors in the state, beside which stand a flag and the shapes of b and x."""
+    if len(state.parts) == 2 and state.parts[0].name in _TOKENS:
+        state = state.parts[1]
+    if not state.parts or state.parts[0].leaves() != 2:
+        _refuse(f"the state of {how} cannot be read")
+    flags, shapes, at = list[bool](), list[tuple[int, ...]](), 2
+    for part in state.parts[1:]:
+        if part.name == "*":
+            flags.append(leaves[at] is True)
+        elif "shape=" in part.about:
+            found = _SHAPE.findall(part.about)
+            shapes = [tuple(int(n) for n in _NUMBER.findall(x)) for x in found]
+        elif part.name == "Static":
+            flags.append("[True]" in part.about)
+        at += part.leaves()
+    if len(flags) != 1:
+        _refuse(f"the state of {how} cannot be read")
+    n = len(given[0])
+    of_b, of_x = tuple(shapes[:n]), tuple(shapes[n:])
+    places = _places(leaves[:2])
+    return _System(_FACTORED[how], "", places, given[0], flags[0], False, of_x, of_b, *given[1:])
+
+
+def _places(leaves: Any) -> tuple[int, ...]:
+    """The operands among some leaves."""
+    return tuple([x.number for x in leaves if isinstance(x, _Place)])
 
 
 def _column(b: Any) -> Any:
@@ -222,18 +220,70 @@ def _by_diagonals(d: Any, below: Any, above: Any, b: Any) -> Any:
     return lax.reshape(lax.tridiagonal_solve(dl, d, du, _column(b)), new_sizes=b.shape)
 
 
-def _solution(system: _System, operands: Any) -> Any:
-    parts, b = [operands[i] for i in system.places], operands[-1]
+def _by_lu(lu: Any, pivots: Any, b: Any, turned: bool) -> Any:
+    """x with A x = b, or A^T x = b: P A is L U."""
+    if not turned:
+        return _by_factors(lu, pivots, b)
+    permutation = lax.lu_pivots_to_permutation(pivots, permutation_size=b.shape[0])
+    y = _triangle(lu, b, lower=False, transpose_a=True)
+    z = _triangle(lu, y, lower=True, unit_diagonal=True, transpose_a=True)
+    return lax.sort(permutation, z, dimension=0, is_stable=True, num_keys=1)[1]
+
+
+def _by_qr(q: Any, r: Any, b: Any, turned: bool) -> Any:
+    """Least squares by the factors of A, or the least norm by those of its transpose."""
+    if turned:
+        return _product(q, _triangle(r, b, lower=False, transpose_a=True), 1)
+    return _triangle(r, _product(q, b, 0), lower=False)
+
+
+def _raveled(leaves: Any) -> Any:
+    """One vector of all elements of some arrays."""
+    flat = [lax.reshape(x, new_sizes=(x.size,)) for x in leaves]
+    return flat[0] if len(flat) == 1 else lax.concatenate(*flat, dimension=0)
+
+
+def _shapes_of_x(system: _System, operands: Any) -> list[tuple[int, ...]]:
+    """Of the leaves of x where it is computed from factors."""
+    shapes = system.shapes or [operands[i].shape for i in system.vector]
+    return [tuple(shape) for shape in shapes]
+
+
+def _transposed(system: _System) -> _System:
+    """The system of the transposed operator."""
+    first = min(system.vector)
+    n = len(system.shapes or system.vector)
+    return system._replace(
+        vector=tuple(range(first, first + n)),
+        turned=not system.turned,
+        transposed=not system.transposed,
+        shapes=system.of_transposed,
+        of_transposed=system.shapes,
+    )
+
+
+def _solution(system: _System, operands: Any) -> list[Any]:
+    """The leaves of x."""
+    parts, vector = ([operands[i] for i in which] for which in (system.places, system.vector))
     if system.kind == "triangular":
-        return _by_triangle(parts[0], b, system.about)
-    return _SOLVE[system.kind](*parts, b)
+        return [_by_triangle(parts[0], vector[0], system.about)]
+    if system.kind not in _FACTORED.values():
+        return [_SOLVE[system.kind](*parts, vector[0])]
+    x = _SOLVE[system.kind](*parts, _raveled(vector), system.turned)
+    leaves, at = list[Any](), 0
+    for shape in _shapes_of_x(system, operands):
+        end = at + math.prod(shape)
+        leaves.append(lax.reshape(x[at:end], new_sizes=shape))
+        at = end
+    return leaves
 
 
 _SOLVE: dict[str, Any] = {
     "matrix": _by_matrix,
     "diagonal": lambda d, b: lax.div(b, d),
     "tridiagonal": _by_diagonals,
-    "factors": _by_factors,
+    "lu": _by_lu,
+    "qr": _by_qr,
 }
 
 
@@ -241,45 +291,77 @@ _SOLVE: dict[str, Any] = {
 
 
 def _of(operands: Any, params: Any) -> _System:
-    return _system(params["static"], str(params["treedef"]), len(operands))
+    """The system of an equation. That of a transposed one has the structure of the one that was transposed."""
+    static, treedef = params["static"], str(params["treedef"])
+    if not params["transposed"]:
+        return _system(static, treedef, len(operands))
+    held = sum([str(x).startswith("<object object") for x in static])
+    system = _transposed(_system(static, treedef, held))
+    if len(operands) != max(system.vector) + 1 or system.kind not in _FACTORED.values():
+        _refuse("what is transposed does not fit its structure")
+    return system
 
 
 def _types(*operands: Any, **params: Any) -> Any:
-    system, b = _of(operands, params), operands[-1]
+    system = _of(operands, params)
+    b = operands[system.vector[0]]
     shapes = [operands[i].shape for i in system.places]
-    first = shapes[0] if shapes else ()
-    n = first[-1:] if system.kind in ("matrix", "triangular") else b.shape
-    fits = {
-        "matrix": lambda: len(first) == 2 and first[0] == b.shape[0],
-        "triangular": lambda: first == (*b.shape, *b.shape),
-        "diagonal": lambda: first == b.shape,
-        "tridiagonal": lambda: shapes[1:] == [(b.shape[0] - 1,)] * 2 and first == b.shape,
-        "factors": lambda: shapes == [(*b.shape, *b.shape), b.shape],
-    }
-    if len(b.shape) != 1 or not fits[system.kind]():
+    if system.kind in _FACTORED.values():
+        outs, fits = _types_by_factors(system, operands, shapes)
+    else:
+        first = shapes[0] if shapes else ()
+        outs = [first[-1:] if system.kind in ("matrix", "triangular") else b.shape]
+        of_kind = {
+            "matrix": lambda: len(first) == 2 and first[0] == b.shape[0],
+            "triangular": lambda: first == (*b.shape, *b.shape),
+            "diagonal": lambda: first == b.shape,
+            "tridiagonal": lambda: shapes[1:] == [(b.shape[0] - 1,)] * 2 and first == b.shape,
+        }
+        fits = len(b.shape) == 1 and of_kind[system.kind]()
+    if not fits:
         types = ", ".join(map(str, operands))
         jt.ill_typed(f"linear_solve: {system.kind} and vector do not fit together: {types}")
     if b.dtype.kind != "f":
         _refuse(f"vectors of {b.dtype} are not known here")
-    return [jt.ShapedArray(n, b.dtype), jt.ShapedArray((), _CODE)]
+    return [*[jt.ShapedArray(out, b.dtype) for out in outs], jt.ShapedArray((), _CODE)]
+
+
+def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any, bool]:
+    """The shapes of the leaves of x, and whether these, the factors and b fit together."""
+    b = [operands[i] for i in system.vector]
+    n = sum([x.size for x in b])
+    outs = _shapes_of_x(system, operands)
+    m = sum(map(math.prod, outs))
+    alike = all(x.dtype == b[0].dtype for x in b)
+    first, second = (operands[i].dtype for i in system.places)
+    alike = alike and first == b[0].dtype and second == (_CODE if system.kind == "lu" else first)
+    if system.kind == "lu":
+        return outs, alike and n == m and shapes == [(n, n), (n,)]
+    tall, k = (m, n) if system.turned else (n, m)
+    return outs, alike and tall >= k and shapes == [(tall, k), (k, k)]
 
 
 def _expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
-    """x, and the code: whether x is finite, and if not, whether b was."""
-    x = _solution(_of(operands, params), operands)
-    fine = lax.reduce_and(lax.is_finite(x), axes=(0,))
-    given = lax.reduce_and(lax.is_finite(operands[-1]), axes=(0,))
+    """The leaves of x, and the code: whether x is finite, and if not, whether b was."""
+    system = _of(operands, params)
+    x = _solution(system, operands)
+    fine = _finite(x)
+    given = _finite([operands[i] for i in system.vector])
     codes = [
         lax.convert_element_type(c, new_dtype=_CODE)
         for c in (_NONFINITE_INPUT, _SINGULAR, _SUCCESSFUL)
     ]
-    return [x, lax.select_n(fine, lax.select_n(given, *codes[:2]), codes[2])]
+    return [*x, lax.select_n(fine, lax.select_n(given, *codes[:2]), codes[2])]
+
+
+def _finite(leaves: Any) -> Any:
+    return lax.reduce_and(lax.is_finite(_raveled(leaves)), axes=(0,))
 
 
 def _some(system: _System, operands: Any, which: list[int]) -> Any:
-    """x as a function of some of the operands."""
+    """The leaves of x as a function of some of the operands."""
 
-    def f(*xs: Any) -> Any:
+    def f(*xs: Any) -> list[Any]:
         full = list(operands)
         for i, x in zip(which, xs, strict=True):
             full[i] = x
@@ -288,48 +370,123 @@ def _some(system: _System, operands: Any, which: list[int]) -> Any:
     return f
 
 
-def _moved_vector(primals: Any, tangents: Any, place: int, x: Any) -> Any:
+def _applied(operator: Node, leaves: list[Any], operands: Any, x: list[Any]) -> list[Any]:
+    """A x, of leaves, for operators whose text says what they do. `leaves` loses those of the operator."""
+    name = operator.name
+    if name in ("AddLinearOperator", "ComposedLinearOperator"):
+        first = leaves[: operator.parts[0].leaves()]
+        del leaves[: len(first)]
+        if name == "AddLinearOperator":
+            both = _applied(operator.parts[0], first, operands, x)
+            return list(map(lax.add, both, _applied(operator.parts[1], leaves, operands, x)))
+        x = _applied(operator.parts[1], leaves, operands, x)
+        return _applied(operator.parts[0], first, operands, x)
+    if name == "TaggedLinearOperator":
+        return _applied(operator.parts[0], leaves, operands, x)
+    if name == "IdentityLinearOperator":
+        return x
+    own = [leaves.pop(0) for _ in range(operator.leaves())]
+    values = [operands[leaf.number] for leaf in own if isinstance(leaf, _Place)]
+    if name == "MatrixLinearOperator" and len(values) == len(x) == 1:
+        return [_product(values[0], x[0], 1)]
+    if name == "DiagonalLinearOperator" and len(values) == len(x) == 1:
+        return [lax.mul(values[0], x[0])]
+    functions = [leaf.jaxpr for leaf in own if isinstance(leaf, jt.ClosedJaxpr)]
+    if len(functions) == 1:
+        f, held = functions[0], len(functions[0].const_binders)
+        n = len(f.in_binders)
+        if name == "FunctionLinearOperator" and len(values) == held and n == len(x):
+            return list(jt.eval_jaxpr(f, [*values, *x]))
+        if name == "JacobianLinearOperator" and len(values) == held + n and n == len(x):
+            consts, at = values[:held], values[held:]
+            of_x = jt.jaxpr_as_fun(jt.ClosedJaxpr(f, consts))
+            return list(jt.jvp(of_x, tuple(at), tuple(x))[1])
+    _refuse("the derivative by a function as operator is not known here")
+    return []
+
+
+def _product_of(system: _System, operands: Any, x: list[Any]) -> list[Any]:
+    """A x, or A^T x where that is solved: what turns A y around."""
+    if not system.transposed:
+        return _applied(system.operator, [*system.leaves], operands, x)
+    zeros = [lax.full_like(operands[i], 0) for i in system.vector]
+
+    def f(*y: Any) -> list[Any]:
+        return _applied(system.operator, [*system.leaves], operands, list(y))
+
+    return list(jt.vjp(f, *zeros)[1](x))
+
+
+def _moved_vector(system: _System, primals: Any, tangents: Any, x: list[Any]) -> list[Any]:
     """What A x' is: b' - A' x."""
-    minus = lax.neg(_product(jt.instantiate(tangents[place]), x, 1))
-    return lax.add(jt.instantiate(tangents[-1]), minus)
+    moved = [jt.instantiate(tangents[i]) for i in system.vector]
+    places = _places(system.leaves)
+    live = [i for i in places if type(tangents[i]) is not jt.Zero]
+    if not live:
+        return moved
+
+    def product(*of_operator: Any) -> list[Any]:
+        full = list(primals)
+        for i, value in zip(live, of_operator, strict=True):
+            full[i] = value
+        return _product_of(system, full, x)
+
+    at = tuple(primals[i] for i in live), tuple(tangents[i] for i in live)
+    _, changes = jt.jvp(product, *at)
+    return [lax.add(b, lax.neg(jt.instantiate(c))) for b, c in zip(moved, changes, strict=True)]
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
+    """By A and b where x is computed from A; else A x' = b' - A' x, for a triangle by all elements of A, as lineax has it."""
     system = _of(primals, params)
     out = linear_solve(*primals, **params)
-    used = {*system.places, len(primals) - 1}
-    live = [i for i, t in enumerate(tangents) if type(t) is not jt.Zero and i in used]
     zeros = [jt.Zero(jt.ShapedArray(x.shape, x.dtype)) for x in out]
-    if system.kind == "factors" and any(
-        type(t) is not jt.Zero and i not in used and t.dtype.kind == "f"
-        for i, t in enumerate(tangents)
-    ):
-        _refuse("the derivative by a function as operator is not known here")
+    used = {*system.places, *system.vector}
+    given = {*system.vector, *_places(system.leaves)}
+    factored = system.kind in _FACTORED.values()
+    needed = given if factored else used
+    live = [i for i, t in enumerate(tangents) if type(t) is not jt.Zero and i in needed]
     if not live:
         return out, zeros
-    if system.kind == "triangular":  # by all elements of A, as lineax has it
-        right = _moved_vector(primals, tangents, system.places[0], out[0])
-        return out, [_by_triangle(primals[system.places[0]], right, system.about), zeros[1]]
+    if factored or system.kind == "triangular":
+        if system.kind == "qr" and {*live} - {*system.vector}:
+            _refuse("the derivative of least squares by a function as operator is not known here")
+        right = _moved_vector(system, primals, tangents, list(out[:-1]))
+        full = list(primals)
+        for i, value in zip(system.vector, right, strict=True):
+            full[i] = value
+        return out, [*linear_solve(*full, **params)[:-1], zeros[-1]]
     f = _some(system, primals, live)
     _, moved = jt.jvp(f, tuple(primals[i] for i in live), tuple(tangents[i] for i in live))
-    return out, [moved, zeros[1]]
+    return out, [*moved, zeros[-1]]
 
 
 def _transpose(cts: Any, *operands: Any, **params: Any) -> Any:
     found: list[Any] = [None] * len(operands)
-    b = operands[-1]
-    if any(jt.is_linear(x) for x in operands[:-1]):
+    system = _of(operands, params)
+    linear = [i for i, x in enumerate(operands) if jt.is_linear(x)]
+    if {*linear} - {*system.vector}:
         _refuse("it is linear in the vector only")
-    if jt.is_linear(b) and type(cts[0]) is not jt.Zero:
-        zero = jt.instantiate(jt.Zero(b.aval))
-        f = _some(_of(operands, params), operands, [len(operands) - 1])
-        (found[-1],) = jt.vjp(f, zero)[1](cts[0])
+    if linear and any(type(ct) is not jt.Zero for ct in cts[:-1]):
+        given = [jt.instantiate(ct) for ct in cts[:-1]]
+        if system.kind in _FACTORED.values() and len(linear) == len(system.vector):
+            others = operands[: min(system.vector)]
+            turned = {**params, "transposed": not params["transposed"]}
+            for i, ct in zip(linear, linear_solve(*others, *given, **turned)[:-1], strict=True):
+                found[i] = ct
+            return found
+        zeros = [jt.instantiate(jt.Zero(operands[i].aval)) for i in linear]
+        f = _some(system, operands, linear)
+        moved = jt.vjp(f, *zeros)[1](given)
+        for i, ct in zip(linear, moved, strict=True):
+            found[i] = ct
     return found
 
 
 def _batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
     f = functools.partial(_expanded, (), **params)
-    return jt.vmap(f, in_axes=tuple(dims))(*values), [0, 0]
+    outs = jt.vmap(f, in_axes=tuple(dims))(*values)
+    return outs, [0] * len(outs)
 
 
 jt.define(

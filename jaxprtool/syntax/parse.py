@@ -15,6 +15,7 @@ from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
 from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.dialects import ANNOTATES_BELOW
+from jaxprtool.syntax.releases.source_release import printed_by
 from jaxprtool.syntax.scanning.hints import hint
 from jaxprtool.syntax.scanning.long_numbers import check_numbers
 from jaxprtool.syntax.scanning.reading import Reading
@@ -37,12 +38,13 @@ _OPENED = {
 
 
 @deep
-def parse(text: str, name: str = "<string>") -> ClosedJaxpr:
+def parse(text: str, name: str = "<string>", *, dialect: str = "") -> ClosedJaxpr:
     """Read a text with one program in it.
 
     Args:
       text: what JAX or Autodidax printed, or a file of ours.
       name: of the file, for messages.
+      dialect: the release that printed it, `jax-0.4.38`, where the text does not tell; "" for what it tells itself.
 
     Returns:
       The program; its consts are None where the text holds no value.
@@ -50,8 +52,10 @@ def parse(text: str, name: str = "<string>") -> ClosedJaxpr:
     Raises:
       JaxprParseError: malformed text, with the position and what was expected there.
       ScopeError: variables that are unbound or bound twice, all of them (a JaxprTypeError).
+      UsageError: there is no such dialect.
     """
-    programs = parse_file(text, name)
+    with printed_by(dialect):
+        programs = parse_file(text, name)
     if len(programs) > 1:
         names = ", ".join(programs)
         message = f"the file holds {len(programs)} programs: {names}"

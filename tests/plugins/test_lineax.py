@@ -151,6 +151,132 @@ def test_an_operator_that_is_a_function_is_solved_by_its_factors():
         jt.jvp(lambda a: f(a, *args[1:], B)[0], (A,), (A,))
 
 
+# A function as operator, in the text of lineax 0.0.5: x -> a * (c x) + x for constants a, c, with its LU or QR factors.
+FUNCTION_OF = """{ lambda ; a:f64[3] c:f64[3,3] p:%(p)s q:%(q)s %(b)s. let
+    %(out)s y:i32[] = %(name)s[%(before)s
+      %(flatten)sstatic%(colon)s({ lambda a:f64[3] b:f64[3,3]; c:f64[3]. let
+    d:f64[3] = dot_general[dimension_numbers=(([1], [0]), ([], []))] b c
+    e:f64[3] = mul a d
+    f:f64[3] = add e c
+  in (f,) }, @, @, @, @, %(flag)s, %(held)s, True)
+      treedef%(colon)sPyTreeDef((CustomNode(FunctionLinearOperator[('fn',), ('tags',), (frozenset())], [CustomNode(_ClosureConvert[('jaxpr', 'consts')], [*, [*, *]])]), %(state)s, %(vector)s, {}, CustomNode(%(solver)s[()], []), *))%(after)s
+    ] a c p q %(names)s
+  in (%(names_out)s, y) }""".replace("@", OBJECT)
+
+
+def of_function(solver: str, turned: bool, leaves: int = 1) -> str:
+    """A program that solves the system of `FUNCTION_OF`; its vector has one leaf, or a number and the rest."""
+    shapes = ["f64[3]"] if leaves == 1 else ["f64[]", "f64[2]"]
+    structs = ", ".join(
+        f"ShapeDtypeStruct(shape={'(2,)' if s == 'f64[2]' else '()' if s == 'f64[]' else '(3,)'}, dtype=float64)"
+        for s in shapes
+    )
+    static = f"CustomNode(Static[(), ('_leaves', '_treedef'), ([{structs}, {structs}, PyTreeDef(())])], [])"
+    state = f"((*, *), {static}, *)" if solver == "LU" else f"((*, *), *, {static})"
+    star = "*" if leaves == 1 else "(*, *)"
+    names, outs = [[f"{x}{i}" for i in range(leaves)] for x in ("g", "x")]
+    return FUNCTION_OF % {
+        "p": "f64[3,3]",
+        "q": "i32[3]" if solver == "LU" else "f64[3,3]",
+        "b": " ".join(f"{n}:{s}" for n, s in zip(names, shapes, strict=True)),
+        "out": " ".join(f"{n}:{s}" for n, s in zip(outs, shapes, strict=True)),
+        "name": "linear_solve", "before": "", "after": "", "colon": "=",
+        "flatten": "flatten=<equinox.internal._primitive.Flatten object at 0xXXXXXXXXXXXX>\n      ",
+        "flag": turned, "held": ", ".join([OBJECT] * leaves), "state": state, "vector": star,
+        "solver": solver, "names": " ".join(names), "names_out": ", ".join(outs),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("leaves", [1, 2])
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("solver", ["LU", "QR"])
+def test_a_function_as_operator(solver, turned, leaves):
+    """A flag says that the factors are those of the transpose; the derivatives by A are those of its function."""
+    import scipy.linalg
+
+    a, c = np.array([1.0, 2, -1]), A
+    dense = lambda a, c: np.diag(a) @ c + np.eye(3)
+    factored = dense(a, c).T if turned else dense(a, c)
+    factors = scipy.linalg.lu_factor(factored) if solver == "LU" else np.linalg.qr(factored)
+    p, q = factors[0], factors[1].astype(np.int32 if solver == "LU" else np.float64)
+    f = jt.jaxpr_as_fun(jt.parse(of_function(solver, turned, leaves)))
+
+    def solve(a, c, b):
+        vector = [b] if leaves == 1 else [b[0], b[1:]]
+        *x, _ = f(a, c, p, q, *vector)
+        return x
+
+    def whole(x):
+        return np.concatenate([np.atleast_1d(v) for v in x])
+
+    want = np.linalg.solve(dense(a, c), B)
+    np.testing.assert_allclose(whole(solve(a, c, B)), want, rtol=1e-12)
+    if solver == "QR" or leaves == 2:  # least squares; or the function is of another vector
+        ct = jt.vjp(lambda b: solve(a, c, b)[0], B)[1](B)[0] if leaves == 1 else None
+        if ct is not None:
+            np.testing.assert_allclose(ct, np.linalg.solve(dense(a, c).T, B), rtol=1e-9)
+        with pytest.raises(jt.JaxprTypeError, match=r"the derivative .*by a function as operator"):
+            jt.jvp(lambda a: solve(a, c, B), (a,), (a,))
+        return
+    rng = np.random.default_rng(1)
+    da, dc, db = (rng.standard_normal(x.shape) for x in (a, c, B))
+    h = 1e-6
+    ends = [np.linalg.solve(dense(a + s * da, c + s * dc), B + s * db) for s in (h, -h)]
+    x, moved = jt.jvp(solve, (a, c, B), (da, dc, db))
+    np.testing.assert_allclose(whole(moved), (ends[0] - ends[1]) / (2 * h), rtol=1e-6, atol=1e-8)
+    cts = [np.asarray(rng.standard_normal(np.shape(v))) for v in x]
+    back = jt.vjp(solve, a, c, B)[1](cts)
+    left = sum(np.sum(ct * d) for ct, d in zip(cts, moved, strict=True))
+    right = sum((ct * d).sum() for ct, d in zip(back, (da, dc, db), strict=True))
+    np.testing.assert_allclose(left, right, rtol=1e-9)
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_second_derivatives_by_a_function_as_operator(turned):
+    """Forward over reverse: the factors are constants, and the operator is none."""
+    import scipy.linalg
+
+    a, c = np.array([1.0, 2, -1]), A
+    dense = lambda a: np.diag(a) @ c + np.eye(3)
+    lu, pivots = scipy.linalg.lu_factor(dense(a).T if turned else dense(a))
+    f = jt.jaxpr_as_fun(jt.parse(of_function("LU", turned)))
+    solved = lambda a, b: f(a, c, lu, pivots.astype(np.int32), b)[0].sum()
+    for argument in (0, 1):
+        gradient = jt.grad(solved, argument)
+        _, moved = jt.jvp(lambda a, gradient=gradient: gradient(a, B), (a,), (np.ones(3),))
+
+        def by_hand(a, argument=argument):
+            back = np.linalg.solve(dense(a).T, np.ones(3))
+            return back if argument else -back * (c @ np.linalg.solve(dense(a), B))
+
+        h = 1e-6
+        want = (by_hand(a + h) - by_hand(a - h)) / (2 * h)
+        np.testing.assert_allclose(moved, want, rtol=1e-6, atol=1e-8)
+
+
+def test_each_of_a_batch():
+    """`vprim` of equinox applies it to each."""
+    text = LU.replace(
+        "linear_solve[", "vprim[__axis_name=n __axis_size=2 __batch_axes=(0, 0, 0, 0)"
+    )
+    inner = re.search(r"flatten=(.*)\n *static=(.*)\n *treedef=(.*)\n", text)
+    assert inner
+    given = f" params={{'flatten': {inner[1]}, 'static': {inner[2]}, 'treedef': {inner[3]}}} prim=linear_solve"
+    text = text.replace(inner[0].rstrip(), given.strip())
+    for old in ("f64[3,3]", "i32[3]", "f64[3]"):
+        text = text.replace(f":{old}", f":{old.replace('[', '[2,')}")
+    text = text.replace("y:i32[]", "y:i32[2]")
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    args = [np.stack([x, x + x.dtype.type(1)]) for x in operands(LU, A, B)]
+    args[2][1] = args[2][0]
+    x, code = jt.eval_jaxpr(program, args)
+    for i in range(2):
+        want = np.linalg.solve(args[0][i], args[3][i])
+        np.testing.assert_allclose(x[i], want, rtol=1e-9, atol=1e-12)
+    assert list(code) == [0, 0]
+
+
 def test_a_structure_may_show_jaxprs():
     """A node of a class that holds a function shows its jaxpr, as in lossless texts of optimistix's `fixed_point`."""
     shown = """([<function f at 0xXXXXXXXXXXXX>, { lambda ; a:f64[3]. let
@@ -194,10 +320,12 @@ def test_a_linear_equation_is_transposed():
         (LU.replace("LU[", "Diagonal["), "for diagonal operators"),
         (DIAGONAL.replace("True, True)", "False, True)"), "well_posed=True"),
         (CHOLESKY.replace(MATRIX, FUNCTION), "Cholesky of a FunctionLinearOperator"),
-        (FACTORS.replace("[False]", "[True]"), "LU of a FunctionLinearOperator"),
+        (FACTORS.replace("((*, *), ", "(*, *, "), "the state of LU cannot be read"),
+        (FACTORS.replace("[False]", "[Perhaps]").replace("Static", "Other"), "cannot be read"),
         (LU.replace("PyTreeDef((CustomNode(M", "PyTreeDef((Other(M"), "cannot be read"),
         (LU.replace(f"({OBJECT}, ", "("), "does not fit 4 operands"),
         (LU.replace("a:f64[3,3]", "a:f64[2,3]"), "do not fit together"),
+        (FACTORS.replace("c:i32[3]", "c:f64[3]"), "do not fit together"),
     ],
 )
 def test_what_is_refused(text, why):

@@ -79,6 +79,21 @@ def test_keys_draw_the_numbers_of_the_release(text, uniform, split, warned):
         assert np.asarray(words).tolist() == split
 
 
+def test_the_release_that_is_named_decides_where_the_text_does_not():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for text, dialect, drawn in (
+            (FROM_0_4_36_TO_0_5_2, "jax-0.4.38", OLD_UNIFORM),
+            (FROM_0_4_36_TO_0_5_2, "jax-0.5.0", NEW_UNIFORM),
+            (FROM_0_5_3, "jax-0.5.3", NEW_UNIFORM),
+        ):
+            program = jt.parse(text, dialect=dialect)
+            np.testing.assert_allclose(jt.eval_jaxpr(program.jaxpr, [KEY])[0], drawn)
+    assert _parsed(FROM_0_4_36_TO_0_5_2)[1], "a text after it is read as it tells itself"
+    with pytest.raises(jt.UsageError, match=r"no dialect '0\.4' to read"):
+        jt.parse(BEFORE_0_4_36, dialect="0.4")
+
+
 def test_the_numbers_are_those_of_jax():
     jax = pytest.importorskip("jax")
     key = jax.random.wrap_key_data(KEY, impl="threefry2x32")

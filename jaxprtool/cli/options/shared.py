@@ -22,6 +22,7 @@ from jaxprtool.driver.running.machine import default_max_bytes
 from jaxprtool.driver.storage.files import STDIN, files_of_values
 from jaxprtool.driver.user_code.plugins import load_plugin
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.syntax.releases.source_release import read_as, set_source_release
 from jaxprtool.syntax.scanning.long_numbers import MOST_DIGITS, long_number
 
 __all__ = [
@@ -134,6 +135,11 @@ def _on_verify(ctx: click.Context, _param: Any, value: bool) -> None:
     ctx.call_on_close(lambda: set_verify(before))
 
 
+def _on_from_dialect(ctx: click.Context, _param: Any, value: str) -> None:
+    before = set_source_release(read_as(value))
+    ctx.call_on_close(lambda: set_source_release(before))
+
+
 def _on_error_format(ctx: click.Context, _param: Any, value: str) -> None:
     ctx.obj.error_format = value
 
@@ -155,6 +161,15 @@ def _shared_options() -> list[click.Parameter]:
             expose_value=False,
             callback=_on_verify,
             help="Type-check every jaxpr that is produced.",
+        ),
+        click.Option(
+            ["--from-dialect"],
+            default="",
+            metavar="jax-RELEASE",
+            expose_value=False,
+            is_eager=True,
+            callback=_on_from_dialect,
+            help="The release of JAX that printed FILE, jax-0.4.38, where its text does not tell.",
         ),
         click.Option(
             ["--error-format"],

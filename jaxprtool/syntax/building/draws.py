@@ -75,6 +75,7 @@ def count_as_printed(reading: Reading, programs: Collection[ClosedJaxpr]) -> Non
             before = ".".join(map(str, release))
             whose = "batches of rbg keys" if release == _AT_ONCE else "keys"
             message = f"{where}the text may be of a release before {before}, whose {whose} draw other numbers than are drawn here"
+            message += "; name it with --from-dialect (`dialect=` of `jt.parse`)"
             warnings.warn(AmbiguousDrawsWarning(message), stacklevel=2)
 
 

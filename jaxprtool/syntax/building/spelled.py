@@ -9,6 +9,7 @@ from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.dialects import RELEASES
 from jaxprtool.syntax.releases.earlier import LAST_SETS, OLDER
+from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import SPELLINGS, Release, renamed
 from jaxprtool.syntax.scanning.lines import start_of
 from jaxprtool.syntax.scanning.reading import Reading
@@ -119,6 +120,8 @@ class Releases:
         first = _dotted(self.since) if self.since else ""
         if self.until:
             last = _dotted(self.until)
+            if first == last:
+                return f"JAX {last}"
             return f"JAX {first} to {last}" if first else f"JAX {last} or earlier"
         if self.before:
             last = f"before {_dotted(self.before)}"
@@ -136,7 +139,7 @@ def _dotted(release: Release) -> str:
 
 
 def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Releases:
-    """Which releases print a text so, from what its equations say.
+    """Which releases print a text so: the one that the user names, or what its equations say.
 
     Args:
       reading: the text, scanned and built.
@@ -144,6 +147,8 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     """
     if reading.autodidax:
         return Releases(None, None, None, tutorial=True)
+    if given := source_release():
+        return Releases(given, None, given)
     since, before = set[Release](), set[Release]()
     for bound, release in reading.told:
         (since if bound == "since" else before).add(release)

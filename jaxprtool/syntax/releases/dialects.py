@@ -20,6 +20,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import DEFINITIONS, Form, Release, forms_of
 
 __all__ = [
@@ -229,8 +230,10 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
 
     Args:
       text: the text.
-      told: what its equations say, as `spellings.told_by` has it.
+      told: what its equations say, as `spellings.told_by` has it. What the user says goes before it.
     """
+    if given := source_release():
+        return _nearest(given)
     since, before = set[Release]([(0,)]), set[Release]()
     for bound, release in told:
         (since if bound == "since" else before).add(release)

@@ -1,0 +1,52 @@
+"""Which release of JAX printed the texts that are read, where the user says so (`--from-dialect`) and not the texts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.spellings import Release
+
+__all__ = ["printed_by", "read_as", "set_source_release", "source_release"]
+
+_release: list[Release | None] = [None]
+_NAME = pattern(r"jax-(\d{1,4}(?:\.\d{1,4}){1,3})")
+
+
+def read_as(dialect: str) -> Release | None:
+    """The release that a dialect's name names, `jax-0.4.38`, of any age; None for "".
+
+    Raises:
+      UsageError: it is no name of a dialect.
+    """
+    if not dialect:
+        return None
+    m = _NAME.fullmatch(dialect)
+    if m is None:
+        message = f"no dialect {dialect!r} to read"
+        fail(UsageError, message, "no-dialect", help="name the release of JAX: jax-0.4.38")
+    return tuple(map(int, m[1].split(".")))
+
+
+def set_source_release(release: Release | None) -> Release | None:
+    """Have texts read as of a release, or as they tell themselves for None; returns what was set before."""
+    before, _release[0] = _release[0], release
+    return before
+
+
+def source_release() -> Release | None:
+    """The release of which texts are read; None where each tells itself."""
+    return _release[0]
+
+
+@contextmanager
+def printed_by(dialect: str) -> Generator[None]:
+    """Inside the block texts are read as of the release that a dialect's name names; for "" nothing changes."""
+    release = read_as(dialect)
+    before = set_source_release(source_release() if release is None else release)
+    try:
+        yield
+    finally:
+        set_source_release(before)
