@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.syntax.patterns import pattern
@@ -11,7 +12,7 @@ from jaxprtool.syntax.releases.spellings import Release
 
 __all__ = ["printed_by", "read_as", "set_source_release", "source_release"]
 
-_release: list[Release | None] = [None]
+_release: ContextVar[Release | None] = ContextVar("release", default=None)
 _NAME = pattern(r"jax-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
 
@@ -32,13 +33,14 @@ def read_as(dialect: str) -> Release | None:
 
 def set_source_release(release: Release | None) -> Release | None:
     """Have texts read as of a release, or as they tell themselves for None; returns what was set before."""
-    before, _release[0] = _release[0], release
+    before = _release.get()
+    _release.set(release)
     return before
 
 
 def source_release() -> Release | None:
     """The release of which texts are read; None where each tells itself."""
-    return _release[0]
+    return _release.get()
 
 
 @contextmanager
