@@ -7,7 +7,7 @@ from typing import Any
 
 from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, Tolerance
 from jaxprtool.driver import compare as comparing
-from jaxprtool.driver.api.keywords import for_the_function
+from jaxprtool.driver.api.keywords import for_the_function, is_function, refuse_texts
 from jaxprtool.driver.api.programs import with_values, with_values_of_two
 from jaxprtool.driver.places import with_places
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -57,6 +57,8 @@ def compare(
         first_program, leaves = with_values(a, args)
         second_program = None
     else:
+        for f in filter(is_function, (a, b)):
+            refuse_texts(f, args)
         first_program, second_program, leaves = with_values_of_two(a, b, args)
     return comparing.compare(
         _placed(first_program, a),

@@ -113,8 +113,6 @@ def with_values_of_two(
     a: Any, b: Any, args: Sequence[Any]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, Sequence[Value]]:
     """Two programs, or functions, and the values on which both are to run, one by one; see `with_values`."""
-    for f in filter(is_function, (a, b)):
-        refuse_texts(f, args)
     first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
     for f, program in ((a, first), (b, second)):
         if is_function(f):

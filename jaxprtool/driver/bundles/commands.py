@@ -34,7 +34,7 @@ _PLAIN_VERBS = (
 _ALLOWED = """
 --above --allow-unknown --annotate --arbiter --atol --axis-size --backend --backends --bandwidth --best --budget --by --carry --chart
 --check --check-error --check-nans --color --count --denormal --device --devices --dialect --differs --digest --domain
---eps --error-format --every --expression --fail-regex --fast-math --first --ignore --in-axes --inf --jit --json --known --linear
+--eps --error-format --every --expression --fail-regex --fast-math --first --from-dialect --ignore --in-axes --inf --jit --json --known --linear
 --list --max-bytes --max-const --mode --modes --names --nan --no-value --order --out-axes --passes --peak-flops
 --policy --print --print-after-all --prove --quiet --reorder --report --residuals --rtol --samples --sarif --scrub
 --seconds --seed --select --shadow --side-by-side --sizes --slow --sort --stage --stat --step-limit --style --through --time
