@@ -231,7 +231,12 @@ def _by_lu(lu: Any, pivots: Any, b: Any, turned: bool) -> Any:
 
 
 def _by_qr(q: Any, r: Any, b: Any, turned: bool) -> Any:
-    """Least squares by the factors of A, or the least norm by those of its transpose."""
+    """Least squares by the factors of A, or the least norm by those of its transpose.
+
+    Since lineax 0.1 the state has them packed, as LAPACK's geqrf: R, and below it the reflectors of Q with their scales.
+    """
+    if len(r.shape) == 1:
+        q, r = lax.householder_product(q, r), q[: r.shape[0]]
     if turned:
         return _product(q, _triangle(r, b, lower=False, transpose_a=True), 1)
     return _triangle(r, _product(q, b, 0), lower=False)
@@ -338,7 +343,7 @@ def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any,
     if system.kind == "lu":
         return outs, alike and n == m and shapes == [(n, n), (n,)]
     tall, k = (m, n) if system.turned else (n, m)
-    return outs, alike and tall >= k and shapes == [(tall, k), (k, k)]
+    return outs, alike and tall >= k and shapes in ([(tall, k), (k, k)], [(tall, k), (k,)])
 
 
 def _expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
