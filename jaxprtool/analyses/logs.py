@@ -197,7 +197,8 @@ class Logging:
     Attributes:
       open: the logs of the jaxprs that run now, the outermost first.
       kept: how many bytes and logs are kept now.
-      at_once: whether each equation is looked at as soon as it has run; each: whether it is told of alone.
+      at_once: whether each equation is looked at as soon as it has run.
+      each: whether a jaxpr reports its equations one by one, and not all at its end.
     """
 
     def __init__(self, *, each: bool = False) -> None:

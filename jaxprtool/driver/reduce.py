@@ -10,11 +10,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.core.verification import verified_if
+from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.external_interest import Command, Crash, External
 from jaxprtool.driver.reducing.interest import (
     Appears,
@@ -59,18 +59,12 @@ class NotInteresting(UsageError):
 
 
 @dataclass(frozen=True)
-class Reduction(Answer):
-    """A small program that fails as a large one does.
+class Reduction(Smaller):
+    """A small program that fails as a large one does; see `Smaller`.
 
     Attributes:
       program: the small program; its constants are arguments.
       args: values of its arguments; None where the failure needs none.
-      failure: what stayed true of it.
-      before, after: how large the programs are.
-      ladder: the sizes on the way, each with what was removed.
-      tests: how many candidates were tested.
-      seconds: how long it took.
-      ended: "done", "time" where the time was up, "interrupted".
       flaky: whether the test said something else of the same program.
       kept: names of arguments that still hold values of the original, where they were to be scrubbed.
       files: of the program and of the arguments, where they were written.
@@ -90,13 +84,7 @@ class Reduction(Answer):
     files: tuple[str, str] | None = field(default=None)
 
     def lines(self) -> Sequence[str]:
-        found = [f"failure: {self.failure}", f"before:  {self.before}", f"after:   {self.after}"]
-        if self.files is not None:
-            file, args = self.files
-            found.append(f"written: {file}" + (f", {args}" if self.args is not None else ""))
-        if self.ended != "done":
-            how = {"time": "the time is up", "interrupted": "interrupted"}[self.ended]
-            found.append(f"ended:   {how}, so it may not be the smallest")
+        found = self.summary([x for x in self._files() if x is not None], "smallest")
         if self.flaky:
             found.append("flaky:   the test did not always say the same of the same program")
         if self.kept:
@@ -105,21 +93,14 @@ class Reduction(Answer):
 
     def json(self) -> dict[str, Any]:
         place = self.failure.place
-        return {
-            "schema": 1,
-            "failure": {"code": self.failure.code, "message": self.failure.message},
-            "first": None if place is None else place.json(),
-            "before": self.before._asdict(),
-            "after": self.after._asdict(),
-            "ladder": [{"by": by, **size._asdict()} for by, size in self.ladder],
-            "tests": self.tests,
-            "seconds": round(self.seconds, 3),
-            "ended": self.ended,
-            "flaky": self.flaky,
-            "kept": [*self.kept],
-            "file": None if self.files is None else self.files[0],
-            "args": None if self.files is None or self.args is None else self.files[1],
-        }
+        first = None if place is None else place.json()
+        return self.document(first, self.flaky, self.kept, *self._files())
+
+    def _files(self) -> tuple[str | None, str | None]:
+        """Where the program was written, and its arguments."""
+        if self.files is None:
+            return None, None
+        return self.files[0], None if self.args is None else self.files[1]
 
 
 def interest_of(

@@ -35,7 +35,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Value
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue, Word
-from jaxprtool.ir.walk import all_eqns, map_jaxprs
+from jaxprtool.ir.walk import all_eqns, with_jaxprs
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules
 from jaxprtool.rules.define import define
@@ -166,10 +166,10 @@ def _made_keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
         return closed
     eqns = []
     for eqn in closed.eqns:
-        params = {k: map_jaxprs(v, _keeping) for k, v in eqn.params.items()}
+        eqn = with_jaxprs(eqn, _keeping)
         if eqn.primitive is lax.remat_call.primitive:
-            params["policy"] = Word("everything_saveable")
-        eqns.append(eqn.replace(params=params))
+            eqn = eqn.replace(params={**eqn.params, "policy": Word("everything_saveable")})
+        eqns.append(eqn)
     jaxpr = closed.jaxpr
     return ClosedJaxpr(
         Jaxpr(jaxpr.in_binders, eqns, jaxpr.outs, jaxpr.const_binders), closed.consts

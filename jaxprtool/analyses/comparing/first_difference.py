@@ -183,9 +183,8 @@ class Search:
             # what the jaxprs inside were given is known now
             here = First(self._place(0, a.eqn), self._place(1, b.eqn))
             self._carried = self._origin(pairs, jaxprs, a, b, here)
-            if (
-                self._carried is None
-            ):  # at the top the constants differ: what reads them first is meant
+            if self._carried is None:
+                # At the top the constants differ: what reads them first is meant.
                 self._carried = self._outside(here) if all(self._paths) else self._met
         for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
             if self.first is not None and _is_float(a.eqn, k):

@@ -45,6 +45,7 @@ from jaxprtool.ir.diagnostics import (
 )
 from jaxprtool.ir.jaxpr import Jaxpr, Value
 from jaxprtool.linter.pages import find_page
+from jaxprtool.syntax.cutting import without_places
 
 __all__ = [
     "BACKENDS",
@@ -360,7 +361,6 @@ def none_of_code(code: str, found: Sequence[Diagnostic]) -> str:
 
 _TYPE = re.compile(r"\b[a-z]+\d*(?:_\w+)?(?:<\w+>)?\[[\d,]*\](?:\{[^}]*\})?")
 _NUMBER = re.compile(r"-?\b\d[\d_,.]*(?:e[+-]?\d+)?\b")
-_PLACE = re.compile(r"[^\s:()]+:\d+(?::\d+)?")
 _WORD = re.compile(r"\b[A-Za-z_]\w*\b")
 _SHORT_NAME = re.compile(r"[a-z]{1,3}")  # as JAX names variables
 
@@ -371,8 +371,7 @@ def normalised(message: str, names: Iterable[str] = ()) -> str:
     JAX calls the variables of a large program `a`, `is`, `no` and `of` as well. A short word is taken for a variable whether
     or not a program has one of this name, so that the message stays the same when the variable is removed.
     """
-    message = _PLACE.sub("PLACE", message)
-    message = _TYPE.sub("TYPE", message)
+    message = _TYPE.sub("TYPE", without_places(message))
     message = _NUMBER.sub("N", message)
     known = {*names}
 

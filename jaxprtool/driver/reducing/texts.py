@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.texts import TextSearch, TextSize
 from jaxprtool.driver.check import check
 from jaxprtool.driver.reduce import How, NotInteresting
+from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.interest import FAULTS, Failure, none_of_code, silent
 from jaxprtool.driver.storage.writing import check_writable, write_output
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
@@ -24,17 +24,11 @@ Load = Callable[[str], dict[str, ClosedJaxpr]]
 
 
 @dataclass(frozen=True)
-class ReducedText(Answer):
-    """A short text of which `check` says what it says of a long one.
+class ReducedText(Smaller):
+    """A short text of which `check` says what it says of a long one; see `Smaller`.
 
     Attributes:
       text: the short text.
-      failure: what `check` says.
-      before, after: how long the texts are.
-      ladder: the sizes on the way, each with what was taken out.
-      tests: how many texts were checked.
-      seconds: how long it took.
-      ended: "done", "time" where the time was up, "interrupted".
       file: where it was written.
     """
 
@@ -49,30 +43,10 @@ class ReducedText(Answer):
     file: str | None
 
     def lines(self) -> Sequence[str]:
-        found = [f"failure: {self.failure}", f"before:  {self.before}", f"after:   {self.after}"]
-        if self.file is not None:
-            found.append(f"written: {self.file}")
-        if self.ended != "done":
-            how = {"time": "the time is up", "interrupted": "interrupted"}[self.ended]
-            found.append(f"ended:   {how}, so it may not be the shortest")
-        return found
+        return self.summary([] if self.file is None else [self.file], "shortest")
 
     def json(self) -> dict[str, Any]:
-        return {
-            "schema": 1,
-            "failure": {"code": self.failure.code, "message": self.failure.message},
-            "first": None,
-            "before": self.before._asdict(),
-            "after": self.after._asdict(),
-            "ladder": [{"by": by, **size._asdict()} for by, size in self.ladder],
-            "tests": self.tests,
-            "seconds": round(self.seconds, 3),
-            "ended": self.ended,
-            "flaky": False,
-            "kept": [],
-            "file": self.file,
-            "args": None,
-        }
+        return self.document(None, False, (), self.file, None)
 
 
 class TextRescue:
