@@ -1,4 +1,4 @@
-"""Parts that can be taken out of a text, whether or not it is a jaxpr: lines, tokens, what is in brackets."""
+"""Parts that can be taken out of a text, whether or not it is a jaxpr: lines, tokens, what brackets hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["bracketed", "lines_of", "tokens_of", "with_binders", "without_places"]
+__all__ = ["balanced_lines", "bracketed", "lines_of", "tokens_of", "with_binders", "without_places"]
 
 _TOKEN = pattern(r"\s*(?:\.\s*let\b|[^\s()\[\]{},;=]+|\S)")
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
@@ -42,6 +42,21 @@ def bracketed(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
         elif mark in _CLOSE and opened:
             start = opened.pop()
             found += [(max(start - 1, 0), i + 1), (start, i + 1), (start + 1, i)]
+    return iter(sorted(found, key=lambda r: (-r[1], r[0])))
+
+
+def balanced_lines(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Lines that hold what the first of them opens, an equation with its params or a definition, as ranges; the last first, the outer before the inner."""
+    opened: list[tuple[int, int]] = []
+    found: list[tuple[int, int]] = []
+    depth = 0
+    for i, line in enumerate(lines):
+        before = depth
+        depth += sum(map(line.count, _OPEN)) - sum(map(line.count, _CLOSE))
+        while opened and depth <= opened[-1][1]:
+            found.append((opened.pop()[0], i + 1))
+        if depth > before:
+            opened.append((i, before))
     return iter(sorted(found, key=lambda r: (-r[1], r[0])))
 
 

@@ -10,6 +10,7 @@ import pytest
 from jaxprtool.linter.messages import MESSAGES
 from tests.invoke import invoke
 from tests.linter.test_pages import WARNINGS
+from tests.zoo.oracle import FOLDER
 
 EXAMPLES = {
     page.code: page.example.bad.text
@@ -82,6 +83,16 @@ def test_of_a_long_text_a_line_or_two_are_left(code: str, line: str, left: int) 
     assert said(small) == {code}
     assert small.count(" = ") <= left
     assert len(small) < 120
+
+
+def test_equations_of_many_lines_and_definitions_go_whole() -> None:
+    """Loops in loops and calls: what opens a bracket and what closes it are far from each other."""
+    text = (FOLDER / "beam_search.jaxpr").read_text()
+    operands = [*re.finditer(r"= (?:mul|add|sub) ([a-z]+)\b", text)]
+    at = operands[len(operands) // 2]
+    small = reduced("unbound-variable", f"{text[: at.start(1)]}nobody{text[at.end(1) :]}")
+    assert said(small) == {"unbound-variable"} and "nobody" in small
+    assert text.count("\n") > 300 and small.count("\n") <= 12
 
 
 def test_the_document_of_a_text(tmp_path) -> None:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from jaxprtool.syntax.cutting import bracketed, lines_of, tokens_of, with_binders
+from jaxprtool.syntax.cutting import balanced_lines, bracketed, lines_of, tokens_of, with_binders
 
 __all__ = ["TextSearch", "TextSize"]
 
@@ -68,6 +68,7 @@ class TextSearch:
         try:
             while before != self.current:
                 before = self.current
+                self._until_fixed(self._balanced)  # what is large goes first
                 self._until_fixed(self._lines)  # of few lines the rest takes few tests
                 self._brackets()
                 self._tokens()
@@ -89,9 +90,22 @@ class TextSearch:
             parts = lines_of(self.current)
             self._try("".join([*parts[:-k], *parts[len(parts) - k + 1 :]]), "lines")
         for parts, start, stop in self._slices(lines_of):
-            if not self._try("".join([*parts[:start], *parts[stop:]]), "lines"):
-                before, after = "".join(parts[:start]), "".join(parts[stop:])
-                self._try(with_binders(before, parts[start:stop], after), "arguments")
+            self._without(parts, start, stop)
+
+    def _balanced(self) -> None:
+        """Take out equations of several lines, definitions and params; those before them stay where they are."""
+        parts = lines_of(self.current)
+        end = len(parts)
+        for start, stop in balanced_lines(parts):
+            if stop <= end and self._without(parts, start, stop):
+                parts, end = lines_of(self.current), start
+
+    def _without(self, parts: Sequence[str], start: int, stop: int) -> bool:
+        """Take out lines, else let what they bind be arguments; whether one of the two is interesting."""
+        before, after = "".join(parts[:start]), "".join(parts[stop:])
+        return self._try(before + after, "lines") or self._try(
+            with_binders(before, parts[start:stop], after), "arguments"
+        )
 
     def _tokens(self) -> None:
         for parts, start, stop in self._slices(tokens_of):
