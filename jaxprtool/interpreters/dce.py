@@ -20,7 +20,7 @@ from jaxprtool.core.rule_table import FactTable, RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.inside import any_equation
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var, new_jaxpr
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
@@ -104,7 +104,7 @@ def dce_jaxpr(
     if kept is jaxpr.eqns and all(used_ins):
         return jaxpr, used_ins
     binders = [*compress(jaxpr.in_binders, used_ins)]
-    smaller = jaxpr.replace(in_binders=binders, eqns=kept, outs=outs)
+    smaller = new_jaxpr(binders, kept, outs, jaxpr.const_binders, jaxpr.span, jaxpr.comments)
     live_atoms.keep(smaller, live)
     return verified(smaller), used_ins
 
@@ -155,7 +155,7 @@ def rebound(
 
     All old results have to be among the new ones. Where no equation was dead, that is remembered of the new jaxpr.
     """
-    made = Jaxpr(
+    made = new_jaxpr(
         jaxpr.in_binders if in_binders is None else list(in_binders),
         [*before, *jaxpr.eqns] if before else jaxpr.eqns,
         jaxpr.outs if outs is None else list(outs),

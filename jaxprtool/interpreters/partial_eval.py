@@ -37,7 +37,16 @@ from jaxprtool.interpreters.interfaces import of_partial_eval, with_interface
 from jaxprtool.interpreters.reuse.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
 from jaxprtool.ir.diagnostics import InternalError, JaxprTypeError
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
+from jaxprtool.ir.jaxpr import (
+    Aval,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Lit,
+    Primitive,
+    Value,
+    new_closed,
+)
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue
 
@@ -249,7 +258,7 @@ def parts(
     if not makers:
         known = first.build_live([*known_outs, *rest.consts])
         unknown = rebound(rest.jaxpr, rest.jaxpr.all_binders, const_binders=())
-        return known, verified(ClosedJaxpr(unknown)), len(residuals)
+        return known, verified(new_closed(unknown)), len(residuals)
     needed = [x for x, a in zip(rest.consts, residuals, strict=True) if a not in makers]
     known = first.build_live([*known_outs, *needed])
     jaxpr = known.jaxpr
@@ -262,10 +271,10 @@ def parts(
             binders.append(v)
             kept.append(x)
     outs = [*jaxpr.outs[: len(known_outs)], *kept]
-    closed = ClosedJaxpr(rebound(jaxpr, outs=outs), known.consts)
+    closed = new_closed(rebound(jaxpr, outs=outs), known.consts)
     binders += rest.jaxpr.in_binders
     unknown = rebound(rest.jaxpr, binders, const_binders=(), before=made)
-    return verified(closed), verified(ClosedJaxpr(unknown)), len(kept)
+    return verified(closed), verified(new_closed(unknown)), len(kept)
 
 
 def split_call(

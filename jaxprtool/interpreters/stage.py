@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
-from itertools import repeat, zip_longest
+from itertools import compress, repeat, zip_longest
 from typing import Any
 
 from jaxprtool.core.bind import NO_EQN, interpreting, set_current_trace, state
@@ -31,7 +31,7 @@ from jaxprtool.interpreters.check import (
     annotated_rule,
     verified,
 )
-from jaxprtool.interpreters.dce import dce_jaxpr, prune_consts, rebound
+from jaxprtool.interpreters.dce import live_atoms, live_eqns, rebound
 from jaxprtool.interpreters.functions.jax_functions import call
 from jaxprtool.interpreters.functions.parameters import Statics, by_position
 from jaxprtool.ir.avals import AbstractType
@@ -47,13 +47,14 @@ from jaxprtool.ir.interface import (
 from jaxprtool.ir.jaxpr import (
     Aval,
     ClosedJaxpr,
-    Jaxpr,
     JaxprEqn,
     Lit,
     Primitive,
     Value,
     Var,
+    new_closed,
     new_eqn,
+    new_jaxpr,
     new_var,
     type_of,
 )
@@ -344,23 +345,31 @@ class JaxprTrace(Trace):
 
     def build(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results."""
-        return verified(ClosedJaxpr(self._jaxpr(outs), self.consts))
+        atoms = self.atoms(outs)
+        jaxpr = new_jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
+        return verified(new_closed(jaxpr, self.consts))
 
     def _tracers(self, variables: Sequence[Var]) -> list[JaxprTracer]:
         return [*map(JaxprTracer, repeat(self), variables)]
 
-    def _jaxpr(self, outs: Sequence[Value]) -> Jaxpr:
-        atoms = self.atoms(outs)
-        return Jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
-
     def build_live(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results, without dead equations; all arguments and constants stay."""
-        jaxpr, _ = dce_jaxpr(verified(self._jaxpr(outs)), keep_inputs=True)
-        return verified(ClosedJaxpr(jaxpr, self.consts))
+        return self._live(outs, keep_consts=True)
 
     def finish(self, outs: Sequence[Value]) -> ClosedJaxpr:
         """The jaxpr with these results, without dead equations and constants; all arguments stay."""
-        return prune_consts(self.build_live(outs))
+        return self._live(outs, keep_consts=False)
+
+    def _live(self, outs: Sequence[Value], *, keep_consts: bool) -> ClosedJaxpr:
+        atoms = self.atoms(outs)
+        eqns, live = live_eqns(self.eqns, atoms)
+        binders, consts = self.const_binders, self.consts
+        if not keep_consts:
+            read = [*map(live.__contains__, binders)]
+            binders, consts = [*compress(binders, read)], [*compress(consts, read)]
+        jaxpr = new_jaxpr(self.in_binders, eqns, atoms, binders)
+        live_atoms.keep(jaxpr, live)
+        return verified(new_closed(jaxpr, consts))
 
     def describe(self, var: Any) -> str:
         """The arguments that a variable depends on, in words."""

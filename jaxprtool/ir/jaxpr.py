@@ -387,7 +387,7 @@ class _JaxprMaker(Keeper):
         self.in_binders, self.eqns, self.outs = tuple(in_binders), tuple(eqns), tuple(outs)
         self.const_binders, self.span, self.written = tuple(const_binders), span, written
         self.comments = None if comments is None else _lines(comments)
-        set_field(self, "derived", {})
+        self.derived = {}
         become(self, Jaxpr)
 
 
@@ -467,17 +467,24 @@ class _ClosedMaker(Keeper):
         if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
             raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
         self.jaxpr, self.consts, self.interface = jaxpr, tuple(consts), interface
-        set_field(self, "derived", {})
+        self.derived = {}
         become(self, ClosedJaxpr)
 
 
 new_closed: Callable[..., ClosedJaxpr] = _ClosedMaker  # type: ignore[assignment]  # Note [Makers]
 
 
-_FIELDS = {
-    JaxprEqn: ("primitive", "inputs", "params", "out_binders", "span", "comments", "origin"),
-    Jaxpr: ("in_binders", "eqns", "outs", "const_binders", "span", "comments", "written"),
-    ClosedJaxpr: ("jaxpr", "consts", "interface"),
+# The maker of each class, and the fields in the order in which it takes them.
+_FIELDS: dict[type, tuple[Callable[..., Any], tuple[str, ...]]] = {
+    JaxprEqn: (
+        new_eqn,
+        ("primitive", "inputs", "params", "out_binders", "span", "comments", "origin"),
+    ),
+    Jaxpr: (
+        new_jaxpr,
+        ("in_binders", "eqns", "outs", "const_binders", "span", "comments", "written"),
+    ),
+    ClosedJaxpr: (new_closed, ("jaxpr", "consts", "interface")),
 }
 
 
@@ -486,11 +493,11 @@ def _counts(jaxpr: Jaxpr) -> str:
 
 
 def _replaced(x: Any, changes: Mapping[str, Any]) -> Any:
-    names = _FIELDS[type(x)]
+    make, names = _FIELDS[type(x)]
     for name in changes:
         if name not in names:
             raise TypeError(f"a {type(x).__name__} has no {name!r}; it has {', '.join(names)}")
-    return type(x)(**{k: changes.get(k, getattr(x, k)) for k in names})
+    return make(*[changes[k] if k in changes else getattr(x, k) for k in names])
 
 
 def _to_text(program: ClosedJaxpr, *, lossless: bool = False) -> str:

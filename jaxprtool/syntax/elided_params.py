@@ -103,7 +103,7 @@ def params_in_form(
         return sorted(was.items())
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
-    printed = form.shown | form.more.keys()
+    names, printed = form.names, form.printed
     for key, value in eqn.params.items():
         declaration = declared.get(key)
         if declaration is None:
@@ -121,7 +121,7 @@ def params_in_form(
             continue
         if not declaration.kind.prints_itself:
             value = _shown(declaration.kind, value, lossless, defined)
-        found[form.names.get(key, key)] = value
+        found[names.get(key, key) if names else key] = value
     for key, value in form.more.items():
         if found.get(key) is None:
             made = value(eqn) if callable(value) else value

@@ -13,7 +13,15 @@ from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.dce import dce_body, prune_consts, rebound
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, Value, Var, type_of
+from jaxprtool.ir.jaxpr import (
+    Aval,
+    ClosedJaxpr,
+    Value,
+    Var,
+    new_closed,
+    new_jaxpr,
+    type_of,
+)
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 
@@ -57,8 +65,10 @@ def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = N
         elif len({*outs}) == len(jaxpr.outs):
             picked = rebound(jaxpr, binders, [jaxpr.outs[i] for i in outs])
         else:
-            picked = Jaxpr(binders, jaxpr.eqns, [jaxpr.outs[i] for i in outs], jaxpr.const_binders)
-        return verified(ClosedJaxpr(picked, closed.consts))
+            picked = new_jaxpr(
+                binders, jaxpr.eqns, [jaxpr.outs[i] for i in outs], jaxpr.const_binders
+            )
+        return verified(new_closed(picked, closed.consts))
 
     return _PICKED.of(closed, (tuple(ins), None if outs is None else tuple(outs)), make)
 

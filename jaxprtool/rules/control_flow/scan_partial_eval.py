@@ -27,7 +27,18 @@ from jaxprtool.interpreters.partial_eval import (
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
 from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Value, Var, type_of
+from jaxprtool.ir.jaxpr import (
+    Atom,
+    ClosedJaxpr,
+    Jaxpr,
+    JaxprEqn,
+    Lit,
+    Value,
+    Var,
+    new_closed,
+    new_jaxpr,
+    type_of,
+)
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.rules.control_flow.loops import (
@@ -188,11 +199,11 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
     stack = list(dict.fromkeys(filter(computed.__contains__, jaxpr.outs[n_out:])))
     read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
     shared = [x for x in read if isinstance(x, Var) and x not in varying]
-    body = Jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
+    body = new_jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
     if live_atoms.find(jaxpr) is not None:  # then all that is kept is read
         live_atoms.keep(body, {*read, *stack})
     stacked = {x: i for i, x in enumerate(stack, n_out)}
-    return _Hoisted(before, shared, verified(ClosedJaxpr(body)), stacked)
+    return _Hoisted(before, shared, verified(new_closed(body)), stacked)
 
 
 def _run_known(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from jaxprtool.core.stack import run_nested
@@ -39,16 +41,18 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
 
     Without `lossless` also those that JAX counts, though it writes them out: fields of named tuples.
     """
-    params, unprinted = eqn.params, eqn.primitive.unprinted
-    if not lossless and unprinted:
-        params = {k: v for k, v in params.items() if k not in unprinted}
+    params, unprinted = eqn.params, () if lossless else eqn.primitive.unprinted
     for first in eqn.primitive.met_first:
         if first in params:
             params = {first: params[first], **params}
     found: list[ClosedJaxpr] = []
     value: ParamValue
-    for value in params.values():
-        if lossless or type(value) is ClosedJaxpr:
+    for key, value in params.items():
+        if key in unprinted:
+            continue
+        if type(value) is ClosedJaxpr:
+            found.append(value)
+        elif lossless:
             found += printed_jaxprs(value)
         elif type(value) is tuple:
             found += [v for v in value if type(v) is ClosedJaxpr]
@@ -80,11 +84,16 @@ class Nested:
         for closed in definitions:
             self.closed[closed.jaxpr] = closed
             todo.append(closed)
+        plain: set[int] = set()  # params without jaxprs, which many equations may share
         while todo:
             jaxpr = todo.popleft().jaxpr
             calls = self.calls[jaxpr] = []
             for eqn in jaxpr.eqns:
-                if not eqn.primitive.holds_jaxprs and not (eqn.params and _strays(eqn)):
+                params = eqn.params
+                if not params or id(params) in plain:
+                    continue
+                if not eqn.primitive.holds_jaxprs and not _strays(params):
+                    plain.add(id(params))
                     continue
                 if not (inner := jaxprs_in(eqn, lossless)):
                     continue
@@ -95,10 +104,9 @@ class Nested:
                         todo.append(closed)
 
 
-def _strays(eqn: JaxprEqn) -> bool:
+def _strays(params: Mapping[str, ParamValue]) -> bool:
     """Whether a jaxpr stands in a param that takes none, which the checker refuses and the printer has to print."""
-    v: ParamValue
-    for v in eqn.params.values():
+    for v in params.values():
         if type(v) is ClosedJaxpr or (type(v) is tuple and v and type(v[0]) is ClosedJaxpr):
             return True
     return False
@@ -269,14 +277,15 @@ def has_definitions(closed: ClosedJaxpr) -> bool:
     return closed.jaxpr.written is not None and bool(closed.jaxpr.written.definitions)
 
 
+_binders_of, _name_of = attrgetter("out_binders"), attrgetter("name")
+
+
 def _source_names(nested: Nested) -> dict[Var, str] | None:
     """The names in the source; None if one is missing, or bound twice in a jaxpr."""
     names: dict[Var, str] = {}
     for jaxpr in nested.calls:
-        bound = [*jaxpr.all_binders]
-        for eqn in jaxpr.eqns:
-            bound += eqn.out_binders
-        given = [v.name for v in bound]
+        bound = [*jaxpr.all_binders, *chain.from_iterable(map(_binders_of, jaxpr.eqns))]
+        given = [*map(_name_of, bound)]
         seen = {*given}
         drops = given.count("_") if "_" in seen else 0
         if None in seen or len(seen) + drops - (drops > 0) != len(bound):

@@ -119,6 +119,9 @@ class Pieces(ABC):
         self.params: dict[int, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
+        self.tried: dict[
+            int, str
+        ] = {}  # equations that were on one line with the jaxpr around them
         self.records: dict[int, tuple[Any, str]] = {}
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
@@ -172,6 +175,8 @@ class Pieces(ABC):
         found = self.wheres.get(jaxpr)
         if found is None:
             closed = self.closed[jaxpr]
+            if not self.lossless and not closed.consts:
+                return []
             found = where_lines(closed, self.names, self.lossless, self.placed)
             self.wheres[jaxpr] = found
         return found
@@ -315,7 +320,8 @@ class Pieces(ABC):
 
     def _flat_call(self, eqn: JaxprEqn, room: int, depth: int) -> str | None:
         if id(eqn) not in self.holds:
-            return self._flat_equation(eqn)
+            text = self.tried[id(eqn)] = self._flat_equation(eqn)
+            return text
         params = self._flat_params(self._pairs_of_call(eqn), room, depth + 1)
         if params is None:
             return None

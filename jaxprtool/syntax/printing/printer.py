@@ -126,7 +126,7 @@ class Printer(Pieces):
         newline = "\n" + " " * (indent + 4)
         if not jaxpr.eqns:
             out.append(newline)
-        width, holds = self.width - indent - 4, self.holds
+        width, holds, tried = self.width - indent - 4, self.holds, self.tried
         for eqn in jaxpr.eqns:
             out.append(newline)
             if eqn.comments:
@@ -135,7 +135,7 @@ class Printer(Pieces):
             if id(eqn) in holds:
                 yield from self._call(eqn, indent + 4)
             else:
-                text = self._flat_equation(eqn)
+                text = tried.pop(id(eqn), None) or self._flat_equation(eqn)
                 if len(text) <= width and text.isascii():
                     if self.annotated:
                         self._place(eqn)
@@ -247,13 +247,15 @@ class Printer(Pieces):
 
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; returns the column after."""
-        flat = f"{separator} ".join(texts)
-        size = size_of(flat)
-        if column + size <= self.width:
-            self.out.append(flat)
-            return column + size
-        measure = len if size == len(flat) else size_of
-        out, before, width = self.out, f"{separator} ", self.width
+        out, before, width = self.out, separator + " ", self.width
+        measure = size_of
+        if column < width:  # or else no text fits
+            flat = before.join(texts)
+            size = size_of(flat)
+            if column + size <= width:
+                out.append(flat)
+                return column + size
+            measure = len if size == len(flat) else size_of
         line, apart = f"{separator}\n{' ' * indent}", len(separator)
         for i, text in enumerate(texts):
             if i:

@@ -284,12 +284,14 @@ class Form:
       more: params that are printed where an equation has none: a value, or what makes it of an equation, None for none.
       shown: params that it always prints.
       unless_none: params that it prints where they are not None.
+      printed: params that it prints whatever they are.
       rewrite: what is done with the params at last.
       other: the primitive that equations which were read as this one are printed with.
     """
 
     __slots__ = (
-        *("has", "lacks", "more", "name", "names", "other", "rewrite", "shown", "unless_none"),
+        *("has", "lacks", "more", "name", "names", "other", "printed", "rewrite", "shown"),
+        "unless_none",
     )
 
     def __init__(self, name: str, release: Release):
@@ -318,6 +320,7 @@ class Form:
                 self.shown.update(spelling.hidden)
                 self.unless_none.update(spelling.unless_none)
                 self.other = self.other or spelling.replaces
+        self.printed = {*self.shown, *self.more}.difference(self.lacks, self.unless_none)
 
     def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
         """The params of the primitive `other`, where an equation was read as one of that."""
