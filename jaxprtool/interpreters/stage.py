@@ -25,6 +25,7 @@ from jaxprtool.core.env import Env
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unflatten
+from jaxprtool.core.verification import verifying
 from jaxprtool.interpreters.check import (
     abstract_eval,
     abstract_eval_rules,
@@ -361,6 +362,8 @@ class JaxprTrace(Trace):
         return self._live(outs, keep_consts=False)
 
     def _live(self, outs: Sequence[Value], *, keep_consts: bool) -> ClosedJaxpr:
+        if verifying():
+            self.build(outs)  # equations that are dead are checked as well
         atoms = self.atoms(outs)
         eqns, live = live_eqns(self.eqns, atoms)
         binders, consts = self.const_binders, self.consts

@@ -387,7 +387,7 @@ class _JaxprMaker(Keeper):
         self.in_binders, self.eqns, self.outs = tuple(in_binders), tuple(eqns), tuple(outs)
         self.const_binders, self.span, self.written = tuple(const_binders), span, written
         self.comments = None if comments is None else _lines(comments)
-        self.derived = {}
+        set_field(self, "derived", {})
         become(self, Jaxpr)
 
 
@@ -467,7 +467,7 @@ class _ClosedMaker(Keeper):
         if interface is not None and not interface.fits(len(jaxpr.in_binders), len(jaxpr.outs)):
             raise ValueError(f"{interface} does not fit {_counts(jaxpr)}; replace(interface=None)")
         self.jaxpr, self.consts, self.interface = jaxpr, tuple(consts), interface
-        self.derived = {}
+        set_field(self, "derived", {})
         become(self, ClosedJaxpr)
 
 
