@@ -58,11 +58,14 @@ def _refuse(self: Any, *_: Any, **__: Any) -> NoReturn:
 
 
 class FrozenList(list[T]):
-    """A list that does not change, in the value of a param."""
+    """A list that does not change, in the value of a param; it has a hash, as JAX asks of params."""
 
     __slots__ = ()
     __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
     append = extend = insert = pop = remove = clear = sort = reverse = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(tuple(self))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (list(self),)
@@ -74,6 +77,9 @@ class FrozenDict(dict[K, T]):
     __slots__ = ()
     __setitem__ = __delitem__ = __ior__ = _refuse  # type: ignore[assignment]
     clear = pop = popitem = setdefault = update = _refuse  # type: ignore[assignment]
+
+    def __hash__(self) -> int:  # type: ignore[override]
+        return hash(frozenset(self.items()))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (dict(self),)

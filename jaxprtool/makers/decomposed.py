@@ -62,19 +62,12 @@ def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], .
     return tuple([(k, _hashable(v)) for k, v in params.items()])
 
 
-class _KeyDict(FrozenDict[Any, Any]):
-    __slots__ = ()
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        return hash(frozenset(self))
-
-
 def _hashable(v: Value) -> Value:
     try:
         hash(v)
     except TypeError:
         if isinstance(v, dict):
-            return _KeyDict({k: _hashable(x) for k, x in v.items()})
+            return FrozenDict({k: _hashable(x) for k, x in v.items()})
         if type(v) is tuple or isinstance(v, list):
             return tuple(map(_hashable, v))
     return v

@@ -73,6 +73,16 @@ def announce_jaxpr(*x, stack: tuple, name: str, intermediates: bool, announce: A
     """
 
 
+@jt.primitive(multiple_results=True, library="equinox")
+def branched_error(pred, index, *x, msgs: Any):
+    """x; where pred is true, the program fails (equinox 0.10, before `error_if` was made of calls).
+
+    pred: whether it fails, bool[].
+    index: which of the messages is said, an integer scalar.
+    msgs: the messages.
+    """
+
+
 @jt.primitive(library="equinox")
 def select_if_vmap(pred, x, y):
     """x; under vmap with a batched predicate, x where pred, else y."""
@@ -207,6 +217,48 @@ jt.define(
         dims[0],
     ),
     lower=lambda ctx, x, **_: x,
+    cost=lambda in_avals, out_avals, **_: 0,
+)
+
+
+# -- branched_error ------------------------------------------------------------------------------
+
+
+def _fails_with(in_avals: Any, pred: Any, index: Any, *xs: Any, msgs: Any) -> Any:
+    """The operands; where pred is true, a call that fails, named by the message at index."""
+    for i, msg in enumerate(msgs):
+        chosen = pred if len(msgs) == 1 else lax.and_(pred, lax.eq(index, i))
+        xs = (_error_if(xs[0], chosen, msg), *xs[1:])
+    if len(msgs) > 1:
+        outside = lax.or_(lax.lt(index, 0), lax.ge(index, len(msgs)))
+        absent = f"the text has no message beyond {len(msgs)}"
+        xs = (_error_if(xs[0], lax.and_(pred, outside), absent), *xs[1:])
+    return [*xs]
+
+
+def _branched_types(pred: Any, index: Any, *xs: Any, msgs: Any) -> Any:
+    if str(pred) != "bool[]" or index.shape or index.dtype.kind not in "iu":
+        jt.ill_typed(f"branched_error takes bool[] and an integer scalar, not {pred} and {index}")
+    if not xs:
+        jt.ill_typed("branched_error has no operand to hand on")
+    if not isinstance(msgs, (tuple, list)) or not msgs:
+        jt.ill_typed(f"branched_error: msgs={msgs} is no list of messages", "bad-param")
+    return [*xs]
+
+
+jt.define(
+    branched_error,
+    **jt.decomposed(_fails_with),
+    abstract_eval=_branched_types,
+    jvp=lambda primals, tangents, **params: (
+        branched_error(*primals, **params),
+        [*tangents[2:]],
+    ),
+    transpose=lambda cts, pred, index, *xs, msgs: [None, None, *cts],
+    batch=lambda axis_size, values, dims, **params: (
+        branched_error(unvmap_any(values[0]), unvmap_max(values[1]), *values[2:], **params),
+        [*dims[2:]],
+    ),
     cost=lambda in_avals, out_avals, **_: 0,
 )
 

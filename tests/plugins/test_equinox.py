@@ -58,7 +58,8 @@ def test_params_that_are_dicts_and_lists(kwargs):
     assert str(program) == text
     jt.typecheck_jaxpr(program)
     args = [np.bool_(True), A, X, np.int32(2)]
-    for run in (jt.eval_jaxpr, lambda p, args: jt.compile(p)(*args)):
+    through_jax = lambda p, args: jt.to_jax_function(p)(*args)
+    for run in (jt.eval_jaxpr, lambda p, args: jt.compile(p)(*args), through_jax):
         np.testing.assert_array_equal(np.asarray(run(program, args)[2]), [0, 1, 9, 3])
     g = jt.grad(lambda x: jt.jaxpr_as_fun(program)(args[0], A, x, args[3])[2][2])
     assert g(X) == 1
@@ -139,6 +140,68 @@ def test_what_is_said_prints_back_as_it_was_read(primitive):
     program = jt.parse(text)
     assert program.eqns[0].params["msg"] == said
     assert str(program) == text == jt.format_jaxpr(program, lossless=True)
+
+
+# -- branched_error ----------------------------------------------------------------------------
+
+FAILING = """{ lambda ; p:bool[] i:i32[] a:f32[2] b:i32[]. let
+    c:f32[2] d:i32[] = branched_error[
+      msgs=['First, `x` is not finite.', "it's the second"]
+    ] p i a b
+  in (c, d) }"""
+OPERANDS = np.array([1, 2], np.float32), np.int32(3)
+RUNS = {
+    "numpy": jt.eval_jaxpr,
+    "xla": lambda program, args: jt.compile(program)(*args),
+    "jax": lambda program, args: jt.to_jax_function(program)(*args),
+}
+
+
+@pytest.mark.parametrize("run", RUNS.values(), ids=RUNS.keys())
+def test_a_branched_error(run):
+    program = jt.parse(FAILING)
+    assert str(program) == FAILING
+    jt.typecheck_jaxpr(program)
+    out = run(program, [np.bool_(False), np.int32(1), *OPERANDS])
+    np.testing.assert_array_equal(out[0], OPERANDS[0])
+    assert out[1] == 3
+    for i, said in enumerate(["First, x is not finite", "it's the second"]):
+        with pytest.raises(Exception, match=said):
+            np.asarray(run(program, [np.bool_(True), np.int32(i), *OPERANDS])[0])
+    with pytest.raises(Exception, match="the text has no message beyond 2"):
+        np.asarray(run(program, [np.bool_(True), np.int32(2), *OPERANDS])[0])
+
+
+def test_a_branched_error_is_the_identity_to_derivatives():
+    f = jt.jaxpr_as_fun(jt.parse(FAILING))
+    p, i, (a, b) = np.bool_(False), np.int32(0), OPERANDS
+    primals, tangents = jt.jvp(lambda a: f(p, i, a, b)[0], (a,), (a + 1,))
+    np.testing.assert_array_equal(primals, a)
+    np.testing.assert_array_equal(tangents, a + 1)
+    np.testing.assert_array_equal(jt.vjp(lambda a: f(p, i, a, b)[0], a)[1](a + 3)[0], a + 3)
+
+
+def test_a_branched_error_of_one_example_fails_for_the_batch():
+    f = jt.vmap(jt.jaxpr_as_fun(jt.parse(FAILING)), in_axes=(0, 0, 0, None))
+    args = np.array([0, 1], np.int32), np.stack([OPERANDS[0]] * 2), OPERANDS[1]
+    c, d = f(np.array([False, False]), *args)
+    np.testing.assert_array_equal(c, args[1])
+    np.testing.assert_array_equal(d, [3, 3])
+    with pytest.raises(jt.JaxprToolError, match="it's the second"):
+        f(np.array([False, True]), *args)
+
+
+@pytest.mark.parametrize(
+    "old, new, message",
+    [
+        ("p:bool[]", "p:bool[2]", "takes bool[] and an integer scalar, not bool[2] and i32[]"),
+        ("i:i32[]", "i:f32[]", "takes bool[] and an integer scalar, not bool[] and f32[]"),
+        ("['First, `x` is not finite.', \"it's the second\"]", "[]", "is no list of messages"),
+    ],
+)
+def test_a_branched_error_that_does_not_fit(old, new, message):
+    with pytest.raises(jt.JaxprTypeError, match=re.escape(message)):
+        jt.typecheck_jaxpr(jt.parse(FAILING.replace(old, new)))
 
 
 # -- vprim -------------------------------------------------------------------------------------

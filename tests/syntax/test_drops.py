@@ -48,3 +48,45 @@ def test_which_of_several_values_a_result_without_a_name_is(extra, use, warned, 
     assert all(x.category is AmbiguousResultWarning for x in found)
     (got,) = jt.eval_jaxpr(program.jaxpr, [A])
     np.testing.assert_array_equal(got, expected)
+
+
+# An LU decomposition of which nobody reads the results, behind another result of the type of its first.
+ROW = """{ lambda ; a:f32[2,2] b:f32[2,2]. let
+    _:f32[2,2] _:f32[2,2] _:i32[2] _:i32[2] c:f32[2,2] d:f32[2,2] = jit[
+      name=solve
+      jaxpr={ lambda ; a:f32[2,2] b:f32[2,2]. let
+          _:f32[2,2] = neg a
+          _:f32[2,2] _:i32[2] _:i32[2] = lu a
+          c:f32[2,2] = custom_jvp_call[
+            name=solve
+            call_jaxpr={ lambda ; e:f32[2,2] f:i32[2] g:f32[2,2]. let
+                h:i32[2,1] = reshape[dimensions=None new_sizes=(2, 1) sharding=None] f
+                i:f32[2,1] = convert_element_type[new_dtype=float32 weak_type=False sharding=None] h
+                j:f32[2,2] = mul e i
+                k:f32[2,2] = add j g
+              in (k,) }
+            jvp=solve_jvp
+            symbolic_zeros=False
+          ] _ _ b
+          d:f32[2,2] = custom_jvp_call[
+            name=solve
+            call_jaxpr={ lambda ; e:f32[2,2] f:i32[2] g:f32[2,2]. let
+                h:f32[2,2] = add e g
+              in (h,) }
+            jvp=solve_jvp
+            symbolic_zeros=False
+          ] _ _ c
+        in (_, _, _, _, c, d) }
+    ] a b
+  in (c, d) }"""
+
+
+def test_operands_in_a_row_are_results_in_a_row():
+    """Each time: what an equation read is no less likely to be read again."""
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(ROW)
+    a, b = np.array([[1, 2], [4, 3]], np.float32), np.ones((2, 2), np.float32)
+    lu = np.array([[4, 3], [0.25, 1.25]], np.float32)
+    c, d = jt.eval_jaxpr(program.jaxpr, [a, b])
+    np.testing.assert_allclose(c, lu * [[1], [1]] + b)
+    np.testing.assert_allclose(d, lu + c)

@@ -59,6 +59,7 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
     ),
     "jaxprtool.plugins.equinox": (
         "announce_jaxpr",
+        "branched_error",
         "maybe_set",
         "nonbatchable",
         "nondifferentiable_backward",

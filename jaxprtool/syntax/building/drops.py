@@ -111,8 +111,9 @@ def _warn(span: Span | None, which: str) -> None:
 def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     """Have the operands `_` of an equation that was just read stand for binders of types that it takes.
 
-    Of those, each is one that operands have read least often so far, the first of several. Where the types leave a choice,
-    a warning says so.
+    Operands in a row are results in a row of one equation, where there are such: what is computed together is used
+    together, each time. Of others, each is one that operands have read least often so far, the first of several. Where the
+    types leave a choice, a warning says so.
 
     Args:
       eqn: the equation; its operands are those of `next_drop`.
@@ -127,7 +128,8 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     before: list[Any] = [eqn.inputs[i] for i in places]
     for v in before:
         scope.reads[v] -= 1
-    choices = _fitting(eqn, places, _by_reads(scope, bound, len(places)), wide)
+    tried = itertools.chain(_in_a_row(scope, bound, places), _by_reads(scope, bound, len(places)))
+    choices = _fitting(eqn, places, tried, wide)
     chosen = next(choices, None) or tuple(before)
     if next(choices, None) is not None:
         _warn(eqn.span, "result the operand _ is, and the first that is not read is taken")
@@ -139,6 +141,23 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     for v in before:
         if not scope.reads[v]:
             amend(v, __class__=DropVar)
+
+
+def _in_a_row(scope: Any, bound: list[Var], places: list[int]) -> Iterator[tuple[Var, ...]]:
+    """Results in a row of one equation, for several operands in a row: the last such results first."""
+    n = len(places)
+    if n < 2 or places != [*range(places[0], places[0] + n)]:
+        return
+    for start in range(len(bound) - n, -1, -1):
+        run = bound[start : start + n]
+        if all(itertools.starmap(_adjacent, itertools.pairwise(run))):
+            yield tuple(run)
+
+
+def _adjacent(u: Var, v: Var) -> bool:
+    """Whether two binders follow each other in the text, with nothing between them."""
+    a, b = u.span, v.span
+    return a is not None and b is not None and not a.source.text[a.end : b.start].strip()
 
 
 def _by_reads(scope: Any, bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
