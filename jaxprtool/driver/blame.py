@@ -80,7 +80,9 @@ def blame(
     return found
 
 
-def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow, flat: Unfolded) -> None:
+def _look_compiled(
+    found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow, flat: Unfolded
+) -> None:
     """Add to an answer without a bad value what the compiled program shows."""
     if why := why_not_twice(program):
         found.notes.append(f"the program was not compiled, since {why}, and runs once only")

@@ -70,7 +70,9 @@ class Unfolded(NamedTuple):
             if isinstance(value, Place):
                 changes[name] = self.place(value)
             elif isinstance(value, list):
-                changes[name] = [*dict.fromkeys(map(self.place, value))] if _are_places(value) else value
+                changes[name] = (
+                    [*dict.fromkeys(map(self.place, value))] if _are_places(value) else value
+                )
         return replace(answer, **changes)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
