@@ -25,7 +25,10 @@ from jaxprtool.driver.running.results import check_output, packed, shown
 @processes_options
 @options.output_option
 @click.option(
-    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='Print {"outs": [{"dtype", "shape", "data"}], "tree", "schema"}.',
 )
 @options.max_bytes_option
 @options.step_limit_option

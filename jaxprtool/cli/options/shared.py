@@ -248,7 +248,7 @@ check_nans_option = click.option(
     is_flag=True,
     help="On NumPy, stop at the first equation that makes a NaN, with exit status 1 (a literal NaN counts where a result "
     "has it); --json prints "
-    '{"outs": null, "nan": its place, as `blame` has it}.',
+    '{"outs": null, "nan": its place, as `blame` has it, "schema"}.',
 )
 
 max_bytes_option = click.option(
