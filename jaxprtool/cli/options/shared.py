@@ -29,6 +29,7 @@ __all__ = [
     "args_option",
     "check_nans_option",
     "file_argument",
+    "json_of",
     "json_option",
     "max_bytes_option",
     "output_option",
@@ -234,6 +235,12 @@ json_option = click.option(
     help="Print one JSON document, whose keys are above; where there is no answer, "
     '{"error": {"code", "message", "file", "line", "column", ...}, "errors", "schema"}.',
 )
+
+
+def json_of(keys: str) -> Callable[[F], F]:
+    """`--json` of a verb whose document has keys that are said in the option's own help."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {keys}.")
+
 
 step_limit_option = click.option(
     "--step-limit",

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -90,6 +91,18 @@ class External(Interest):
         self._lock = threading.Lock()
         self._closed = False
         self._running: set[subprocess.Popen[bytes]] = set()
+
+    @abstractmethod
+    def failure(self, c: Candidate | str) -> Failure | None:
+        """As there, of a text that is no program too."""
+
+    @abstractmethod
+    def __call__(self, c: Candidate | str) -> bool:
+        """As there, of a text too."""
+
+    @abstractmethod
+    def why_not(self, c: Candidate | str) -> str:
+        """As there, of a text too."""
 
     def stop(self) -> None:
         for process in [*self._running]:
