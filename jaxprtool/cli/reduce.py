@@ -47,8 +47,8 @@ def reduce(
 
     Equations, results, arguments and constants are removed; what is cut out is replaced by the value that it had when FILE
     was run. Calls are inlined, branches taken, loops cut to one step or fewer; shapes, values and params become simple.
-    The failure stays the one it was: the equation where a NaN begins, the code and the message of an error. With
-    --check-error a text that is no program (names are unbound, brackets do not balance) gets shorter as a text.
+    The failure stays the one it was: the equation where a NaN begins, the code and the message of an error. A text
+    that is no program (names are unbound) gets shorter as a text, by --check-error, --test and --crash.
 
     -o writes SMALL, and its arguments to SMALL.args.npz: `run SMALL --args SMALL.args.npz` shows the failure. Without
     it the program is printed. Ctrl-C or SIGTERM leaves the smallest program so far in SMALL (none with --scrub).

@@ -24,9 +24,7 @@ from jaxprtool.driver.running.results import check_output, packed, shown
 @devices_options
 @processes_options
 @options.output_option
-@click.option(
-    "--json", "as_json", is_flag=True, help='Print {"outs": [{"dtype", "shape", "data"}], "tree"}.'
-)
+@options.json_of('{"outs": [{"dtype", "shape", "data"}], "tree", "schema"}')
 @options.max_bytes_option
 @options.step_limit_option
 @options.check_nans_option

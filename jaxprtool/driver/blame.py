@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.blaming.bad_values import Sought
-from jaxprtool.analyses.blaming.blame import Blame, blame_of
+from jaxprtool.analyses.blaming.blame import Blame, as_written, blame_of
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.blaming.reach import all_made
+from jaxprtool.analyses.blaming.unfolded import Unfolded, unfolded
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.run import run
 from jaxprtool.driver.running.only_compiled import only_compiled, why_not_twice
@@ -61,9 +62,10 @@ def blame(
     kinds: dict[str, Any] = {"nan": nan, "inf": inf, "denormal": denormal, "above": above}
     program = with_places(program, name)
     flow = Flow(sought(**kinds))
+    flat = unfolded(program, flow.sought)
     stopped = ""
     try:
-        run(program, args, observer=flow, max_bytes=max_bytes, step_limit=step_limit)
+        run(flat.program, args, observer=flow, max_bytes=max_bytes, step_limit=step_limit)
     except (
         UsageError
     ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
@@ -72,18 +74,21 @@ def blame(
         if not flow.origins:
             raise
         stopped = e.diagnostics[0].message
-    found = blame_of(flow, program, stopped)
+    found = as_written(blame_of(flow, flat.program, stopped), flat)
     if jit and not found.found:
-        _look_compiled(found, program, args, flow)
+        _look_compiled(found, program, args, flow, flat)
     return found
 
 
-def _look_compiled(found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow) -> None:
+def _look_compiled(
+    found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow, flat: Unfolded
+) -> None:
     """Add to an answer without a bad value what the compiled program shows."""
     if why := why_not_twice(program):
         found.notes.append(f"the program was not compiled, since {why}, and runs once only")
         return
-    known = {v for made in all_made(flow) if made.eqn for v in made.eqn.out_binders}
+    bad = [flat.eqn(made.eqn) for made in all_made(flow) if made.eqn]
+    known = {v for eqn in bad for v in eqn.out_binders}
     found.compiled = only_compiled(program, args, flow.sought, known)
     if found.compiled is None:
         found.notes.append("the compiled program shows none either")

@@ -265,3 +265,12 @@ def test_the_triangle_of_a_decomposition_is_no_where_to_guard() -> None:
         and found.first.eqn.primitive.name == "div"
         and found.unguarded is None
     ), str(found)
+
+
+def test_the_division_of_a_backward_rule_is_not_derived_from_what_follows_the_call_in_its_line():
+    """In JAX's gradient it has the place of the call, which is that of the sum of its result: `root(x).sum()`."""
+    root = jax.custom_vjp(lambda x: jnp.sqrt(x))
+    root.defvjp(lambda x: (jnp.sqrt(x), jnp.sqrt(x)), lambda r, g: (g / (2 * r),))
+    found = jt.blame(jax.grad(lambda x: root(jnp.sin(x)).sum()), np.array([0.0, 1], np.float32))
+    assert found.first.eqn.primitive.name == "div"
+    assert found.original is None or found.original.eqn.primitive.name == "sqrt"

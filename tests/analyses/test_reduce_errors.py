@@ -128,3 +128,41 @@ def test_another_code_is_not_found_and_no_code_is_none() -> None:
     done = invoke(["reduce", "--check-error", "operand-types", "-"], text)
     assert done.status == 1 and "none of the code operand-types: bad-type" in done.error
     assert invoke(["reduce", "--check-error", "bad-tipe", "-"], text).status == 2
+
+
+MALFORMED = """{ lambda ; a:f32[3] b:f32[3]. let
+    c:f32[3] = add a b
+    d:f32[3] = mul c b
+    e:f32[3] = tanh d (
+    f:f32[3] = sub e a
+  in (f,) }
+"""
+
+
+def test_a_command_makes_a_text_shorter_that_is_no_program(tmp_path):
+    file, small = tmp_path / "long.jaxpr", tmp_path / "small.jaxpr"
+    file.write_text(MALFORMED)
+    done = invoke(
+        ["reduce", str(file), "--test", "grep -q tanh {}", "--args", "ones", "-o", str(small)]
+    )
+    assert done.status == 0, done.error
+    assert small.read_text().split() == ["tanh"]
+
+
+def test_a_verb_that_fails_on_a_text_that_is_no_program_fails_on_the_short_one_as_it_did(tmp_path):
+    file, small = tmp_path / "long.jaxpr", tmp_path / "small.jaxpr"
+    file.write_text(MALFORMED)
+    done = invoke(["reduce", str(file), "--crash", "run", "--json", "-o", str(small)])
+    assert done.status == 0, done.error
+    found = json.loads(done.output)
+    assert found["failure"]["code"] == "syntax" and found["after"]["tokens"] <= 10
+    error = invoke(["run", str(small), "--json"])
+    assert json.loads(error.output)["error"]["code"] == "syntax"
+
+
+def test_a_text_that_no_command_is_interested_in_has_its_error(tmp_path):
+    file = tmp_path / "long.jaxpr"
+    file.write_text(MALFORMED)
+    for test in ("--test=false {}", "--nan"):
+        done = invoke(["reduce", str(file), test])
+        assert done.status == 2 and "( is not an operand [syntax]" in done.error

@@ -6,6 +6,7 @@ Evaluation is measured against JAX op by op: `eval_jaxpr` of the body in a Pytho
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,7 +51,7 @@ def _scan_rows(runs: int) -> list[Row]:
     row = Row("scan on NumPy", ours * 1e6 / STEPS, theirs * 1e6 / EAGER_STEPS, 0.2, "us/step")
     blamed, plain = best(runs, lambda: jt.blame(program, *args), lambda: jt.run(program, *args))
     blame = Row("blame of it, of run", blamed * 1e6 / STEPS, plain * 1e6 / STEPS, 3.0, "us/step")
-    rows = [row, blame, *_origin_rows(closed, args, runs), *_moved_rows(runs)]
+    rows = [row, blame, *_origin_rows(closed, args, runs), *_moved_rows(runs), *_body_rows(runs)]
     return [*rows, *_call_rows(closed, args, 100 * runs)]
 
 
@@ -110,8 +111,32 @@ def _moved_rows(runs: int) -> list[Row]:
             lambda p=program, a=given: jt.run(p, *a),
         )
         blamed, plain = (t * 1e6 / n for t in times)
-        budget = 3.0 if name in ("masks", "orders") else None  # others take 2.5 to 4.6 so far
-        rows.append(Row(f"blame of 3 origins and {name}, of run", blamed, plain, budget, "us/step"))
+        rows.append(Row(f"blame of 3 origins and {name}, of run", blamed, plain, 3.0, "us/step"))
+    return rows
+
+
+def _body_rows(runs: int) -> list[Row]:
+    """`blame` of scans without a bad value, whose bodies call functions of `jax.jit`."""
+    import jax
+    import jax.numpy as jnp
+
+    bodies = {
+        "masks": lambda c: jnp.clip(jnp.where(c > 0.5, c * 0.99, c + 0.01), 0, 1),
+        "turns": lambda c: jnp.roll(c, 1) * 0.999 + jnp.flip(c),
+        "calls of calls": lambda c: jax.nn.gelu(jax.nn.softplus(c)) * 0.5,
+        "branches": lambda c: jax.lax.cond(c[0] > 0.5, jnp.flip, lambda c: jnp.roll(c, 1), c),
+    }
+    rows: list[Row] = []
+    for name, body in bodies.items():
+
+        def f(c: Any, body: Any = body) -> Any:
+            return jax.lax.scan(lambda c, _: (body(c), c.sum()), c, None, length=STEPS)
+
+        given = np.linspace(0, 0.9, 8).astype("f")
+        program = jt.from_jax(jax.make_jaxpr(f)(given))
+        blaming, running = partial(jt.blame, program, given), partial(jt.run, program, given)
+        blamed, plain = (t * 1e6 / STEPS for t in best(runs, blaming, running))
+        rows.append(Row(f"blame of {name} in a scan, of run", blamed, plain, 3.0, "us/step"))
     return rows
 
 

@@ -89,6 +89,6 @@ def test_a_run_that_stops_at_a_nan_says_where_in_json(tmp_path: Path) -> None:
     done = invoke(["run", "--check-nans", "--json", path, "--args", "[-1,2,3]"])
     assert done.status == 1 and "log gives NaN" in done.error
     blamed = json.loads(invoke(["blame", "--json", path, "--args", "[-1,2,3]"]).output)
-    assert json.loads(done.output) == {"outs": None, "nan": blamed["first"]}
+    assert json.loads(done.output) == {"outs": None, "nan": blamed["first"], "schema": 1}
     done = invoke(["run", "--check-nans", "--json", path, "--args", "ones"])
     assert done.status == 0 and json.loads(done.output)["outs"][0]["data"] == [0, 0, 0]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.bad_values import Sought, any_in_rows
 from jaxprtool.analyses.blaming.columns import Column, inner_context
 from jaxprtool.analyses.blaming.lockstep import Lockstep
 from jaxprtool.analyses.blaming.origin_sets import OriginSets
@@ -197,7 +197,7 @@ class Ahead:
         for j, given in self._shifted(outs).items():
             if j in self._used:
                 differs = (given != 0) & (given != guess.get(j, 0))
-                wrong |= differs.reshape(n, -1).any(axis=1)
+                wrong |= any_in_rows(differs)
         return wrong
 
     # -- one pass ------------------------------------------------------------------------------
@@ -289,7 +289,7 @@ class Ahead:
                 steps.note(column, v, xp.broadcast_to(numbers, codes.shape))
                 continue
             numbers = xp.where(codes > 0, numbers, 0).astype(xp.int32)
-            steps.unknown |= ((codes > 0) & (numbers == 0)).reshape(len(rows), -1).any(axis=1)
+            steps.unknown |= any_in_rows((codes > 0) & (numbers == 0))
             steps.note(column, v, numbers)
 
     def _of_operand(self, source: str, j: int, column: Column) -> Any:

@@ -11,10 +11,20 @@ from jaxprtool.analyses.answer import json_number
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import RefType
 
-__all__ = ["LARGE", "Range", "Sought", "counts", "range_of", "values_at"]
+__all__ = [
+    "LARGE",
+    "Range",
+    "Sought",
+    "any_in_rows",
+    "counts",
+    "most_in_rows",
+    "range_of",
+    "values_at",
+]
 
 _FEW = 5  # indices that are told
 LARGE = 512  # elements: to bring larger arrays together takes longer than to look at each
+_NARROW = 64  # columns
 _BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
 
 
@@ -42,10 +52,11 @@ class Sought:
       kinds: of `nan`, `inf`, `denormal` and `above`, those that are sought, in this order.
       above: with `above`, the absolute value that a bad value exceeds.
       key: two that seek the same have the same key.
+      adds_up: whether a sum of numbers is a bad one where one of them is.
       may_hold: a quick function that is false only of a value that holds no bad one.
     """
 
-    __slots__ = ("_xp", "above", "key", "kinds", "may_hold")
+    __slots__ = ("_xp", "above", "adds_up", "key", "kinds", "may_hold")
 
     def __init__(
         self,
@@ -60,6 +71,7 @@ class Sought:
         flags = {"nan": nan, "inf": inf, "denormal": denormal, "above": above is not None}
         self.kinds = tuple([kind for kind, wanted in flags.items() if wanted])
         self.above = above
+        self.adds_up = self.kinds in (("nan",), ("nan", "inf"))
         self._xp = numpy_namespace()
         self.key = self.kinds, above
         finite = not (denormal or above is not None)
@@ -143,7 +155,7 @@ class Sought:
         if codes is None or not codes.size:
             return 0
         codes = codes.reshape(len(xs), -1)
-        return 2 * counts(codes) + (codes == 3).any(1)
+        return 2 * counts(codes) + any_in_rows(codes == 3)
 
     def kind_of(self, x: Any) -> str:
         """The first kind of which the value holds one."""
@@ -182,6 +194,24 @@ def counts(codes: Any) -> Any:
     if codes.shape[1] < LARGE:
         return xp.count_nonzero(codes, axis=1)
     return xp.array([xp.count_nonzero(row) for row in codes])  # quicker
+
+
+def any_in_rows(x: Any) -> Any:
+    """Of an array of booleans which rows, along all other axes, have a true one."""
+    return _reduced_in_rows(numpy_namespace().logical_or, x)
+
+
+def most_in_rows(x: Any) -> Any:
+    """The largest number of each row of an array of two axes, which has columns."""
+    return _reduced_in_rows(numpy_namespace().maximum, x)
+
+
+def _reduced_in_rows(f: Any, x: Any) -> Any:
+    flat = x.reshape(len(x), -1) if x.size else x.reshape(len(x), 0)
+    if flat.shape[1] >= _NARROW:
+        return f.reduce(flat, axis=1)
+    # NumPy reduces a few long columns in a fraction of the time that many short rows take.
+    return f.reduce(numpy_namespace().ascontiguousarray(flat.T), axis=0)
 
 
 class Range(NamedTuple):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import Any
@@ -21,6 +21,7 @@ from jaxprtool.analyses.blaming.double_where import (
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.blaming.provenance import Context, Event, Made, Mark, Origin, Source
 from jaxprtool.analyses.blaming.reach import Reach, all_made
+from jaxprtool.analyses.blaming.unfolded import Unfolded
 from jaxprtool.analyses.levels import level_of
 from jaxprtool.analyses.on_devices import Local, local_of
 from jaxprtool.analyses.places import Place, device_text
@@ -29,7 +30,7 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
-__all__ = ["Appearance", "Blame", "Output", "blame_of"]
+__all__ = ["Appearance", "Blame", "Output", "as_written", "blame_of"]
 
 _FEW = 4  # places at each end of what is listed for people
 _WIDTH = 100
@@ -363,6 +364,19 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
         unguarded=_unguarded(flow, reach, appearances[:_TRIED], way or chain, program, sites),
         stopped=stopped,
         dropped=[_appearance(o, program, sites) for o in met if o.bit & reach.idle],
+    )
+
+
+def as_written(found: Blame, flat: Unfolded) -> Blame:
+    """An answer about a program with calls in place as one about the program as written."""
+    if not flat.ways:
+        return found
+    return replace(
+        flat.in_answer(found),
+        appearances=[*map(flat.in_answer, found.appearances)],
+        outputs=[*map(flat.in_answer, found.outputs)],
+        dropped=[*map(flat.in_answer, found.dropped)],
+        unguarded=flat.in_answer(found.unguarded),
     )
 
 

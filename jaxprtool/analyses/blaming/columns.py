@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.bad_values import Sought, any_in_rows, most_in_rows
 from jaxprtool.analyses.blaming.origin_sets import OriginSets
 from jaxprtool.analyses.blaming.provenance import Context, Made
 from jaxprtool.analyses.blaming.separation import drops_any
@@ -78,6 +78,15 @@ class Column:
     def spread(self, x: Any, shape: Sequence[int], fill: Any = 0) -> Any:
         """What is known of all elements."""
         return x if self.spots is None else self.spots.spread(x, shape, fill)
+
+    def picked(self, x: Any, at: Any) -> Any:
+        """Some elements of the value of an atom in each log, by their positions: [n, len(at)]; a row for all, where it has one value."""
+        values = self.values(x)
+        if values[0] is values[-1] and all([v is values[0] for v in values]):  # noqa: C419
+            values = values[:1]
+        if not x.aval.shape:
+            return numpy_namespace().array(values).reshape(-1, 1)
+        return _stacked([v.reshape(-1)[at] for v in values])
 
     def stack(self, x: Any) -> tuple[Any, bool]:
         """The values of an atom, stacked up; or the one value that it has in all logs, and False."""
@@ -180,8 +189,8 @@ class Steps:
         flat = numbers.reshape(self.n, -1)
         if not flat.shape[1]:
             return xp.zeros(self.n, xp.int32), xp.zeros(self.n, bool)
-        most = flat.max(axis=1)
-        several = ((flat != most[:, None]) & (flat != 0)).any(axis=1)
+        most = most_in_rows(flat)
+        several = any_in_rows((flat != most[:, None]) & (flat != 0))
         if several.any():
             most = most.copy()
             most[several] = self.sets.row_unions(flat[several])
@@ -191,7 +200,7 @@ class Steps:
         """In which logs some element of one of some boolean arrays is true."""
         found = numpy_namespace().zeros(self.n, bool)
         for x in arrays:
-            found |= x.reshape(self.n, -1).any(axis=1)
+            found |= any_in_rows(x)
         return found
 
     def full(self, where: Any, numbers: Any) -> Any:

@@ -26,9 +26,11 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.core.primitive import Primitive
 from jaxprtool.interpreters.batch import is_elementwise
 from jaxprtool.interpreters.jvp import jvp_jaxpr
+from jaxprtool.interpreters.linearize import vjp_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, place_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.origin import Frame
+from jaxprtool.ir.walk import all_eqns
 
 __all__ = [
     "Unguarded",
@@ -74,11 +76,11 @@ class Unguarded:
 def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
 
-    Of one that was not transposed it is the first whose derivative has an operation of this kind: in `sin(x) / x`, `sin` and
-    `div` have the same place, and the `div` is no derivative of the `sin`. So it is of a transposed one that is not linear: the
-    `sqrt` of a backward rule belongs to no operation at the place of the call.
+    It is the first whose derivative, or the transpose of that, has an operation of this kind: in `sin(x) / x`, `sin` and `div` have
+    the same place, and the `div` is no derivative of the `sin`.
 
-    Where no place in Python is known it is one of whose derivative the equation is a part, on the same values.
+    Where no place in Python is known, or none there has such a derivative (that of a backward rule of a user's own is the
+    place of the call), it is one of whose derivative the equation is a part, on the same values.
 
     None where the equation belongs to no derivative, or is the original's itself. Where no names say whether it belongs to one
     (`is_named`), it may, if it is a part of a derivative that no cotangent goes into.
@@ -91,13 +93,15 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
     if frame is None:
         return _original_on_same_values(place, program, certain=named)
     linear = _is_transposed(eqn) and any(is_linear_in(eqn, i) for i in range(len(eqn.inputs)))
+    parts = _in_transpose if linear else _in_derivative
     for found, level in all_levels(program):
         if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
             if found is eqn:
                 return None
-            if linear or eqn.primitive in _in_derivative(found):
+            if eqn.primitive in parts(found):
                 return Place(found, level.path())
-    return None
+    # That of a backward rule of a user's own has the place of the call.
+    return _original_on_same_values(place, program, certain=True) if linear else None
 
 
 def is_named(place: Place) -> bool:
@@ -195,6 +199,20 @@ def _derivative(eqn: JaxprEqn) -> tuple[Sequence[JaxprEqn], dict[Var, Any]]:
 def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
     """The primitives of the derivative of an equation, besides its own; no primitives where it has none."""
     return {e.primitive for e in _derivative(eqn)[0]}
+
+
+def _in_transpose(eqn: JaxprEqn) -> set[Primitive]:
+    """The primitives of the transposed derivative of an equation, besides its own; no primitives where it has none."""
+    operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
+    outs = [Var(v.aval) for v in eqn.out_binders]
+    alone = Jaxpr(operands, [eqn.replace(out_binders=outs)], outs, [])
+    try:
+        made = vjp_jaxpr(ClosedJaxpr(alone, []))
+    except JaxprToolError:
+        return set()
+    own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
+    after = made.jaxpr.replace(eqns=[e for i, e in enumerate(made.eqns) if i != own])
+    return {e.primitive for e in all_eqns(after)}
 
 
 def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded | None:

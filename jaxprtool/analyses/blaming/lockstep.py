@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.blaming.bad_values import counts
+from jaxprtool.analyses.blaming.bad_values import any_in_rows, counts
 from jaxprtool.analyses.blaming.columns import Column, Steps
 from jaxprtool.analyses.blaming.operations import Operand, Operation
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
@@ -209,6 +209,6 @@ def _worst(n: int, codes: Sequence[Any]) -> Any:
             flat = c.reshape(n, -1)
             found, nan = counts(flat), flat == 3
             all_nan = xp.count_nonzero(nan) == found.sum()
-            some = found > 0 if all_nan else nan.any(axis=1)
+            some = found > 0 if all_nan else any_in_rows(nan)
             worst = xp.maximum(worst, 2 * found + some)
     return worst

@@ -12,7 +12,7 @@ from jaxprtool.analyses.blaming.columns import Column, Steps, rows
 from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.separation import MOST_SETS
 from jaxprtool.interpreters.batch import vmap_jaxpr
-from jaxprtool.interpreters.columns.flow import elements_facts
+from jaxprtool.interpreters.columns.flow import elements_facts, steering_facts
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace, prepare_impl
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import INT32
@@ -151,12 +151,38 @@ class Operation:
         floats = [i for i, x in enumerate(eqn.inputs) if is_float(x.aval)]
         if len(floats) == len(eqn.inputs) and elements != "ordered":
             return self._moved_always(of)
+        chooses = elements == "placed" and steering_facts[eqn.primitive] == "operand 0"
+        packed = self._chosen_at_spots(of, floats) if chooses else None
+        if packed is not None:
+            return packed
         zeros = {i: xp.zeros(eqn.inputs[i].aval.shape, xp.int32) for i in floats}
         column, shapes = self.column, {i: eqn.inputs[i].aval.shape for i in of}
         given = {i: (column.spread(x, shapes[i]), True) for i, x in of.items()}
         numbers = {i: given.get(i, (zeros[i], False)) for i in floats}
         made = _run(column, eqn, self.n, numbers, ordered=elements == "ordered")
         return {k: sets.in_table(self._packed(made[k], k)) for k in self.plan.floats}
+
+    def _chosen_at_spots(self, of: dict[int, Any], floats: Sequence[int]) -> dict[int, Any] | None:
+        """The numbers of what is chosen index by index, from the elements that are looked at; None where all are."""
+        xp, eqn, n, column = numpy_namespace(), self.plan.eqn, self.n, self.column
+        ((k, _),) = self.bad.items()
+        shape = eqn.out_binders[k].aval.shape
+        at = column.at(shape)
+        if at is None or any(x.aval.shape not in (shape, ()) for x in eqn.inputs):
+            return None
+        ins: list[Any] = []
+        for i, x in enumerate(eqn.inputs):
+            picked = of.get(i, 0) if i in floats else column.picked(x, at)
+            if i in of and not x.aval.shape:
+                picked = of[i].reshape(n, 1)
+            ins.append(xp.broadcast_to(picked, (n, len(at))))
+        kinds = [
+            x.aval.update(dtype=INT32 if i in floats else x.aval.dtype, shape=(n, len(at)))
+            for i, x in enumerate(eqn.inputs)
+        ]
+        out = eqn.out_binders[k].aval.update(dtype=INT32, shape=(n, len(at)))
+        made = prepare_impl(xp, eqn.primitive, kinds, [out], eqn.params)(*ins)
+        return {k: self.steps.sets.in_table(xp.ascontiguousarray(made))}
 
     def _moved_always(self, of: dict[int, Any]) -> dict[int, Any]:
         """The numbers, where params alone say which elements of which operand those of a result are."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from jaxprtool.analyses.blaming.bad_values import any_in_rows
 from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["OriginSets", "Stacked"]
@@ -80,7 +81,7 @@ class OriginSets:
         xp = numpy_namespace()
         among = [*self.among(rows)]
         if len(among) <= _FEW:
-            has = xp.stack([(rows == n).any(axis=1) for n in among], axis=1)
+            has = xp.stack([any_in_rows(rows == n) for n in among], axis=1)
             found, where = xp.unique(has.dot(1 << xp.arange(len(among))), return_inverse=True)
             sets = [[n for k, n in enumerate(among) if x >> k & 1] for x in found.tolist()]
             return xp.array([self.number(self.whole(ns)) for ns in sets], xp.int32)[where]

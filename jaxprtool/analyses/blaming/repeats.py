@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.ahead import Ahead, Moves
-from jaxprtool.analyses.blaming.bad_values import Sought
+from jaxprtool.analyses.blaming.bad_values import Sought, any_in_rows
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
 from jaxprtool.analyses.blaming.separation import Separations, drops_any
@@ -185,7 +185,7 @@ class Repeats:
             found = codes(xp.stack([log.value(x) for log in same])) if is_float(x.aval) else None
             if found is not None:
                 made = made & ~found.reshape(n, *[1] * (made.ndim - found.ndim), *found.shape[1:])
-        return made.reshape(n, -1).any(axis=1)
+        return any_in_rows(made)
 
 
 def _like(rows: Any, row: Any) -> Any:

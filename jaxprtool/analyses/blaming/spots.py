@@ -106,16 +106,27 @@ class _Found:
         if v.aval.size < _WIDE:
             return
         xp, shape, values = numpy_namespace(), v.aval.shape, column.values(v)
-        self._columns.append((column, v, (*map(id, values),)))
+        ids = (*map(id, values),)
+        self._columns.append((column, v, ids))
         if shape not in self.bad:
             self.bad[shape] = xp.zeros(v.aval.size, bool)
-        bad, seen, where = self.bad[shape], self._seen, self._sought.bad_ones
-        for x in values:
-            if id(x) not in seen:
-                found = where(x)
-                seen[id(x)] = found is not None
-                if found is not None:
-                    xp.logical_or(bad, found.reshape(-1), bad)
+        bad, seen = self.bad[shape], self._seen
+        new = [x for i, x in zip(ids, values, strict=True) if i not in seen]
+        found = self._in_any(new) if new else None
+        seen.update(dict.fromkeys(map(id, new), found is not None))
+        if found is not None:
+            xp.logical_or(bad, found.reshape(-1), bad)
+
+    def _in_any(self, values: Sequence[Any]) -> Any:
+        """Which elements are bad in some of several values, or may be; None where none is."""
+        where = self._sought.bad_ones
+        if self._sought.adds_up and len(values) > 1:
+            whole = values[0] + values[1]
+            for x in values[2:]:
+                whole += x
+            return where(whole)
+        found = [which for x in values if (which := where(x)) is not None]
+        return numpy_namespace().logical_or.reduce(found) if found else None
 
     def settle(self, spots: Spots) -> None:
         """Set the codes of the variables, packed."""
@@ -133,7 +144,10 @@ class _Found:
         values = column.values(v)
         one = ids[0] == ids[-1] and len({*ids}) == 1
         picked = [x.reshape(-1)[at] for x in (values[:1] if one else values)]
-        codes = self._sought.codes(numpy_namespace().concatenate(picked)).reshape(-1, len(at))
+        codes = self._sought.codes(numpy_namespace().concatenate(picked))
+        if codes is None:
+            return None
+        codes = codes.reshape(-1, len(at))
         return numpy_namespace().broadcast_to(codes, (len(values), len(at)))
 
 

@@ -8,17 +8,19 @@ from jaxprtool.analyses.rounding.precision_pairs import Pair
 from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.interpreters.dce import live_eqns
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.ir.memo import Memo
 
 __all__ = ["amplified_by", "is_read", "scores"]
 
 _MOVES = ("kept", "permuted", "chosen", "placed", "ordered")
 _FOURTH = 0.25
+_LIVE = Memo[set[Any]]("atoms that results depend on")
 
 
 def is_read(pair: Pair) -> Any:
     """Of each column of a jaxpr whether a result of the jaxpr, or an effect, depends on it."""
     eqns = pair.own.eqns
-    _, live = live_eqns(eqns, pair.own.outs)
+    live = _LIVE.of(pair.own, lambda: live_eqns(eqns, pair.own.outs)[1])
     found = [eqns[i].out_binders[k] in live for i, k in pair.columns]
     return numpy_namespace().array(found, bool)
 

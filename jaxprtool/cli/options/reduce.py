@@ -14,14 +14,15 @@ from jaxprtool.analyses.reduction.candidate import Size, first_candidate
 from jaxprtool.cli.main import cli
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
+from jaxprtool.driver.reducing.external_interest import External
 from jaxprtool.driver.reducing.interest import CheckError, Interest
 from jaxprtool.driver.reducing.small import ARGS_MARK
-from jaxprtool.driver.reducing.texts import ReducedText, TextRescue, reduce_text
+from jaxprtool.driver.reducing.texts import CheckedText, ReducedText, TextRescue, reduce_text
 from jaxprtool.driver.storage.files import chosen, split_selector, the_one
 from jaxprtool.driver.user_code.loading import is_function
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.interfaces import of_open
-from jaxprtool.ir.diagnostics import JaxprParseError, ScopeError, UsageError, fail
+from jaxprtool.ir.diagnostics import JaxprParseError, JaxprToolError, ScopeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["Begun", "begun", "or_document", "reduce_options", "reduced", "verb_words"]
@@ -168,15 +169,16 @@ class Begun(NamedTuple):
 def begun(
     session: Session, file: str, interest: Interest, settings: driver.How
 ) -> Begun | ReducedText:
-    """The program of FILE; where its text is none, and errors of `check` are looked for, what is left of it.
+    """The program of FILE; where its text is none, what is left of it.
 
-    The answer is that where it is no program either.
+    The answer is that where it is no program either, or where a command says what is interesting. The other tests are for programs.
 
     Raises:
       NotInteresting, UsageError: as `reduce_text`.
+      JaxprToolError: the text is no program, and no command finds it interesting.
     """
     results = driver.files_of_results(settings.output, settings.keep_good)
-    if is_function(file) or not isinstance(interest, CheckError):
+    if is_function(file) or not isinstance(interest, (CheckError, External)):
         program = session.placed(file)
         session.spare_inputs(*results)
         return Begun(program)
@@ -190,16 +192,28 @@ def begun(
     size = None
     try:
         return Begun(the_one(load(text), name))
-    except JaxprParseError:
-        pass
-    except ScopeError as e:
-        size = first_candidate(the_one(chosen(e.programs, name, selector), name), None).size
+    except (JaxprParseError, ScopeError) as e:
+        if isinstance(interest, External):
+            return _by_command(session, text, interest, settings, e)
+        if isinstance(e, ScopeError):
+            size = first_candidate(the_one(chosen(e.programs, name, selector), name), None).size
     session.rescue = rescue = TextRescue(settings.output)
-    found = reduce_text(text, load, interest.code, settings, rescue)
+    found = reduce_text(text, CheckedText(interest.code, load), settings, rescue)
     try:
         return Begun(the_one(load(found.text), name), found, size)
     except (JaxprParseError, ScopeError):
         return found
+
+
+def _by_command(
+    session: Session, text: str, interest: External, settings: driver.How, why: JaxprToolError
+) -> ReducedText:
+    """What is left of a text that is no program, as a command is interested in; raises `why` it is none where it is not."""
+    session.rescue = rescue = TextRescue(settings.output)
+    try:
+        return reduce_text(text, interest, settings, rescue)
+    except driver.NotInteresting:
+        raise why from None
 
 
 def reduced(

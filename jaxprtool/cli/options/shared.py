@@ -29,6 +29,7 @@ __all__ = [
     "args_option",
     "check_nans_option",
     "file_argument",
+    "json_of",
     "json_option",
     "max_bytes_option",
     "output_option",
@@ -235,6 +236,12 @@ json_option = click.option(
     '{"error": {"code", "message", "file", "line", "column", ...}, "errors", "schema"}.',
 )
 
+
+def json_of(keys: str) -> Callable[[F], F]:
+    """`--json` of a verb whose document has keys that are said in the option's own help."""
+    return click.option("--json", "as_json", is_flag=True, help=f"Print {keys}.")
+
+
 step_limit_option = click.option(
     "--step-limit",
     type=click.IntRange(min=0),
@@ -248,7 +255,7 @@ check_nans_option = click.option(
     is_flag=True,
     help="On NumPy, stop at the first equation that makes a NaN, with exit status 1 (a literal NaN counts where a result "
     "has it); --json prints "
-    '{"outs": null, "nan": its place, as `blame` has it}.',
+    '{"outs": null, "nan": its place, as `blame` has it, "schema"}.',
 )
 
 max_bytes_option = click.option(

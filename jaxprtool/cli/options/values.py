@@ -127,5 +127,7 @@ def telling_of_nans(session: Session, as_json: bool) -> Generator[None]:
         yield
     except NanError as e:
         if as_json:
-            session.echo_lines([json.dumps({"outs": None, "nan": e.place and e.place.json()})])
+            session.echo_lines(
+                [json.dumps({"outs": None, "nan": e.place and e.place.json(), "schema": 1})]
+            )
         raise

@@ -14,12 +14,14 @@ import sys
 import tempfile
 import threading
 import time
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
 from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
+from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.user_code.plugins import loaded_plugins
 from jaxprtool.ir.diagnostics import UsageError, fail
 
@@ -90,6 +92,18 @@ class External(Interest):
         self._closed = False
         self._running: set[subprocess.Popen[bytes]] = set()
 
+    @abstractmethod
+    def failure(self, c: Candidate | str) -> Failure | None:
+        """As there, of a text that is no program too."""
+
+    @abstractmethod
+    def __call__(self, c: Candidate | str) -> bool:
+        """As there, of a text too."""
+
+    @abstractmethod
+    def why_not(self, c: Candidate | str) -> str:
+        """As there, of a text too."""
+
     def stop(self) -> None:
         for process in [*self._running]:
             _end(process)
@@ -102,8 +116,8 @@ class External(Interest):
             if self._root is not None:
                 shutil.rmtree(self._root, ignore_errors=True)
 
-    def _written(self, c: Candidate) -> tuple[str, str, str]:
-        """Write a candidate: the folder of this thread, the file in it, and that of the arguments."""
+    def _written(self, c: Candidate | str) -> tuple[str, str, str]:
+        """Write a candidate: the folder of this thread, the file in it, and that of the arguments ("" for a text)."""
         with self._lock:
             if self._closed:
                 fail(UsageError, "the tests have ended", "interrupted")
@@ -114,18 +128,27 @@ class External(Interest):
             if folder is None:
                 folder = self._folders.path = tempfile.mkdtemp(dir=self._root)
             file = os.path.join(folder, "small.jaxpr")
+            if isinstance(c, str):
+                write_output(file, c)
+                return folder, file, ""
             return folder, file, write_small(c, file)
 
-    def run(self, c: Candidate) -> Done:
-        """Run the command on a candidate, in a folder of this thread's own."""
+    def run(self, c: Candidate | str) -> Done:
+        """Run the command on a candidate, or on a text that is no program, in a folder of this thread's own."""
         folder, file, args = self._written(c)
-        words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in self.words]
+        given = self._words_for_text() if isinstance(c, str) else self.words
+        words = [w.replace(ARGS_MARK, args).replace(_FILE, file) for w in given]
         begin = time.monotonic()
         limits = [x for x in (self.limit, self.deadline and self.deadline - begin) if x is not None]
         done = self._ended(words, max(min(limits), 0) if limits else None, folder)
         if self.limit is None:
             self.limit = 10 * (time.monotonic() - begin) + _GRACE
         return done
+
+    def _words_for_text(self) -> Sequence[str]:
+        """The command without the arguments of a program."""
+        pairs = zip(self.words, [*self.words[1:], ""], strict=True)
+        return [w for w, after in pairs if w != ARGS_MARK and (w, after) != ("--args", ARGS_MARK)]
 
     def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
         """Run a command until it ends; past the limit it is killed with all that it has started, which may hold its output open."""
@@ -187,14 +210,14 @@ class Command(External):
         super().__init__(words, fail_regex)
         self.command = command
 
-    def failure(self, c: Candidate) -> Failure | None:
+    def failure(self, c: Candidate | str) -> Failure | None:
         return Failure("test", f"`{self.command}` ends with status 0") if self(c) else None
 
-    def __call__(self, c: Candidate) -> bool:
+    def __call__(self, c: Candidate | str) -> bool:
         done = self.run(c)
         return done.status == 0 and self.matches(done)
 
-    def why_not(self, c: Candidate) -> str:
+    def why_not(self, c: Candidate | str) -> str:
         done = self.run(c)
         if done.status == 0 and self.matches(done):
             return (
@@ -227,7 +250,7 @@ class Crash(External):
         self.verb, self.needs_values = words[0], needs_values
         self.recorded: tuple[Any, ...] | None = None
 
-    def failure(self, c: Candidate) -> Failure | None:
+    def failure(self, c: Candidate | str) -> Failure | None:
         found = self._failed(c)
         if found is None:
             return None
@@ -239,11 +262,11 @@ class Crash(External):
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
         return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
 
-    def __call__(self, c: Candidate) -> bool:
+    def __call__(self, c: Candidate | str) -> bool:
         found = self._failed(c)
         return found is not None and found[0] == self.recorded
 
-    def _failed(self, c: Candidate) -> tuple[tuple[int, str, str], str] | None:
+    def _failed(self, c: Candidate | str) -> tuple[tuple[int, str, str], str] | None:
         """Status, code and normalised message, and the message; None where the verb does what it is for, or takes too long."""
         done = self.run(c)
         if not done.status or not self.matches(done):
@@ -253,10 +276,14 @@ class Crash(External):
         code, message = _first_error(done.output)
         if done.status != _FAULT and not code:
             return None
-        kept = "" if self.regex is not None else normalised(message, names_in(c.jaxpr))
+        kept = (
+            ""
+            if self.regex is not None
+            else normalised(message, () if isinstance(c, str) else names_in(c.jaxpr))
+        )
         return (done.status, code, kept), message
 
-    def why_not(self, c: Candidate) -> str:
+    def why_not(self, c: Candidate | str) -> str:
         del c
         return f"{self.verb} does not fail on the program"
 

@@ -1,31 +1,33 @@
-"""reduce --check-error of a text that is no program, since names in it are unbound or bound twice, or it is malformed."""
+"""reduce of a text that is no program, since names in it are unbound or bound twice, or it is malformed."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from jaxprtool.analyses.reduction.texts import TextSearch, TextSize
 from jaxprtool.driver.check import check
 from jaxprtool.driver.reduce import How, NotInteresting
 from jaxprtool.driver.reducing.answer import Smaller
+from jaxprtool.driver.reducing.external_interest import External
 from jaxprtool.driver.reducing.interest import FAULTS, Failure, none_of_code, silent
 from jaxprtool.driver.storage.writing import check_writable, write_output
+from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.linter.pages import find_page
 from jaxprtool.syntax.cutting import without_places
 
-__all__ = ["ReducedText", "TextRescue", "reduce_text"]
+__all__ = ["CheckedText", "ReducedText", "TextRescue", "reduce_text"]
 
 Load = Callable[[str], dict[str, ClosedJaxpr]]
 
 
 @dataclass(frozen=True)
 class ReducedText(Smaller):
-    """A short text of which `check` says what it says of a long one; see `Smaller`.
+    """A short text that fails as a long one does; see `Smaller`.
 
     Attributes:
       text: the short text.
@@ -62,40 +64,78 @@ class TextRescue:
             write_output(self.output, self.search.current)
 
 
+class TextInterest(Protocol):
+    """A test of texts; see `Interest`."""
+
+    def failure(self, c: str) -> Failure | None: ...
+    def __call__(self, c: str) -> bool: ...
+    def why_not(self, c: str) -> str: ...
+
+
+class CheckedText:
+    """`check` reports the same error of a code, and none that it does not report of the whole text."""
+
+    def __init__(self, code: str, load: Load):
+        """Of a code; load: gives the programs of a text."""
+        self.code, self.load = code, load
+        self.known: dict[tuple[str, str], Diagnostic] = {}
+        self.wanted = "", ""
+
+    def failure(self, c: str) -> Failure | None:
+        self.known = _errors(c, self.load)
+        found = next((d for d in self.known.values() if d.code == self.code), None)
+        if found is None:
+            return None
+        self.wanted = _key(found)
+        return Failure(self.code, found.message)
+
+    def __call__(self, c: str) -> bool:
+        found = _errors(c, self.load)
+        return self.wanted in found and found.keys() <= self.known.keys()
+
+    def why_not(self, c: str) -> str:
+        """As there. Raises UsageError for a code that nobody has."""
+        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
+        return none_of_code(self.code, [*_errors(c, self.load).values()])
+
+
 def reduce_text(
-    text: str, load: Load, code: str, how: How, rescue: TextRescue | None = None
+    text: str, interest: TextInterest, how: How, rescue: TextRescue | None = None
 ) -> ReducedText:
-    """Make a text shorter as long as `check` reports the same error of a code, and none that it does not report before.
+    """Make a text shorter as long as it fails as it does.
 
     Args:
       text: the text.
-      load: gives the programs of a text.
-      code: that of the error.
+      interest: what has to stay true.
       how: where to, and how; `jobs` and `mode` make no difference.
       rescue: what writes the shortest text so far if the process is interrupted.
 
     Raises:
-      NotInteresting: `check` reports no such error.
-      UsageError: an option that is for programs, a file that cannot be written.
+      NotInteresting: the text does not fail so.
+      UsageError: an option that is for programs, a test that cannot be run, a file that cannot be written.
     """
     if how.scrub or how.keep_good is not None:
         option = "--scrub" if how.scrub else "--keep-good"
         fail(UsageError, f"{option} is for a program, and the text is none", "option")
+    check_not_negative(seconds=how.seconds)
     if how.output is not None:
         check_writable(how.output)
-    begin = time.monotonic()
-    known = _errors(text, load)
-    failure = next((d for d in known.values() if d.code == code), None)
-    if failure is None:
-        find_page(code)  # a plug-in may have codes of its own, which its programs show
-        message = f"nothing to reduce: {none_of_code(code, [*known.values()])}"
-        fail(NotInteresting, message, "not-interesting")
-    wanted = _key(failure)
-    ladder: list[tuple[str, TextSize]] = []
+    try:
+        return _reduced(text, interest, how, rescue)
+    finally:
+        if isinstance(interest, External):
+            interest.close()
 
-    def test(candidate: str) -> bool:
-        found = _errors(candidate, load)
-        return wanted in found and found.keys() <= known.keys()
+
+def _reduced(text: str, interest: TextInterest, how: How, rescue: TextRescue | None) -> ReducedText:
+    begin = time.monotonic()
+    deadline = None if how.seconds is None else begin + how.seconds
+    failure = interest.failure(text)
+    if failure is None:
+        fail(NotInteresting, f"nothing to reduce: {interest.why_not(text)}", "not-interesting")
+    if isinstance(interest, External):
+        interest.deadline = deadline
+    ladder: list[tuple[str, TextSize]] = []
 
     def smaller(candidate: str, by: str) -> None:
         size = TextSize.of(candidate)
@@ -104,8 +144,7 @@ def reduce_text(
         ladder.append((by, size))
         how.show(f"{size}  ({by}, {search.tests:,} tests, {time.monotonic() - begin:.1f} s)")
 
-    deadline = None if how.seconds is None else begin + how.seconds
-    search = TextSearch(text, test, deadline, smaller)
+    search = TextSearch(text, interest, deadline, smaller)
     if rescue is not None:
         rescue.search = search
     small = search.run()
@@ -113,7 +152,7 @@ def reduce_text(
         write_output(how.output, small)
     return ReducedText(
         small,
-        Failure(code, failure.message),
+        failure,
         TextSize.of(text),
         TextSize.of(small),
         ladder,

@@ -22,7 +22,7 @@ def shown(
     """Results as lines: for people, or one line of JSON.
 
     Where the program has an interface the lines show the tree of the results. In JSON the tree holds their positions:
-    `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}}`.
+    `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}, "schema": 1}`.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
@@ -31,6 +31,7 @@ def shown(
         document: dict[str, Any] = {"outs": [arrays.result_json(x) for x in results]}
         if tree is not None:
             document["tree"] = _positions(tree, iter(range(len(results))))
+        document["schema"] = 1
         return [json.dumps(document)]
     texts = [arrays.result_text(x) for x in results]
     if tree is None or tree == LEAF:
