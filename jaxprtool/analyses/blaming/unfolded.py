@@ -1,7 +1,7 @@
-"""A program whose loops hold the equations of small calls in the place of these, and the way back to the program as written.
+"""A program with the equations of small calls in the place of these, and the way back to the program as written.
 
-What an observer keeps of a jaxpr that runs takes longer than a few equations do. The body of a loop that calls a small function in
-each step is observed in half the time when the equations of the function are its own.
+What an observer keeps of a jaxpr that runs takes longer than a few equations do. A program that calls small functions, or the body of a
+loop that does in each step, is observed in half the time when the equations of the functions are its own.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.plans import bad_literals
+from jaxprtool.analyses.levels import is_choice
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.core.stack import deep
-from jaxprtool.interpreters.columns.runs import Run, runs_of
+from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.origin import Origin
 from jaxprtool.ir.walk import all_eqns, with_jaxprs
 from jaxprtool.passes.inline import called
 
@@ -84,7 +86,7 @@ _UNFOLDED = MemoTable[Unfolded]("with small calls in place")
 
 
 def unfolded(program: ClosedJaxpr, sought: Sought) -> Unfolded:
-    """A program with the equations of small calls inside of loops in the place of the calls.
+    """A program with the equations of small calls, at any depth, in the place of the calls.
 
     Args:
       program: the program, whose equations have places; one that runs on several devices stays as it is.
@@ -98,7 +100,7 @@ def _unfold(program: ClosedJaxpr, sought: Sought) -> Unfolded:
     if any(run.devices > 1 for eqn in all_eqns(program.jaxpr) for run in runs_of(eqn)):
         return Unfolded(program, {})
     unfolding = _Unfolding(sought)
-    return Unfolded(unfolding.of(program, in_loop=False), unfolding.ways)
+    return Unfolded(unfolding.of(program), unfolding.ways)
 
 
 class _Unfolding:
@@ -107,25 +109,25 @@ class _Unfolding:
     def __init__(self, sought: Sought):
         self.sought = sought
         self.ways: dict[JaxprEqn, _Way] = {}
-        self._done: dict[tuple[ClosedJaxpr, bool], ClosedJaxpr] = {}
+        self._done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
-    def of(self, closed: ClosedJaxpr, *, in_loop: bool) -> ClosedJaxpr:
+    def of(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         """A jaxpr with calls in place."""
-        found = self._done.get((closed, in_loop))
+        found = self._done.get(closed)
         if found is None:
-            found = self._done[closed, in_loop] = self._made(closed, in_loop)
+            found = self._done[closed] = self._made(closed)
         return found
 
-    def _made(self, closed: ClosedJaxpr, in_loop: bool) -> ClosedJaxpr:
+    def _made(self, closed: ClosedJaxpr) -> ClosedJaxpr:
         env: dict[Any, Any] = {}
         eqns: list[JaxprEqn] = []
         for eqn in closed.eqns:
-            inner = called(eqn) if in_loop else None
+            inner = called(eqn)
             part = None if inner is None else self._part(eqn, inner)
             if part is not None:
                 self._put(eqn, part, env, eqns)
                 continue
-            made = self._with_inner(eqn, in_loop)
+            made = self._with_inner(eqn)
             if not env.keys().isdisjoint(x for x in eqn.inputs if type(x) is not Lit):
                 made = made.replace(inputs=[_read(env, x) for x in eqn.inputs])
             if made is not eqn:
@@ -136,11 +138,9 @@ class _Unfolding:
         outs = [_read(env, x) for x in closed.jaxpr.outs]
         return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outs=outs))
 
-    def _with_inner(self, eqn: JaxprEqn, in_loop: bool) -> JaxprEqn:
+    def _with_inner(self, eqn: JaxprEqn) -> JaxprEqn:
         """An equation with calls in place inside the jaxprs that it runs."""
-        made: dict[ClosedJaxpr, ClosedJaxpr] = {}
-        for run in runs_of(eqn):
-            made[run.jaxpr] = self.of(run.jaxpr, in_loop=in_loop or _repeats(run))
+        made = {run.jaxpr: self.of(run.jaxpr) for run in runs_of(eqn)}
         if all(new is old for old, new in made.items()):
             return eqn
         return with_jaxprs(eqn, lambda c: made.get(c, c))
@@ -149,7 +149,10 @@ class _Unfolding:
         """What a call calls, where its equations are put in place."""
         if inner.jaxpr.const_binders or bad_literals(eqn.inputs, self.sought):
             return None
-        part = self.of(inner, in_loop=True)
+        part = self.of(inner)
+        # A choice between a value and a literal is taken for one of a derivative, whose zero is written there.
+        if any(type(x) is Lit for x in eqn.inputs) and any(map(is_choice, part.eqns)):
+            return None
         if len(part.eqns) > _MOST or bad_literals(part.jaxpr.outs, self.sought):
             return None
         return part
@@ -163,12 +166,25 @@ class _Unfolding:
         inside: dict[Any, Any] = dict(zip(part.jaxpr.in_binders, ins, strict=True))
         for e in part.eqns:
             binders = [Var(v.aval, v.name, v.place) for v in e.out_binders]
-            made = e.replace(inputs=[_read(inside, x) for x in e.inputs], out_binders=binders)
+            read = [_read(inside, x) for x in e.inputs]
+            made = e.replace(inputs=read, out_binders=binders, origin=_origin(eqn, e))
             inside.update(zip(e.out_binders, binders, strict=True))
             way = self.ways.get(e, _Way(e))
             self.ways[made] = _Way(way.eqn, (Step(eqn, run.param), *way.calls))
             eqns.append(made)
         env.update(zip(eqn.out_binders, [_read(inside, x) for x in part.jaxpr.outs], strict=True))
+
+
+def _origin(call: JaxprEqn, eqn: JaxprEqn) -> Origin | None:
+    """The origin of an equation in the place of a call: the names of both, and the line of the call where it has none of its own."""
+    around, own = call.origin, eqn.origin
+    if around is None:
+        return own
+    names = (*(around.names or ()), *((own and own.names) or ()))
+    shown = around.shown if own is None else own.shown
+    return Origin(
+        names=names or None, shown=shown, find=lambda: (own and own.frame) or around.frame
+    )
 
 
 def _read(env: dict[Any, Any], x: Any) -> Any:
@@ -177,8 +193,3 @@ def _read(env: dict[Any, Any], x: Any) -> Any:
 
 def _is(a: Any, b: Any) -> bool:
     return a is b
-
-
-def _repeats(run: Run) -> bool:
-    """Whether a jaxpr may run several times, one time after the other."""
-    return run.times > 1 or run.turns > 0
