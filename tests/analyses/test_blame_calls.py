@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 
 import jax
 import jax.numpy as jnp
@@ -105,3 +106,20 @@ def test_a_body_that_calls_one_that_calls_another_twice_does_not_grow_without_en
     flat = unfolded.unfolded(with_places(program), Sought())
     assert flat.ways
     assert count_eqns(flat.program.jaxpr) < 10 * count_eqns(program.jaxpr) + 200
+
+
+def test_equations_in_the_place_of_calls_are_not_many_more_than_those_of_the_program():
+    """They are kept while the program runs; those of a function are shared by all that call it."""
+
+    def chain(name, results, line):
+        names = ["a", *[f"{name}{i}" for i in range(results)]]
+        lines = [f"    {v}:f32[2] = {line} {u}" for u, v in pairwise(names)]
+        return "\n".join(["{ lambda ; a:f32[2]. let", *lines, f"  in ({names[-1]},) }}"])
+
+    calls = 2_000
+    text = f"let f = {chain('y', 40, 'sin')} in\n{chain('z', calls, 'jit[name=f jaxpr=f]')}"
+    program = with_places(jt.parse(text))
+    flat = unfolded.unfolded(program, Sought())
+    assert flat.ways
+    assert len(flat.program.eqns) < 2 * calls + 6_000
+    assert not jt.blame(program, np.ones(2, np.float32)).found

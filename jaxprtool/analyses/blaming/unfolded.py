@@ -27,6 +27,7 @@ __all__ = ["Unfolded", "unfolded"]
 T = TypeVar("T")
 
 _MOST = 50  # equations of a call, all calls inside it in their place
+_MORE = 5_000  # equations in the place of calls, besides as many as the program has
 
 
 class _Way(NamedTuple):
@@ -97,17 +98,23 @@ def unfolded(program: ClosedJaxpr, sought: Sought) -> Unfolded:
 
 @deep
 def _unfold(program: ClosedJaxpr, sought: Sought) -> Unfolded:
-    if any(run.devices > 1 for eqn in all_eqns(program.jaxpr) for run in runs_of(eqn)):
+    eqns = [*all_eqns(program.jaxpr)]
+    if any(run.devices > 1 for eqn in eqns for run in runs_of(eqn)):
         return Unfolded(program, {})
-    unfolding = _Unfolding(sought)
+    unfolding = _Unfolding(sought, _MORE + len(eqns))
     return Unfolded(unfolding.of(program), unfolding.ways)
 
 
 class _Unfolding:
-    """The jaxprs that are done, and the ways back."""
+    """The jaxprs that are done, and the ways back.
 
-    def __init__(self, sought: Sought):
-        self.sought = sought
+    Attributes:
+      room: how many more equations may be put in the place of calls. Each is prepared to run and kept, while those of a
+        function are shared by all of its calls.
+    """
+
+    def __init__(self, sought: Sought, room: int):
+        self.sought, self.room = sought, room
         self.ways: dict[JaxprEqn, _Way] = {}
         self._done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
@@ -153,8 +160,10 @@ class _Unfolding:
         # A choice between a value and a literal is taken for one of a derivative, whose zero is written there.
         if any(type(x) is Lit for x in eqn.inputs) and any(map(is_choice, part.eqns)):
             return None
-        if len(part.eqns) > _MOST or bad_literals(part.jaxpr.outs, self.sought):
+        n = len(part.eqns)
+        if n > min(_MOST, self.room) or bad_literals(part.jaxpr.outs, self.sought):
             return None
+        self.room -= n
         return part
 
     def _put(
