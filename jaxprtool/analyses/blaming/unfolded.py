@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_
 from typing import Any, NamedTuple, TypeVar
 
 from jaxprtool.analyses.blaming.bad_values import Sought
@@ -140,7 +141,7 @@ class _Unfolding:
             if made is not eqn:
                 self.ways[made] = _Way(eqn)
             eqns.append(made)
-        if len(eqns) == len(closed.eqns) and all(map(_is, eqns, closed.eqns)):
+        if len(eqns) == len(closed.eqns) and all(map(is_, eqns, closed.eqns)):
             return closed
         outs = [_read(env, x) for x in closed.jaxpr.outs]
         return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outs=outs))
@@ -185,20 +186,13 @@ class _Unfolding:
 
 
 def _origin(call: JaxprEqn, eqn: JaxprEqn) -> Origin | None:
-    """The origin of an equation in the place of a call: the names of both, and the line of the call where it has none of its own."""
-    around, own = call.origin, eqn.origin
-    if around is None:
-        return own
-    names = (*(around.names or ()), *((own and own.names) or ()))
-    shown = around.shown if own is None else own.shown
-    return Origin(
-        names=names or None, shown=shown, find=lambda: (own and own.frame) or around.frame
-    )
+    """The origin of an equation in the place of a call: the line of the call where it has none of its own."""
+    around = call.origin
+    found = eqn.origin if around is None else around.of_inner(eqn.origin)
+    if found is around or found is None or around is None:
+        return found
+    return Origin(None, found.names, found.shown, lambda: found.frame or around.frame)
 
 
 def _read(env: dict[Any, Any], x: Any) -> Any:
     return x if type(x) is Lit else env.get(x, x)
-
-
-def _is(a: Any, b: Any) -> bool:
-    return a is b

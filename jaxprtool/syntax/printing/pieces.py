@@ -73,6 +73,7 @@ class Pieces(ABC):
       annotated: whether the text has annotations.
       out: what is written of the text so far.
       places: annotated equations, each with the index in `out` of what has its name.
+      tried: by the ids of equations their texts on one line, where the jaxpr around them did not fit on that line.
     """
 
     def __init__(
@@ -119,9 +120,7 @@ class Pieces(ABC):
         self.params: dict[int, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
-        self.tried: dict[
-            int, str
-        ] = {}  # equations that were on one line with the jaxpr around them
+        self.tried: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
