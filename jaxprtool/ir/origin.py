@@ -78,6 +78,11 @@ class Origin(Frozen):
             amend(self, _frame=self._find(), _find=None)
         return self._frame
 
+    @property
+    def has_names(self) -> bool:
+        """Whether the names are known, be it that there are none: a text that shows only lines of Python does not tell."""
+        return self.names is not None and bool(self.names or self.shown != SOURCE)
+
     def within(self, transformation: str) -> Origin:
         """The origin of the equations that a transformation makes from one of this origin: `attn` becomes `jvp(attn)`."""
         if self.names is None:

@@ -420,6 +420,20 @@ def test_a_double_where_is_named(name: str, how: str) -> None:
     assert not ask(f(guarded(INNER[name])), ZERO, nan=True).found
 
 
+@pytest.mark.parametrize("choose", [jnp.where, jax.lax.select])
+@pytest.mark.parametrize("name", INNER)
+def test_a_double_where_is_named_in_a_text_of_lines_without_names(name: str, choose: Any) -> None:
+    """Lines of Python beside the equations do not say which ones a derivative has made; `select` has one of its own."""
+    f = INNER[name]
+    made = jax.make_jaxpr(jax.grad(lambda x: choose(x > 0, f(x), jnp.zeros_like(x)).sum()))(ZERO)
+    texts = [str(made), made.pretty_print(source_info=True)]
+    for program in (jt.optimize(jt.parse(text), passes="dce") for text in texts):
+        found = jt.blame(program, ZERO, nan=True)
+        assert found.unguarded is not None and not found.unguarded.kept, str(found)
+        assert not found.unguarded.certain
+        assert found.unguarded.place.eqn.primitive.name == "select_n"
+
+
 def test_the_original_of_a_derivative_is_named() -> None:
     found = ask(jax.grad(unguarded(jnp.log)), ZERO, nan=True)
     assert found.first.eqn.primitive.name == "div"
@@ -434,11 +448,12 @@ def test_the_original_is_named_without_lines_of_python() -> None:
     assert found.original.eqn.primitive.name == "sqrt" and "  derived from" in str(found)
     for derivative in (jax.grad, jax.hessian):
         f = derivative(lambda x: jnp.sqrt(x).sum())
-        text = str(jax.make_jaxpr(f)(np.zeros(2, np.float32)))
-        found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
-        assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
-        assert "if the program is a derivative, derived from" in str(found)
-        assert found.json()["original"]["certain"] is False
+        made = jax.make_jaxpr(f)(np.zeros(2, np.float32))
+        for text in (str(made), made.pretty_print(source_info=True)):
+            found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
+            assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
+            assert "if the program is a derivative, derived from" in str(found)
+            assert found.json()["original"]["certain"] is False
     forward = jt.parse(str(jax.make_jaxpr(lambda x: x / jnp.sqrt(x))(np.float32(0))))
     assert jt.blame(forward, np.float32(0)).original is None
 

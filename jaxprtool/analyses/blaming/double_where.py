@@ -105,8 +105,8 @@ def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
 
 
 def is_named(place: Place) -> bool:
-    """Whether an equation, or one around it, has a line of Python or names, which say whether it belongs to a derivative."""
-    return any(e.origin is not None for e in (place.eqn, *(step.eqn for step in place.path)))
+    """Whether the names of an equation, or of one around it, are known: they say whether it belongs to a derivative."""
+    return any(map(_has_names, (place.eqn, *(step.eqn for step in place.path))))
 
 
 def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: bool) -> Place | None:
@@ -341,7 +341,7 @@ def _is_transposed(eqn: JaxprEqn, level: Level | None = None) -> bool:
 
 
 def _has_names(eqn: JaxprEqn) -> bool:
-    return eqn.origin is not None and eqn.origin.names is not None
+    return eqn.origin is not None and eqn.origin.has_names
 
 
 def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:

@@ -186,12 +186,16 @@ class _Unfolding:
 
 
 def _origin(call: JaxprEqn, eqn: JaxprEqn) -> Origin | None:
-    """The origin of an equation in the place of a call: the line of the call where it has none of its own."""
-    around = call.origin
-    found = eqn.origin if around is None else around.of_inner(eqn.origin)
-    if found is around or found is None or around is None:
-        return found
-    return Origin(None, found.names, found.shown, lambda: found.frame or around.frame)
+    """The origin of an equation in the place of a call. The call has to say what its own does not: the line, and the names.
+
+    Names tell what is part of a derivative: those of the call count even where the equation's own are not known,
+    where `Origin.of_inner` knows none.
+    """
+    around, own = call.origin, eqn.origin
+    if around is None or own is None:
+        return around or own
+    names = (*(around.names or ()), *(own.names or ()))
+    return Origin(None, names or None, own.shown, lambda: own.frame or around.frame)
 
 
 def _read(env: dict[Any, Any], x: Any) -> Any:
