@@ -41,6 +41,7 @@ from jaxprtool.makers.elementwise import (
     numpy_function,
     unbroadcast,
 )
+from jaxprtool.makers.extrema import signed_zeros
 from jaxprtool.rules.define import define
 
 _NUMBER = "iufc"
@@ -103,7 +104,7 @@ define(
     jvp=_add_jvp,
     transpose=_add_transpose,
     lower=hlo("add"),
-    monoid=lambda dtype: Monoid("add", 0),
+    monoid=lambda dtype: Monoid("add", -0.0 if dtype.kind == "f" else 0),
 )
 
 define(
@@ -324,8 +325,6 @@ def _scalar_shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]
 class _Extremum(numpy_function):
     """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN.
 
-    +0 is larger than -0, whereas NumPy takes y for equal operands.
-
     Attributes:
       compare: the name of the comparison that the result passes.
       minus_wins: whether -0 is the result of +0 and -0.
@@ -341,20 +340,12 @@ class _Extremum(numpy_function):
         x, y = values
         if x.dtype.kind != "c":
             out = super().__call__(xp, x, y)
-            return out if x.dtype.kind in "biu" else self.signed(xp, x, y, out)
+            if x.dtype.kind in "biu":
+                return out
+            return signed_zeros(xp, x, y, out, minus_wins=self.minus_wins)
         better = getattr(xp, self.compare)
         by_imag, by_real = better(x.imag, y.imag), better(x.real, y.real)
         return xp.where(xp.where(x.real == y.real, by_imag, by_real), x, y)
-
-    def signed(self, xp: Namespace, x: Value, y: Value, out: Value) -> Value:
-        """The result `out` of x and y, in which zeros that NumPy took from a -0 and a +0 have the sign that XLA gives them."""
-        if not y.ndim and (y != 0 or xp.signbit(y) == self.minus_wins):
-            return out  # as in a relu: y is right where the two are equal
-        zero = out == 0
-        if not zero.any():
-            return out
-        both = -(-x - y) if self.minus_wins else x + y
-        return xp.where(zero & (x == y), both, out)
 
     def prepare(
         self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any

@@ -28,6 +28,7 @@ from jaxprtool.makers.axes import (
 )
 from jaxprtool.makers.complex_values import exp, log1p
 from jaxprtool.makers.elementwise import byte_type
+from jaxprtool.makers.extrema import ufunc_of
 from jaxprtool.rules.binary import extremum_jvp
 from jaxprtool.rules.define import define
 
@@ -46,14 +47,17 @@ def _cumulative_impl(ufunc: str) -> Callable[..., Value]:
     """Types of 16 bits and less accumulate in f32 and round once."""
 
     def make(xp: Namespace, x: Value, *, axis: int, reverse: bool) -> Value:
-        accumulate, dtype = getattr(xp, ufunc).accumulate, xp.dtype_of_aval(x.dtype)
+        accumulate, dtype = ufunc_of(xp, ufunc, x.dtype).accumulate, xp.dtype_of_aval(x.dtype)
         narrow = x.dtype.kind == "f" and x.dtype.bits < 32
         wide = xp.float32 if narrow else byte_type(xp, x.dtype)
         inner = wide or dtype
+        from_zero = ufunc == "add" and x.dtype.kind in "fc" and x.shape[axis] > 1  # never -0
 
         def run(v: Value) -> Value:
             v = xp.flip(v, axis) if reverse else v
             out = accumulate(v.astype(inner) if wide else v, axis=axis, dtype=inner)
+            if from_zero:
+                out += 0
             out = xp.flip(out, axis) if reverse else out
             return out.astype(dtype) if wide else out
 

@@ -41,6 +41,7 @@ from jaxprtool.makers.axes import (
     with_shape,
 )
 from jaxprtool.makers.elementwise import byte_type
+from jaxprtool.makers.extrema import ufunc_of
 from jaxprtool.makers.reducers import check_initials, check_reducer, no_initial_tangents, vectorized
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -73,6 +74,9 @@ def _sum_like(ufunc: str) -> Callable[..., Value]:
         reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
         if not axes:
             return lambda v: v
+        if ufunc == "add" and all(x.shape[a] == 1 for a in axes):  # -0 stays, as in XLA
+            shape = removed(x.shape, axes)
+            return lambda v: v.reshape(shape)
         if x.dtype.kind == "f" and x.dtype.bits < 32:
             return lambda v: reduce(v.astype(xp.float32), axis=axes).astype(dtype)
         return functools.partial(reduce, axis=axes, dtype=dtype)
@@ -159,7 +163,7 @@ define(
 
 def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Value]:
     def make(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
-        reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
+        reduce, dtype = ufunc_of(xp, ufunc, x.dtype).reduce, xp.dtype_of_aval(x.dtype)
         wide = byte_type(xp, x.dtype)
         options = {}
         if not x.size:
@@ -262,7 +266,7 @@ def _reduce_impl(
         dtype = xp.dtype_of_aval(xs[0].dtype)
         narrow = xs[0].dtype.kind == "f" and xs[0].dtype.bits < 32
         inner = xp.float32 if narrow else dtype
-        ufunc, unit = getattr(xp, monoid.ufunc), xp.asarray(monoid.unit, inner)[()]
+        ufunc, unit = ufunc_of(xp, monoid.ufunc, xs[0].dtype), xp.asarray(monoid.unit, inner)[()]
 
         def run(x: Value, init: Value) -> list[Value]:
             total = ufunc.reduce(x.astype(inner, copy=False), axis=axes, initial=unit, dtype=inner)

@@ -18,7 +18,7 @@ from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR, is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import UINT32
+from jaxprtool.ir.dtypes import UINT32, DType
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import (
@@ -28,6 +28,7 @@ from jaxprtool.makers.axes import (
     with_dtype,
     with_shape,
 )
+from jaxprtool.makers.extrema import ufunc_of
 from jaxprtool.makers.indexing import (
     CLIP,
     Windows,
@@ -109,11 +110,11 @@ def _replace(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
     table[places] = rows  # where places are equal the last update counts
 
 
-def _combine(name: str, unique: bool) -> Combine:
+def _combine(name: str, unique: bool, dtype: DType) -> Combine:
     """Combine with a ufunc of NumPy; places that occur more than once are combined in their order."""
 
     def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
-        ufunc = getattr(xp, name)
+        ufunc = ufunc_of(xp, name, dtype)
         if unique:
             table[places] = ufunc(table[places], rows)
             return
@@ -172,7 +173,7 @@ def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
         selection = Selection(xp, x.shape, indices, w, sizes)
         combine: Any = _replace
         if ufunc and (update_jaxpr is None or _is_that_of(update_jaxpr, op)):
-            combine = _combine(ufunc, unique_indices)
+            combine = _combine(ufunc, unique_indices, x.dtype)
         elif update_jaxpr is not None:
             combine = _apply_jaxpr(with_consts(update_jaxpr, update_consts))
         clip = mode_of("scatter", mode) == CLIP

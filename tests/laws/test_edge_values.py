@@ -8,9 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
 import pytest
+from jax import lax
 from jax.extend.core import jaxpr_as_fun
 
 import jaxprtool as jt
@@ -26,8 +28,6 @@ OTHERWISE = {
     "cumsum": "XLA adds in another order, which shows in infinities",
     "cumprod": "likewise",
     "cumlogsumexp": "likewise",
-    "cummax": "XLA takes the positive zero, whichever comes last",
-    "cummin": "likewise",
 }
 
 COMPLEX_PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-4, 3e20, -3e20]
@@ -61,6 +61,7 @@ COMPLEX_OTHERWISE = {
 
 SCALES = {"atan2": 1.0}  # a logarithm of numbers near 1
 TOTAL_ORDER = {"eq_to", "le_to", "lt_to"}  # XLA compiles them for reals only
+BY_PAIRS = {"cummax", "cummin"}  # of complex NaN and numbers XLA, which joins pairs, keeps others
 
 SERIES = {
     "igamma",
@@ -105,7 +106,7 @@ def _programs(dtype: DType) -> list[tuple[Any, Any, list[Any]]]:
         n, name = len(example.args), example.primitive.name
         key = name, n, str(example.params)
         special = example.of is not None or example.jax is not None or example.label
-        special = special or (dtype.kind == "c" and name in TOTAL_ORDER)
+        special = special or (dtype.kind == "c" and name in TOTAL_ORDER | BY_PAIRS)
         if n not in (1, 2) or special or key in seen or name in OTHERWISE or name in SERIES:
             continue
         seen.add(key)
@@ -190,6 +191,60 @@ def test_a_broadcast_operand_gives_what_a_full_one_does(name):
             for i in np.flatnonzero(_differ(one, each, program.out_avals[0].dtype))[:1]:
                 wrong.append(f"{example.id} at {x[i]}, {v}: {one[i]}, of a full array {each[i]}")
     assert not wrong, "\n".join(wrong)
+
+
+PLACES = np.array([2, 0, 2, 0, 2])
+REDUCTIONS: dict[str, Any] = {
+    "sum": lambda x: lax.reduce_sum(x, (0,)),
+    "sum of one element": lambda x: lax.reduce_sum(x[:1], (0,)),
+    "max": lambda x: lax.reduce_max(x, (0,)),
+    "min": lambda x: lax.reduce_min(x, (0,)),
+    "psum": lambda x: lax.psum(x, 0),
+    "pmax": lambda x: lax.pmax(x, 0),
+    "pmin": lambda x: lax.pmin(x, 0),
+    "cumsum": lambda x: lax.cumsum(x, 0),
+    "cummax": lambda x: lax.cummax(x, 1),
+    "cummin": lambda x: lax.cummin(x, 0, reverse=True),
+    "reduce from 0": lambda x: lax.reduce(x, x[0, 0] * 0, lax.add, (0,)),
+    "reduce from -0": lambda x: lax.reduce(x, np.array(-0.0, x.dtype), lax.add, (0,)),
+    "reduce with max": lambda x: lax.reduce(x, np.array(-np.inf, x.dtype), lax.max, (0, 1)),
+    "window": lambda x: lax.reduce_window(
+        x, np.array(-np.inf, x.dtype), lax.max, (2, 2), (1, 1), "SAME"
+    ),
+    "window min": lambda x: lax.reduce_window(
+        x, np.array(np.inf, x.dtype), lax.min, (3, 1), (1, 1), "SAME"
+    ),
+    "window sum": lambda x: lax.reduce_window(
+        x, np.array(0, x.dtype), lax.add, (2, 2), (1, 1), "SAME"
+    ),
+    "scatter add": lambda x: (-jnp.zeros((3, x.shape[1]), x.dtype)).at[PLACES].add(x),
+    "scatter max": lambda x: (-jnp.zeros((3, x.shape[1]), x.dtype)).at[PLACES].max(x),
+    "scatter min": lambda x: jnp.zeros((3, x.shape[1]), x.dtype).at[PLACES].min(x),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reductions_give_zeros_the_sign_that_jax_gives_them(name, dtype):
+    """1 / x tells them apart."""
+    f, rng = REDUCTIONS[name], np.random.default_rng(0)
+    with jax.enable_x64(True):
+        for numbers in ([-0.0], [0.0, -0.0], [0.0, -0.0, 1.0], [0.0, -0.0, -1.0]):
+            x = jnp.asarray(rng.choice(np.array(numbers), (5, 7))).astype(dtype)
+            theirs = np.asarray(jax.jit(f)(x))
+            mine = jt.eval_jaxpr(jt.from_jax(jax.make_jaxpr(f)(x)), [x])[0]
+            np.testing.assert_array_equal(mine.astype(float), theirs.astype(float))
+            np.testing.assert_array_equal(np.signbit(mine), np.signbit(theirs), str(numbers))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "complex64"])
+@pytest.mark.parametrize("f", [lax.psum, lax.pmax, lax.pmin])
+def test_reductions_along_positions_that_are_empty(f, dtype):
+    x = np.zeros((2, 0, 3), dtype)
+    theirs = np.asarray(f(x, 1))
+    mine = jt.eval_jaxpr(jt.trace(lambda x: f(x, 1), x), [x])[0]
+    assert mine.dtype == theirs.dtype
+    np.testing.assert_array_equal(mine, theirs)
 
 
 NARROW = (

@@ -6,13 +6,14 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.jax.primitives import has_primitive
+from jaxprtool.core.kinds.numbers import BOOLEAN
 from jaxprtool.ir.params import Opaque
-from tests.laws.oracle import EXAMPLES, by_primitive, is_in_jax, law, ours
+from tests.laws.oracle import EXAMPLES, assert_close, by_primitive, inputs, is_in_jax, law, ours
 from tests.releases import IS_ORACLE
 
 # A value of each kind. A function may print as anything, so what only looks like an object is of no other kind.
 VALUES = (
-    *("None", "True", "3", "-1", "1.5", "1j", "nan", "()", "(0,)", "(True, False)", "((0, 1), (1, 0))"),
+    *("None", "True", "1", "3", "-1", "1.5", "1j", "nan", "()", "(0,)", "(True, False)", "((0, 1), (1, 0))"),
     *("foo", "'foo'", "Foo.BAR", "float32", "f32[3]", "Ref{float32[3]}", "(f32[3],)", "[0:2]"),
     *("{'i': 0}", "frozenset({'i'})", "{ lambda ; a:f32[]. let  in (a,) }", "PyTreeDef((*, *, *, *, *))"),
     *("GatherScatterMode.CLIP", "P('i',)", "AbstractMesh('i': 2)", "slice(None, None, None)", "array([1, 2])"),
@@ -72,3 +73,38 @@ def test_what_check_takes_jax_takes(example):
             except jt.JaxprToolError as e:
                 assert all(reasoned(d) for d in e.diagnostics), (name, value)
                 assert {d.code for d in e.diagnostics} <= {*REASONS}, (name, value, str(e))
+
+
+def flags_of(primitive):
+    return {name for name, param in primitive.params.items() if param.kind is BOOLEAN}
+
+
+def lowered(program):
+    """The StableHLO text; None where there is none."""
+    try:
+        return str(jt.lower(program))
+    except jt.JaxprToolError:
+        return None
+
+
+@law([e for e in EXAMPLES if flags_of(e.primitive)])
+def test_one_and_zero_are_true_and_false(example):
+    """JAX takes `reverse=1`, and prints it: the text stays, and computes the same."""
+    args = inputs(example)
+    program = jt.make_jaxpr(ours(example))(*args)
+    flags = flags_of(example.primitive)
+
+    def with_numbers(eqn):
+        if eqn.primitive is not example.primitive:
+            return eqn
+        numbers = {n: int(v) for n, v in eqn.params.items() if n in flags and type(v) is bool}
+        return eqn.replace(params={**eqn.params, **numbers})
+
+    changed = program.replace(jaxpr=program.jaxpr.replace(eqns=[*map(with_numbers, program.eqns)]))
+    text = jt.format_jaxpr(changed, lossless=True)
+    read = jt.parse(text)
+    jt.typecheck_jaxpr(read.jaxpr)
+    assert jt.format_jaxpr(read, lossless=True) == text
+    for x, y in zip(jt.eval_jaxpr(changed, args), jt.eval_jaxpr(program, args), strict=True):
+        assert_close(x, y)
+    assert lowered(changed) == lowered(program)

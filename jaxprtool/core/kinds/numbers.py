@@ -134,13 +134,15 @@ def _size(text: str) -> int | SymbolicDim | None:
 
 
 class Boolean(Kind):
-    """True and False, those of NumPy too."""
+    """True and False, those of NumPy too, and 1 and 0, which JAX takes for them and prints as they are."""
 
     def fits(self, value: ParamValue) -> bool:
+        if type(value) is int:
+            return value in (0, 1)
         return type(value) is bool or type(value).__name__ in ("bool", "bool_")
 
     def given(self, value: Any) -> Any:
-        return bool(value) if self.fits(value) else value
+        return bool(value) if self.fits(value) and type(value) is not int else value
 
 
 def _unboxed(value: Any) -> Any:

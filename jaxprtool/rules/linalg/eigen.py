@@ -35,7 +35,6 @@ from jaxprtool.rules.linalg.lu import solve_matrix
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
     as_dtype,
-    check_flag,
     check_square,
     column_products,
     columns_like,
@@ -68,7 +67,6 @@ def inverse_gaps(w: Value) -> Value:
 
 def _check_eigh(lower: Any, subset: Any, n: int) -> int:
     """The number of eigenvalues that are computed."""
-    check_flag("eigh", "lower", lower)
     if subset is None:
         return n
     start, end = subset
@@ -187,8 +185,6 @@ def _eig_types(
     implementation: Any,
 ) -> list[Any]:
     check_square("eig", a)
-    check_flag("eig", "compute_left_eigenvectors", compute_left_eigenvectors)
-    check_flag("eig", "compute_right_eigenvectors", compute_right_eigenvectors)
     check_choice("eig", "implementation", implementation, EIGENVALUE_LIBRARY)
     n, dtype = a.shape[-1], complex_dtype(a.dtype)
     count = compute_left_eigenvectors + compute_right_eigenvectors

@@ -24,7 +24,7 @@ from jaxprtool.rules.linalg.lapack import (
     routine,
     unless_failed,
 )
-from jaxprtool.rules.linalg.matrices import check_flag, check_square, leading_batch, matrix_type
+from jaxprtool.rules.linalg.matrices import check_square, leading_batch, matrix_type
 
 __all__: list[str] = []
 
@@ -89,8 +89,6 @@ def _schur_types(
     select_callable: ParamValue,
 ) -> list[Aval]:
     check_square("schur", a)
-    check_flag("schur", "compute_schur_vectors", compute_schur_vectors)
-    check_flag("schur", "sort_eig_vals", sort_eig_vals)
     return [a, a] if compute_schur_vectors else [a]
 
 

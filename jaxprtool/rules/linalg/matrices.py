@@ -24,7 +24,6 @@ __all__ = [
     "HIGHEST",
     "adjoint",
     "as_dtype",
-    "check_flag",
     "check_inexact",
     "check_same_batch",
     "check_square",
@@ -80,12 +79,6 @@ def check_same_batch(name: str, avals: Sequence[Aval], ranks: Value) -> None:
                 f"{name} needs operands with the same batch axes, got {first} and {a}",
                 "operand-shapes",
             )
-
-
-def check_flag(name: str, param: str, value: Value) -> None:
-    """Reject a param that is neither True nor False."""
-    if not isinstance(value, bool):
-        ill_typed(f"{name} {param}={value!r} has to be True or False", "param-value")
 
 
 def matrix_type(x: Aval, *dims: int, dtype: DType | None = None) -> Aval:

@@ -24,7 +24,6 @@ from jaxprtool.rules.linalg.lu import solve_adjoint
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
     as_dtype,
-    check_flag,
     check_inexact,
     check_same_batch,
     conj,
@@ -140,8 +139,6 @@ define(
 
 
 def _ormqr_type(a: Aval, taus: Aval, c: Aval, *, left: ParamValue, transpose: ParamValue) -> Aval:
-    check_flag("ormqr", "left", left)
-    check_flag("ormqr", "transpose", transpose)
     check_same_batch("ormqr", (a, taus, c), (2, 1, 2))
     if c.shape[-2 if left else -1] != a.shape[-2]:
         axis = "rows" if left else "columns"
@@ -179,7 +176,7 @@ def _ormqr_lower(
     target = f"lapack_{letter('ormqr', dtype)}{'unmqr' if dtype.kind == 'c' else 'ormqr'}_ffi"
     if not c.aval.size or not taus.aval.size:
         return c
-    options = {"left": str(left).lower(), "transpose": str(transpose).lower()}
+    options = {"left": str(bool(left)).lower(), "transpose": str(bool(transpose)).lower()}
     return lapack_call(ctx, target, [a, taus, c], [c.aval], {2: 0}, **options)[0]
 
 
@@ -202,8 +199,6 @@ def _qr_types(
     a: Aval, *, pivoting: ParamValue, full_matrices: ParamValue, use_magma: ParamValue
 ) -> list[Aval]:
     check_inexact("qr", a)
-    check_flag("qr", "pivoting", pivoting)
-    check_flag("qr", "full_matrices", full_matrices)
     m, n = a.shape[-2:]
     k = m if full_matrices else min(m, n)
     outs = [matrix_type(a, m, k), matrix_type(a, k, n)]

@@ -34,7 +34,6 @@ from jaxprtool.rules.linalg.lapack import (
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
     as_dtype,
-    check_flag,
     check_inexact,
     column_products,
     columns_like,
@@ -62,8 +61,6 @@ def _types(
     algorithm: Any = None,
 ) -> list[Any]:
     check_inexact("svd", a)
-    check_flag("svd", "full_matrices", full_matrices)
-    check_flag("svd", "compute_uv", compute_uv)
     check_choice("svd", "algorithm", algorithm, SVD_ALGORITHM)
     m, n = a.shape[-2:]
     k = min(m, n)

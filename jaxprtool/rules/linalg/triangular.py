@@ -20,7 +20,6 @@ from jaxprtool.makers.axes import reshaped, static_impl
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import char, each_matrix, lapack_call, routine
 from jaxprtool.rules.linalg.matrices import (
-    check_flag,
     check_same_batch,
     check_square,
     conj,
@@ -33,11 +32,9 @@ from jaxprtool.rules.linalg.matrices import (
 __all__: list[str] = []
 
 
-def _types(a: Aval, b: Aval, *, left_side: ParamValue, **flags: ParamValue) -> Aval:
+def _types(a: Aval, b: Aval, *, left_side: ParamValue, **_: ParamValue) -> Aval:
     check_square("triangular_solve", a)
     check_same_batch("triangular_solve", (a, b), (2, 2))
-    for param, value in (("left_side", left_side), *flags.items()):
-        check_flag("triangular_solve", param, value)
     if a.shape[-1] != b.shape[-2 if left_side else -1]:
         side = "rows" if left_side else "columns"
         ill_typed(

@@ -28,7 +28,6 @@ from jaxprtool.rules.linalg.lapack import (
     unless_failed,
 )
 from jaxprtool.rules.linalg.matrices import (
-    check_flag,
     check_same_batch,
     check_square,
     columns_like,
@@ -44,7 +43,6 @@ __all__: list[str] = []
 
 def _types(a: Aval, *, lower: ParamValue) -> list[Aval]:
     check_square("tridiagonal", a)
-    check_flag("tridiagonal", "lower", lower)
     n, real = a.shape[-1], a.dtype.real
     if not n:
         ill_typed(f"tridiagonal needs a matrix with at least one row, got {a}", "operand-shapes")
@@ -92,7 +90,6 @@ define(
 
 def _solve_type(dl: Aval, d: Any, du: Aval, b: Aval, *, perturb_singular: ParamValue) -> Aval:
     check_same_batch("tridiagonal_solve", (dl, d, du, b), (1, 1, 1, 2))
-    check_flag("tridiagonal_solve", "perturb_singular", perturb_singular)
     if not dl.shape == d.shape == du.shape == b.shape[:-1]:
         ill_typed(
             f"tridiagonal_solve needs three diagonals as long as b has rows, got {dl}, {d}, {du} "

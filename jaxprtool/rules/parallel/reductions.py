@@ -53,13 +53,13 @@ def unbound_impl(op: Any) -> Value:
 MOVES = {"impl": unbound_impl, "jvp": linear, "cost": FREE}
 
 
-def _reduction_impl(op: Any, ufunc: str) -> Value:
+def _reduction_impl(op: Any, reduce: Any) -> Value:
     """Reduction over positional axes; of named ones there are none when a value is at hand."""
 
     def rule(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         if names_of(axes):
             unbound_impl(op)(xp, x, axes=axes)
-        return getattr(xp, ufunc).reduce(x, axis=positions_of(axes), dtype=x.dtype)
+        return reduce(x, axes=positions_of(axes))
 
     return rule
 
@@ -182,7 +182,7 @@ for _op, _transpose in (
     define(
         _op,
         abstract_eval=reduction_type,
-        impl=_reduction_impl(_op, "add"),
+        impl=_reduction_impl(_op, lax.reduce_sum),
         jvp=linear,
         transpose=transpose_unary(_transpose),
         batch=_reduction_batch(lax.reduce_sum, True),
@@ -199,7 +199,7 @@ for _op, _whole, _name, _sign in (
     define(
         _op,
         abstract_eval=reduction_type,
-        impl=_reduction_impl(_op, _name),
+        impl=_reduction_impl(_op, _whole),
         jvp=unsupported("JAX has no derivative of it; vmap with axis_name has one"),
         transpose=NONLINEAR,
         batch=_reduction_batch(_whole, False),

@@ -23,6 +23,7 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue, Word
 from jaxprtool.makers.axes import full, lexicographic, lowest, static_impl, with_shape
 from jaxprtool.makers.elementwise import byte_type
+from jaxprtool.makers.extrema import ufunc_of
 from jaxprtool.makers.reducers import (
     check_initials,
     check_reducer,
@@ -75,7 +76,7 @@ def window_ufunc(xp: Namespace, x: Value, windows: Windows, monoid: Monoid) -> C
 
     One axis after the other. Types of 16 bits and less are computed in f32 and rounded once.
     """
-    ufunc, dtype = getattr(xp, monoid.ufunc), xp.dtype_of_aval(x.dtype)
+    ufunc, dtype = ufunc_of(xp, monoid.ufunc, x.dtype), xp.dtype_of_aval(x.dtype)
     narrow = x.dtype.kind == "f" and x.dtype.bits < 32
     wide = xp.dtype_of_aval(FLOAT32) if narrow else byte_type(xp, x.dtype)
     inner = wide or dtype
@@ -148,7 +149,11 @@ def _window_type(name: str, kinds: str) -> Callable[..., Any]:
 
 def _window_impl(ufunc: str, unit: Callable[[Any], Any]) -> Callable[..., Any]:
     def make(xp: Namespace, x: Value, **params: Any) -> Value:
-        return window_ufunc(xp, x, windows_of(**params), Monoid(ufunc, unit(x.dtype)))
+        windows = windows_of(**params)
+        run = window_ufunc(xp, x, windows, Monoid(ufunc, unit(x.dtype)))
+        if ufunc != "add" or x.dtype.kind not in "fc" or math.prod(windows.dimensions) == 1:
+            return run
+        return lambda v: run(v) + 0  # a sum that begins with +0 is never -0
 
     return static_impl(make)
 
@@ -253,7 +258,8 @@ def _general_impl(xp: Namespace, *avals: Aval, jaxpr: Any, consts: Any, **params
     if not xs[0].ndim:
         return lambda *values: list(values[: len(xs)])  # XLA leaves scalars as they are
     if monoid is not None:
-        reduce, ufunc = window_ufunc(xp, xs[0], windows, monoid), getattr(xp, monoid.ufunc)
+        reduce = window_ufunc(xp, xs[0], windows, monoid)
+        ufunc = ufunc_of(xp, monoid.ufunc, xs[0].dtype)
         dtype = xp.dtype_of_aval(xs[0].dtype)
         return lambda x, init: [xp.asarray(ufunc(init, reduce(x)), dtype)]
     return window_fold(xp, closed, xs, windows)
