@@ -148,3 +148,21 @@ def test_operands_are_of_the_first_value_each_time():
         program = jt.parse(TWICE)
     (b,) = jt.eval_jaxpr(program.jaxpr, [np.array([-2, 0, 3], np.float32)])
     np.testing.assert_array_equal(b, [2, 1, 3])
+
+
+@pytest.mark.parametrize("name", ["b", "z"])  # as JAX names it, and otherwise
+@pytest.mark.parametrize("dialect", ["jax-0.10.2", "jax-0.12"])
+def test_a_release_that_names_them_is_written_with_names(name, dialect):
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(
+            TWICE.replace("b:f32", f"{name}:f32")
+            .replace(", b)", f", {name})")
+            .replace("(b,)", f"({name},)"),
+            dialect="jax-0.9.0",
+        )
+    text = jt.format_jaxpr(program, lossless=True, dialect=dialect)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = jt.parse(text)
+    assert jt.diff(program, again).equal
+    assert "eq _" not in text
