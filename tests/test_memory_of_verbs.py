@@ -34,6 +34,7 @@ VERBS: dict[str, list[str]] = {
     "fmt": [],
     "grad": [],
     "gradcheck": VALUES,
+    # Of 10,000 equations 0.13 GB; of 100,000 it was 2.8 GB, which is more than these tell.
     "gradcheck --order 2": VALUES,
     "grep sin": [],
     "hash": [],
