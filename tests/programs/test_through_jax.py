@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.backends.jax import private
+from jaxprtool.backends.jax import private, run
 from jaxprtool.driver.run import run_words
 from jaxprtool.ir.diagnostics import JaxprToolError
 from tests.programs.catalogue import EXAMPLES
@@ -85,6 +85,21 @@ def test_cases(name):
             run_words(program, ["random:0"], through="jax")
         return
     agree(run_words(program, ["random:0"], through="jax"), want)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_cases_in_pieces(name, monkeypatch):
+    """A long program is compiled piece by piece: here each program is, whose pieces have one equation or three."""
+    try:
+        program = jt.parse(TEXTS[name])
+        want = run_words(program, ["random:0"], **LIMITS)
+        given = run_words(program, ["random:0"], through="jax")
+    except JaxprToolError:
+        return
+    assert len(given) == len(want)
+    for size in (1, 3):
+        monkeypatch.setattr(run, "PIECE", size)
+        agree(run_words(program, ["random:0"], through="jax"), want)
 
 
 @pytest.mark.parametrize("mesh", ["Mesh", "AbstractMesh"])

@@ -90,3 +90,79 @@ def test_operands_in_a_row_are_results_in_a_row():
     c, d = jt.eval_jaxpr(program.jaxpr, [a, b])
     np.testing.assert_allclose(c, lu * [[1], [1]] + b)
     np.testing.assert_allclose(d, lu + c)
+
+
+# As the derivative of a linear solve: `_` of the equation that gives `c` is the result before `c`.
+BESIDE = """{{ lambda ; a:f32[3]. let
+    _:f32[] d:f32[] c:f32[3] = jit[
+      name=solve
+      jaxpr={{ lambda ; a:f32[3]. let
+          _:f32[] = reduce_max[axes=(0,) out_sharding=None] a
+          {equation}
+          _:f32[] = reduce_min[axes=(0,) out_sharding=None] c
+        in (_, {results}) }}
+    ] a
+  in (d, c) }}"""
+
+
+@pytest.mark.parametrize(
+    ("equation", "results"),
+    [
+        ("_:f32[] c:f32[3] = {call} a", "_, c"),
+        ("c:f32[3] _:f32[] = {call} a", "c, _"),
+    ],
+)
+def test_a_result_is_the_one_beside_the_result_beside_it(equation, results):
+    outs = "(d, e)" if results == "_, c" else "(e, d)"
+    inner = (
+        "jit[name=g jaxpr={ lambda ; x:f32[3]. let d:f32[] = reduce_sum[axes=(0,) out_sharding=None] x; "
+        f"e:f32[3] = neg x in {outs} }}]"
+    )
+    text = BESIDE.format(equation=equation.replace("{call}", inner), results=results)
+    if results == "c, _":
+        text = text.replace("_:f32[] d:f32[] c:f32[3] = jit", "_:f32[] c:f32[3] d:f32[] = jit")
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(text)
+    d, c = jt.eval_jaxpr(program.jaxpr, [np.array([1, 2, 4], np.float32)])
+    assert d == 7
+    np.testing.assert_array_equal(c, [-1, -2, -4])
+
+
+# As the derivative of a singular value decomposition: `s == 0` and `s + (s == 0)` are of the singular values.
+TWICE = """{ lambda ; a:f32[3]. let
+    _:f32[3] _:f32[3] b:f32[3] = jit[
+      name=svd
+      jaxpr={ lambda ; a:f32[3]. let
+          _:f32[3] = abs a
+          _:f32[3] = neg a
+          c:bool[3] = eq _ 0.0:f32[]
+          d:f32[3] = convert_element_type[new_dtype=float32 weak_type=False] c
+          b:f32[3] = add _ d
+        in (_, _, b) }
+    ] a
+  in (b,) }"""
+
+
+def test_operands_are_of_the_first_value_each_time():
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(TWICE)
+    (b,) = jt.eval_jaxpr(program.jaxpr, [np.array([-2, 0, 3], np.float32)])
+    np.testing.assert_array_equal(b, [2, 1, 3])
+
+
+@pytest.mark.parametrize("name", ["b", "z"])  # as JAX names it, and otherwise
+@pytest.mark.parametrize("dialect", ["jax-0.10.2", "jax-0.12"])
+def test_a_release_that_names_them_is_written_with_names(name, dialect):
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(
+            TWICE.replace("b:f32", f"{name}:f32")
+            .replace(", b)", f", {name})")
+            .replace("(b,)", f"({name},)"),
+            dialect="jax-0.9.0",
+        )
+    text = jt.format_jaxpr(program, lossless=True, dialect=dialect)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = jt.parse(text)
+    assert jt.diff(program, again).equal
+    assert "eq _" not in text

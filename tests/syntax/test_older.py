@@ -747,12 +747,14 @@ SIN, COS = np.sin(AT), np.cos(AT)
         ("c:f32[3] = jit[name=g jaxpr={ lambda ; x:f32[3] k:i32[]. let d:f32[3] = integer_pow[y=2] x "
          "in (d,) }] _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN**2).sum()),
         ("c:f32[3] = neg _ | d:f32[3] = exp _ | e:f32[3] = add c d | b:f32[] = reduce_sum[axes=(0,)] e", True,
-         (np.exp(COS) - SIN).sum()),
+         (np.exp(SIN) - SIN).sum()),
+        ("c:f32[3] = neg _ | d:f32[3] = neg _ | e:f32[3] = mul 2.0:f32[] d | f:f32[3] = add c e | "
+         "b:f32[] = reduce_sum[axes=(0,)] f", True, (-SIN - 2 * COS).sum()),
         ("c:f32[3] = sub _ _ | b:f32[] = reduce_sum[axes=(0,)] c", True, (SIN - COS).sum()),
     ],
 )  # fmt: skip
 def test_results_without_a_name_that_the_body_reads(equations, warned, expected):
-    """Types decide which it is; else it is the first that nothing has read, which a warning says."""
+    """Types decide which it is; else it is the first that the same equation has not had before, which a warning says."""
     text = READS.format(equations="\n          ".join(equations.split(" | ")))
     with warnings.catch_warnings(record=True) as found:
         warnings.simplefilter("always")

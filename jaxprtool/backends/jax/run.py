@@ -17,6 +17,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction
+from jaxprtool.backends.jax.pieces import goes_in_pieces, run_in_pieces
 from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
@@ -27,6 +28,8 @@ from jaxprtool.syntax.print import format_jaxpr
 
 __all__ = ["compile_with_jax", "run_with_jax"]
 
+PIECE = 5_000  # equations of a program on one device that are compiled at once
+
 
 def run_with_jax(
     program: ClosedJaxpr,
@@ -34,7 +37,7 @@ def run_with_jax(
     platform: str | None = None,
     devices: int = 1,
 ) -> list[Any]:
-    """The results of `jax.jit` of a program.
+    """The results of `jax.jit` of a program, or of parts of a long one that follow each other.
 
     Args:
       program: the program.
@@ -52,9 +55,8 @@ def run_with_jax(
     program = map_programs(program, _with_devices)
     _check_survives(program, platform, devices)
     with _settings(program, platform, devices), _unlogged(program):
-        flat = FlatFunction(program)
         try:
-            results = jax.jit(flat)(*flat.arguments(args))
+            results = _results(program, args, devices)
             jax.block_until_ready(results)
             jax.effects_barrier()
         except JaxprToolError:
@@ -65,6 +67,14 @@ def run_with_jax(
             message = f"JAX does not run the program: {type(e).__name__}: {first}"
             fail(UnsupportedError, message, "jax-run")
         return [_held(x) for x in results]
+
+
+def _results(program: ClosedJaxpr, args: Sequence[Any], devices: int) -> list[Any]:
+    """The results as JAX's arrays, which may not be computed yet."""
+    if devices == 1 and goes_in_pieces(program, PIECE):
+        return run_in_pieces(program, args, PIECE)
+    flat = FlatFunction(program)
+    return jax.jit(flat)(*flat.arguments(args))
 
 
 def _with_devices(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -67,10 +67,11 @@ def _places(source: Source, start: int, end: int) -> tuple[list[tuple[int, int]]
 class Scope:
     """A jaxpr under construction: what is bound, and its binders.
 
-    `drops` are the `_` binders so far; `reads` says how often operands `_` read each of them.
+    `drops` are the `_` binders so far; `reads` says how often operands `_` read each of them, `decided` what
+    equations with such operands compute.
     """
 
-    __slots__ = ("autodidax", "consts", "drops", "inputs", "reads", "start", "vars")
+    __slots__ = ("autodidax", "consts", "decided", "drops", "inputs", "reads", "start", "vars")
 
     def __init__(self, start: int, autodidax: bool = False):
         self.vars: dict[str, Var] = {}
@@ -78,6 +79,7 @@ class Scope:
         self.inputs: list[Var] = []
         self.drops: list[Var] = []
         self.reads: dict[Var, int] = {}
+        self.decided: set[Any] = set()
         self.start, self.autodidax = start, autodidax
 
 

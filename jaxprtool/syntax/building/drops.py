@@ -67,7 +67,9 @@ class Drops:
             self._read(jaxpr, ())
         if not self.doubtful:
             return
+        programs = [*programs]
         read = {x for p in programs for eqn in all_eqns(p.jaxpr) for x in eqn.inputs}
+        read.update(x for p in programs for x in p.jaxpr.outs)
         live: set[Any] = set()
         for v, binder in reversed(self.around):  # those of jaxprs around others come last
             if binder in read or binder in live:
@@ -79,26 +81,48 @@ class Drops:
     def _read(self, jaxpr: Jaxpr, around: Sequence[Var]) -> None:
         """Read each such result from a `_` binder of its type (of any, if it is not known).
 
-        Those that the body reads are results, or JAX would not call them `_`. Beyond those it is the last ones: what an
-        equation gives beside its proper result, as the sorted keys where positions are asked for, comes first.
+        Those that the body reads are results, or JAX would not call them `_`. Beyond those it is the ones beside a result with
+        a name, in the equation as among the results, and then the last ones: what an equation gives beside its proper result,
+        as the sorted keys where positions are asked for, comes first.
         """
         places, scope = self.found[jaxpr]
         of_type: dict[Any, list[int]] = {}
         for i in places:
             of_type.setdefault(around[i].aval if i < len(around) else None, []).append(i)
-        outs = [*jaxpr.outs]
+        outs: list[Any] = [None if i in places else x for i, x in enumerate(jaxpr.outs)]
         for aval, wanted in of_type.items():
             fits = [v for v in scope.drops if aval is None or v.aval == aval] or scope.drops
             read = [v for v in fits if scope.reads.get(v)]
             unread = [v for v in fits if not scope.reads.get(v)]
-            chosen = {*[*read, *reversed(unread)][: len(wanted)]}
-            own = [v for v in fits if v in chosen]
-            for n, i in enumerate(wanted):
-                v = outs[i] = undrop(own[min(n, len(own) - 1)])
+            beside = _beside(outs, wanted, fits)
+            likely = dict.fromkeys((*read, *beside.values(), *reversed(unread)))
+            chosen = {*itertools.islice(likely, len(wanted))}
+            beside = {i: v for i, v in beside.items() if v in chosen}
+            own = [v for v in fits if v in chosen and v not in beside.values()] or fits
+            for n, i in enumerate([i for i in wanted if i not in beside]):
+                beside[i] = own[min(n, len(own) - 1)]
+            for i in wanted:
+                v = outs[i] = undrop(beside[i])
                 self.around += [(v, u) for u in around[i : i + 1]]
                 if not chosen.issuperset(unread) and not chosen.issubset(read):
                     self.doubtful.append(v)
         amend(jaxpr, outs=tuple(outs))
+
+
+def _beside(
+    outs: Sequence[Atom | None], places: Sequence[int], drops: Sequence[Var]
+) -> dict[int, Var]:
+    """For places of results the `_` binders that stand beside the binder of the result beside them, in the same order."""
+    found: dict[int, Var] = {}
+    for step, order in ((1, reversed(places)), (-1, places)):
+        for i in order:
+            other = found.get(i + step) or (outs[i + step] if 0 <= i + step < len(outs) else None)
+            if i in found or not isinstance(other, Var):
+                continue
+            pairs = ((v, other) if step > 0 else (other, v) for v in drops)
+            near = [v for v, pair in zip(drops, pairs, strict=True) if _adjacent(*pair)]
+            found.update((i, v) for v in near if v not in found.values())
+    return found
 
 
 def _warn(span: Span | None, which: str) -> None:
@@ -112,8 +136,8 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     """Have the operands `_` of an equation that was just read stand for binders of types that it takes.
 
     Operands in a row are results in a row of one equation, where there are such: what is computed together is used
-    together, each time. Of others, each is one that operands have read least often so far, the first of several. Where the
-    types leave a choice, a warning says so.
+    together, each time. Of others it is the first with which the equation does not compute what one before it does. Where
+    the types leave a choice, a warning says so.
 
     Args:
       eqn: the equation; its operands are those of `next_drop`.
@@ -128,16 +152,17 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     before: list[Any] = [eqn.inputs[i] for i in places]
     for v in before:
         scope.reads[v] -= 1
-    tried = itertools.chain(_in_a_row(scope, bound, places), _by_reads(scope, bound, len(places)))
-    choices = _fitting(eqn, places, tried, wide)
-    chosen = next(choices, None) or tuple(before)
-    if next(choices, None) is not None:
-        _warn(eqn.span, "result the operand _ is, and the first that is not read is taken")
-    inputs: list[Atom] = [*eqn.inputs]
-    for i, v in zip(places, chosen, strict=True):
+    tried = itertools.chain(_in_a_row(scope, bound, places), _in_order(bound, len(places)))
+    choices = [*_fitting(eqn, places, tried, wide)]
+    written = _written(eqn)
+    new = (choice for choice in choices if (written, choice) not in scope.decided)
+    chosen = next(new, choices[0] if choices else tuple(before))
+    if len(choices) > 1:
+        _warn(eqn.span, "result the operand _ is, and the first that gives another value is taken")
+    scope.decided.add((written, chosen))
+    for v in chosen:
         scope.reads[v] = scope.reads.get(v, 0) + 1
-        inputs[i] = undrop(v)
-    amend(eqn, inputs=tuple(inputs))
+    amend(eqn, inputs=_with_operands(eqn, places, map(undrop, chosen)))
     for v in before:
         if not scope.reads[v]:
             amend(v, __class__=DropVar)
@@ -157,15 +182,29 @@ def _in_a_row(scope: Any, bound: list[Var], places: list[int]) -> Iterator[tuple
 def _adjacent(u: Var, v: Var) -> bool:
     """Whether two binders follow each other in the text, with nothing between them."""
     a, b = u.span, v.span
-    return a is not None and b is not None and not a.source.text[a.end : b.start].strip()
+    if a is None or b is None or a.end > b.start:
+        return False
+    return not a.source.text[a.end : b.start].strip()
 
 
-def _by_reads(scope: Any, bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
-    """Binders for so many operands, those that are read least often first; not many of them."""
-    order = sorted(bound, key=lambda v: scope.reads.get(v, 0))
-    distinct = itertools.permutations(order, count)
-    every = itertools.product(order, repeat=count)
+def _in_order(bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
+    """Binders for so many operands, the first ones first; not many of them."""
+    distinct = itertools.permutations(bound, count)
+    every = itertools.product(bound, repeat=count)
     return itertools.islice(itertools.chain(distinct, every), _MOST_TRIES)
+
+
+def _written(eqn: JaxprEqn) -> str:
+    """The text of an equation without its binders: where it is the same, the same is computed, but for the operands `_`."""
+    span = eqn.span
+    text = span.source.text[span.start : span.end] if span else ""
+    return text.split(" = ", 1)[-1]
+
+
+def _with_operands(eqn: JaxprEqn, places: list[int], chosen: Iterable[Var]) -> tuple[Atom, ...]:
+    """The operands of an equation with others at some places."""
+    given = dict(zip(places, chosen, strict=True))
+    return tuple(given.get(i, x) for i, x in enumerate(eqn.inputs))
 
 
 def _fitting(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, count
 from operator import attrgetter
 from typing import Any
 
@@ -220,6 +220,7 @@ def name_variables(
     name_drops: bool = False,
     later: bool = False,
     as_dropped: bool = False,
+    name_read: bool = False,
 ) -> tuple[dict[Var, str], set[Var]]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
@@ -227,7 +228,8 @@ def name_variables(
     such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere. With
     `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
     those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
-    With `as_dropped`, the results that are `_` are those that the program drops, read or not.
+    With `as_dropped`, the results that are `_` are those that the program drops, read or not. With `name_read`, those that are
+    `_` in the source and are read have names.
 
     Returns:
       The names, and which variables are `_` because the program drops them, and not for want of a reader: those that JAX
@@ -235,6 +237,8 @@ def name_variables(
     """
     names = None if renamed else _source_names(nested)
     if names is not None:
+        if name_read:
+            _name_read(names, {*names.values(), *shared.values(), *(outer or {}).values()})
         return names, set()
     inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
@@ -292,6 +296,14 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
             return None
         names.update(zip(bound, given, strict=True))  # type: ignore[arg-type]  # none is None
     return names
+
+
+def _name_read(names: dict[Var, str], taken: set[str]) -> None:
+    """Give names to the variables that are `_` and no results that nobody reads."""
+    new = (name for name in map(base26, count()) if name not in taken)
+    for v, name in names.items():
+        if name == "_" and type(v) is not DropVar:
+            names[v] = next(new)
 
 
 def _named_by_call(eqn: JaxprEqn) -> bool:

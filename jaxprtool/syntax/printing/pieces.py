@@ -112,6 +112,7 @@ class Pieces(ABC):
             relaid and dialect.names_inner_drops,
             later,
             as_dropped,
+            lossless and dialect.names_inner_drops and knows_inner_drops(program),
         )
         # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()

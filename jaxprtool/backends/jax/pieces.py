@@ -1,0 +1,72 @@
+"""Long programs, piece by piece: while XLA compiles it takes memory for each equation (20 KB), and time to match."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+
+from jaxprtool.backends.jax.function import FlatFunction
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
+
+__all__ = ["goes_in_pieces", "run_in_pieces"]
+
+
+def goes_in_pieces(program: ClosedJaxpr, size: int) -> bool:
+    """Whether a program has more equations than a piece, and each of its values can be the result of a compiled function."""
+    if len(program.eqns) <= size:
+        return False
+    return all(isinstance(v.aval, ShapedArray) for e in program.eqns for v in e.out_binders)
+
+
+def run_in_pieces(program: ClosedJaxpr, args: Sequence[Any], size: int) -> list[Any]:
+    """The results of a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is forgotten when it has run.
+
+    Args:
+      program: the program.
+      args: values of the constants that it does not hold, then of its arguments.
+      size: how many equations a piece has.
+
+    Returns:
+      Arrays of JAX's, of the types of the program's results.
+
+    Raises:
+      UsageError, UnsupportedError: as `FlatFunction`; and what JAX raises.
+    """
+    jaxpr = program.jaxpr
+    pairs = [*zip(jaxpr.const_binders, program.consts, strict=True)]
+    consts = {v: c for v, c in pairs if c is not None}
+    binders = (*(v for v, c in pairs if c is None), *jaxpr.in_binders)
+    held: dict[Any, Any] = dict(zip(binders, args, strict=True))
+    last = {x: i for i, eqn in enumerate(jaxpr.eqns) for x in eqn.inputs}
+    last.update((x, len(jaxpr.eqns)) for x in jaxpr.outs)
+    results: list[Any] = []
+    for start in range(0, len(jaxpr.eqns), size):
+        piece = _piece(jaxpr, start, start + size, last, consts)
+        flat = FlatFunction(ClosedJaxpr(piece, [consts[v] for v in piece.const_binders]))
+        taken = flat.arguments([held[v] for v in piece.in_binders])
+        results = jax.jit(flat)(*taken)
+        held.update(zip(piece.outs, results, strict=True))
+        held = {v: x for v, x in held.items() if last.get(v, -1) >= start + size}
+    return results
+
+
+def _piece(
+    jaxpr: Jaxpr, start: int, stop: int, last: Mapping[Any, int], consts: Mapping[Var, Any]
+) -> Jaxpr:
+    """The equations from start to stop as a jaxpr: of what later ones read, the last piece of the results.
+
+    Args:
+      last: for each variable where it is read last; the results are read after all equations.
+      consts: the variables that the piece has as constants.
+    """
+    eqns = jaxpr.eqns[start:stop]
+    own = dict.fromkeys(v for eqn in eqns for v in eqn.out_binders)
+    is_last = stop >= len(jaxpr.eqns)
+    outs = jaxpr.outs if is_last else [v for v in own if last.get(v, -1) >= stop]
+    atoms = [x for eqn in eqns for x in eqn.inputs] + [*outs]
+    read = dict.fromkeys(x for x in atoms if isinstance(x, Var) and x not in own)
+    binders = [v for v in read if v not in consts]
+    return Jaxpr(binders, eqns, outs, [v for v in read if v in consts])
