@@ -23,6 +23,7 @@ from jaxprtool.analyses.identity.products import is_linear_in
 from jaxprtool.analyses.levels import (
     Level,
     all_levels,
+    definitions,
     is_choice,
     level_of,
     resolved,
@@ -39,6 +40,8 @@ __all__ = [
     "unguarded_of",
     "unguarded_on_way",
 ]
+
+_CONSTANT = 20  # values that one is computed from, which are looked at
 
 
 @dataclass
@@ -183,11 +186,19 @@ def goes_by_indices(choice: JaxprEqn, level: Level) -> bool:
 
 def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
     """Whether one of the values of a choice is the same in every run, as the zero of its transpose is."""
-    made = {v: e for e in level.jaxpr.eqns for v in e.out_binders}
-    return any(
-        isinstance(x, Lit) or (x in made and all(isinstance(y, Lit) for y in made[x].inputs))
-        for x in choice.inputs[1:]
-    )
+    made = definitions(level.jaxpr)
+
+    def is_constant(value: Any) -> bool:  # of a batch, the zero is broadcast once more
+        queue = [value]
+        for x in queue:
+            if isinstance(x, Lit):
+                continue
+            if x not in made or len(queue) > _CONSTANT:
+                return False
+            queue += made[x][0].inputs
+        return True
+
+    return any(map(is_constant, choice.inputs[1:]))
 
 
 class _Ancestors:
