@@ -20,6 +20,7 @@ __all__ = [
     "is_choice",
     "level_of",
     "resolved",
+    "resolved_at",
     "walk_before",
 ]
 
@@ -101,21 +102,26 @@ def resolved(level: Level, x: Any) -> Any:
 
     What a loop stacks up for another, a condition that its derivative reads, stands for what it has in each step.
     """
+    return resolved_at(level, x)[1]
+
+
+def resolved_at(level: Level, x: Any) -> tuple[Level, Any]:
+    """The same, with the jaxpr that it is a variable of."""
     for _ in range(MOST):
         if not isinstance(x, Var):
-            return x
+            return level, x
         if x in level.jaxpr.all_binders:
             outside = level.outside(x)
             if outside is None:
-                return x
+                return level, x
             level, x = outside
             continue
         eqn, k = definitions(level.jaxpr).get(x, (None, 0))
         inner = [] if eqn is None else [i for i in level.inside(eqn) if k < len(i.jaxpr.outs)]
         if len(inner) != 1:
-            return x
+            return level, x
         level, x = inner[0], inner[0].jaxpr.outs[k]
-    return x
+    return level, x
 
 
 def definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:

@@ -20,6 +20,7 @@ from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
+from jaxprtool.driver.grad import grad
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.running.check_nans import NanError
 from jaxprtool.driver.words.values import arguments, open_binders
@@ -418,6 +419,16 @@ def test_a_double_where_is_named(name: str, how: str) -> None:
     assert found.unguarded.place.eqn.primitive.name == "select_n"
     assert "needs its input guarded as well" in str(found)
     assert not ask(f(guarded(INNER[name])), ZERO, nan=True).found
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_a_double_where_is_named_in_a_batch_of_gradients(name: str) -> None:
+    """What `vmap` of `grad` writes: the choice is gone, and the zero of its transpose is broadcast once more."""
+    made = jt.from_jax(jax.make_jaxpr(unguarded(INNER[name]))(ZERO))
+    batched = jt.vmap_jaxpr(grad(made), 2, [0])[0]
+    found = jt.blame(jt.parse(str(jt.optimize(batched, passes="dce"))), np.stack([ZERO + 1, ZERO]))
+    assert found.unguarded is not None and not found.unguarded.kept, str(found)
+    assert found.unguarded.place.eqn.primitive.name == "select_n"
 
 
 @pytest.mark.parametrize("choose", [jnp.where, jax.lax.select])

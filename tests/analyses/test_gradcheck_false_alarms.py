@@ -572,6 +572,37 @@ def test_where_a_result_jumps_the_others_have_no_derivative_either(f, x):
     assert "a kink or a jump" in str(found)
 
 
+TIES = np.float32([[0.3, -0.2, 0.1], [-1, -1, -1], [2, 1, 2]])
+MIDDLES: dict[str, Callable[[Any], Any]] = {
+    "sort": lax.sort,
+    "median": lambda x: jnp.median(x, axis=1),
+    "top_k": lambda x: lax.top_k(x, 2)[0],
+    "sort of zeros": lambda x: lax.sort(jnp.maximum(x, 1.0)),
+    "sort in a loop": lambda x: lax.scan(lambda c, r: (c, lax.sort(r)), 0, x)[1],
+}
+
+
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",), ("fwd", "rev")])
+@pytest.mark.parametrize("repeated", [1, 4])  # element by element, and along random directions
+@pytest.mark.parametrize("name", MIDDLES)
+def test_the_middle_one_of_three_that_tie_has_no_derivative(
+    name: str, repeated: int, modes: Any
+) -> None:
+    """It has one along each direction: no line through the point shows a kink."""
+    x = np.concatenate([TIES * (k + 1) for k in range(repeated)])
+    found = jt.gradcheck(MIDDLES[name], x, modes=modes)
+    assert found.passed and all(x.kind != "wrong" for x in found.blame), str(found)
+
+
+@pytest.mark.parametrize("modes", [("fwd",), ("rev",)])
+@pytest.mark.parametrize("repeated", [1, 4])
+def test_a_wrong_rule_beside_the_middle_one_of_three_is_found(repeated: int, modes: Any) -> None:
+    x = np.concatenate([TIES * (k + 1) for k in range(repeated)])
+    found = jt.gradcheck(lambda x: (lax.sort(x), wrong_sine(x)), x, modes=modes)
+    assert not found.passed
+    assert [x.place.eqn.primitive.name for x in found.blame] == ["custom_jvp_call"], str(found)
+
+
 @pytest.mark.parametrize("kind", ["jump", "smooth"])
 def test_a_wrong_rule_beside_a_jump_is_found(kind):
     @jax.custom_jvp

@@ -10,11 +10,10 @@ from typing import Any
 
 from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.blaming.bad_values import Range
+from jaxprtool.analyses.blaming.derived import is_named, original_of
 from jaxprtool.analyses.blaming.double_where import (
     Unguarded,
     goes_by_indices,
-    is_named,
-    original_of,
     unguarded_of,
     unguarded_on_way,
 )

@@ -1,4 +1,4 @@
-"""Derivatives: the equation from which a faulty one was derived, and the `where` whose untaken side makes a NaN.
+"""Derivatives: the `where` whose untaken side makes a NaN.
 
 The derivative of `where(x > 0, log(x), 0)` is `where(x > 0, t, 0) / x`: at 0 it is 0 / 0, although the `where` does not take
 that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x, 1)), 0)`.
@@ -10,6 +10,13 @@ from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jaxprtool.analyses.blaming.derived import (
+    derivative_of,
+    frame_of,
+    has_names,
+    is_derived,
+    is_transposed,
+)
 from jaxprtool.analyses.blaming.plans import is_float
 from jaxprtool.analyses.blaming.zeros import Zero, Zeros
 from jaxprtool.analyses.identity.products import is_linear_in
@@ -22,24 +29,19 @@ from jaxprtool.analyses.levels import (
     resolved,
     walk_before,
 )
-from jaxprtool.analyses.places import Place, Step
-from jaxprtool.core.primitive import Primitive
+from jaxprtool.analyses.places import Place
 from jaxprtool.interpreters.batch import is_elementwise
-from jaxprtool.interpreters.jvp import jvp_jaxpr
-from jaxprtool.interpreters.linearize import vjp_jaxpr
-from jaxprtool.ir.diagnostics import JaxprToolError, place_of
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.origin import Frame
-from jaxprtool.ir.walk import all_eqns
+from jaxprtool.ir.diagnostics import place_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = [
     "Unguarded",
     "goes_by_indices",
-    "is_named",
-    "original_of",
     "unguarded_of",
     "unguarded_on_way",
 ]
+
+_CONSTANT = 20  # values that one is computed from, which are looked at
 
 
 @dataclass
@@ -73,148 +75,6 @@ class Unguarded:
         return {**self.place.json(), "certain": self.certain}
 
 
-def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
-    """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
-
-    It is the first whose derivative, or the transpose of that, has an operation of this kind: in `sin(x) / x`, `sin` and `div` have
-    the same place, and the `div` is no derivative of the `sin`.
-
-    Where no place in Python is known, or none there has such a derivative (that of a backward rule of a user's own is the
-    place of the call), it is one of whose derivative the equation is a part, on the same values.
-
-    None where the equation belongs to no derivative, or is the original's itself. Where no names say whether it belongs to one
-    (`is_named`), it may, if it is a part of a derivative that no cotangent goes into.
-    """
-    eqn = place.eqn
-    frame = None if eqn.origin is None else eqn.origin.frame
-    named = is_named(place)
-    if named and not _is_derived(eqn, place.path):
-        return None
-    if frame is None:
-        return _original_on_same_values(place, program, certain=named)
-    linear = _is_transposed(eqn) and any(is_linear_in(eqn, i) for i in range(len(eqn.inputs)))
-    parts = _in_transpose if linear else _in_derivative
-    for found, level in all_levels(program):
-        if found.origin is not None and found.origin.frame == frame and not _is_transposed(found):
-            if found is eqn:
-                return None
-            if eqn.primitive in parts(found):
-                return Place(found, level.path())
-    # That of a backward rule of a user's own has the place of the call.
-    return _original_on_same_values(place, program, certain=True) if linear else None
-
-
-def is_named(place: Place) -> bool:
-    """Whether the names of an equation, or of one around it, are known: they say whether it belongs to a derivative."""
-    return any(map(_has_names, (place.eqn, *(step.eqn for step in place.path))))
-
-
-def _original_on_same_values(place: Place, program: ClosedJaxpr, *, certain: bool) -> Place | None:
-    """The last equation before one of whose derivative that is a part, with the operands and results that it has there.
-
-    Unless it is certain that it is a part of one, all of its operands are literals, or operands or results of the original.
-    """
-    level, last = level_of(program, place.path), None
-    operands = [x if isinstance(x, Lit) else resolved(level, x) for x in place.eqn.inputs]
-    values = {x for x in operands if isinstance(x, Var)}
-    for found, where in all_levels(program):
-        if found is place.eqn:
-            return last
-        if found.primitive.holds_jaxprs or _is_transposed(found, where):
-            continue
-        its_own = [x for x in (*found.inputs, *found.out_binders) if isinstance(x, Var)]
-        if not any(resolved(where, x) in values for x in its_own):  # most are not, at once
-            continue
-        parts, known = _derivative(found)
-        known |= _made_alike(parts, known, operands, level)
-        sure = [
-            e for e in parts if certain or all(isinstance(x, Lit) or x in known for x in e.inputs)
-        ]
-        if any(_is_same(e, known, place.eqn, operands, where) for e in sure):
-            last = Place(found, where.path())
-    return last
-
-
-def _made_alike(
-    parts: Sequence[JaxprEqn], known: dict[Var, Any], operands: Sequence[Any], level: Level
-) -> dict[Var, Any]:
-    """The results of parts of a derivative that are operands of an equation: the exponent of `pow(x, y - 1)`."""
-    made = definitions(level.jaxpr)
-    makers = [(y, made[y][0]) for y in operands if isinstance(y, Var) and y in made]
-    found: dict[Var, Any] = {}
-    for y, maker in makers:
-        its_own = [resolved(level, x) for x in maker.inputs]
-        for part in parts:
-            is_sure = all(isinstance(x, Lit) or x in known for x in part.inputs)
-            if (
-                is_sure
-                and len(part.out_binders) == 1
-                and _is_same(part, known, maker, its_own, level)
-            ):
-                found[part.out_binders[0]] = y
-    return found
-
-
-def _is_same(
-    part: JaxprEqn, known: dict[Var, Any], eqn: JaxprEqn, operands: Sequence[Any], level: Level
-) -> bool:
-    """Whether a part of a derivative is an equation, whose operands are resolved; `known` has what its variables are at a level."""
-    if part.primitive is not eqn.primitive or len(part.inputs) != len(operands):
-        return False
-    on_same = 0
-    for x, y in zip(part.inputs, operands, strict=True):
-        if isinstance(x, Lit) or isinstance(y, Lit):
-            if not (isinstance(x, Lit) and isinstance(y, Lit) and x.val == y.val):
-                return False
-        elif x in known:
-            if resolved(level, known[x]) is not y:
-                return False
-            on_same += 1
-    return on_same > 0 or not any(isinstance(x, Var) for x in part.inputs)
-
-
-def _derivative(eqn: JaxprEqn) -> tuple[Sequence[JaxprEqn], dict[Var, Any]]:
-    """The equations of the derivative of an equation besides its own, and which of their variables are its operands and results.
-
-    No equations where it has no derivative.
-    """
-    operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
-    outs = [Var(v.aval) for v in eqn.out_binders]
-    alone = Jaxpr(operands, [eqn.replace(out_binders=outs)], outs, [])
-    try:
-        made = jvp_jaxpr(ClosedJaxpr(alone, []))[0]
-    except JaxprToolError:
-        return (), {}
-    known: dict[Var, Any] = dict(
-        zip(made.jaxpr.in_binders, operands, strict=False)  # the tangents follow
-    )
-    own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
-    if own is not None:
-        results = made.eqns[own].out_binders
-        if len(results) == len(eqn.out_binders):  # that of a call or a loop gives tangents as well
-            known.update(zip(results, eqn.out_binders, strict=True))
-    return [e for i, e in enumerate(made.eqns) if i != own], known
-
-
-def _in_derivative(eqn: JaxprEqn) -> set[Primitive]:
-    """The primitives of the derivative of an equation, besides its own; no primitives where it has none."""
-    return {e.primitive for e in _derivative(eqn)[0]}
-
-
-def _in_transpose(eqn: JaxprEqn) -> set[Primitive]:
-    """The primitives of the transposed derivative of an equation, besides its own; no primitives where it has none."""
-    operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
-    outs = [Var(v.aval) for v in eqn.out_binders]
-    alone = Jaxpr(operands, [eqn.replace(out_binders=outs)], outs, [])
-    try:
-        made = vjp_jaxpr(ClosedJaxpr(alone, []))
-    except JaxprToolError:
-        return set()
-    own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
-    after = made.jaxpr.replace(eqns=[e for i, e in enumerate(made.eqns) if i != own])
-    return {e.primitive for e in all_eqns(after)}
-
-
 def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded | None:
     """The choice whose untaken side makes a NaN in a derivative; None where that is not how it came about.
 
@@ -242,15 +102,15 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
             for other, at in all_levels(program):
                 if other is found:
                     break  # the transpose comes after the choice
-                if not is_choice(other) or _is_transposed(other, at):
+                if not is_choice(other) or is_transposed(other, at):
                     continue
                 if resolved(at, other.inputs[0]) != condition or isinstance(condition, Lit):
                     continue
                 if not factors.holds(other, at) and _takes(other, at, others):
                     return Unguarded(Place(other, at.path()), kept=True)
-            if _is_transposed(found, where) and not _is_of_a_rule(found, where, program):
+            if is_transposed(found, where) and not _is_of_a_rule(found, where, program):
                 return Unguarded(Place(found, where.path()), kept=False)
-            if maybe is not None or not zero.alone or _has_names(found):
+            if maybe is not None or not zero.alone or has_names(found):
                 continue
             if _has_constant_case(found, where):
                 maybe = Unguarded(Place(found, where.path()), kept=False, certain=False)
@@ -262,23 +122,17 @@ def _is_of_a_rule(choice: JaxprEqn, level: Level, program: ClosedJaxpr) -> bool:
 
     That of a triangular solve chooses the triangle of the tangent, as that of a decomposition does.
     """
-    frame = _frame(choice, level)
+    frame = frame_of(choice, level)
     if frame is None:
         return False
     for found, at in all_levels(program):
         if is_elementwise(found.primitive) or is_choice(found) or found.primitive.holds_jaxprs:
             continue
-        if _is_transposed(found, at) or _frame(found, at) != frame:
+        if is_transposed(found, at) or frame_of(found, at) != frame:
             continue
-        if any(map(is_choice, _derivative(found)[0])):
+        if any(map(is_choice, derivative_of(found)[0])):
             return True
     return False
-
-
-def _frame(eqn: JaxprEqn, level: Level) -> Frame | None:
-    """The place in Python of an equation, or of the innermost one around it that has one."""
-    eqns = (eqn, *(step.eqn for step in reversed(level.path())))
-    return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
 
 
 def unguarded_on_way(
@@ -301,7 +155,7 @@ def unguarded_on_way(
         if is_choice(place.eqn):
             level = level_of(program, place.path)
             condition = resolved(level, place.eqn.inputs[0])
-            if not _is_transposed(place.eqn, level) and not isinstance(condition, Lit):
+            if not is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
     seen = set[Any]()  # what comes before one place is not looked at again before a later one
     for place in chain[1:] if dropping else ():
@@ -312,7 +166,7 @@ def unguarded_on_way(
                 if found in bad:
                     continue
                 if mask is not None and _is_before(mask.eqn, found, program):
-                    certain = _is_derived(place.eqn, place.path)
+                    certain = is_derived(place.eqn, place.path)
                     return Unguarded(mask, kept=True, certain=certain)
     return None
 
@@ -330,32 +184,21 @@ def goes_by_indices(choice: JaxprEqn, level: Level) -> bool:
     return all(at.outside(x) is not None for at, x in ends)
 
 
-def _names(eqn: JaxprEqn) -> Sequence[str]:
-    return () if eqn.origin is None else eqn.origin.names or ()
-
-
-def _is_transposed(eqn: JaxprEqn, level: Level | None = None) -> bool:
-    """Whether the names of an equation, or of those that hold it, say that it was made by transposing."""
-    eqns = [eqn] if level is None else [eqn, *(step.eqn for step in level.path())]
-    return any("transpose(" in name for e in eqns for name in _names(e))
-
-
-def _has_names(eqn: JaxprEqn) -> bool:
-    return eqn.origin is not None and eqn.origin.has_names
-
-
 def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
     """Whether one of the values of a choice is the same in every run, as the zero of its transpose is."""
-    made = {v: e for e in level.jaxpr.eqns for v in e.out_binders}
-    return any(
-        isinstance(x, Lit) or (x in made and all(isinstance(y, Lit) for y in made[x].inputs))
-        for x in choice.inputs[1:]
-    )
+    made = definitions(level.jaxpr)
 
+    def is_constant(value: Any) -> bool:  # of a batch, the zero is broadcast once more
+        queue = [value]
+        for x in queue:
+            if isinstance(x, Lit):
+                continue
+            if x not in made or len(queue) > _CONSTANT:
+                return False
+            queue += made[x][0].inputs
+        return True
 
-def _is_derived(eqn: JaxprEqn, path: Sequence[Step]) -> bool:
-    names = [n for e in (*(step.eqn for step in path), eqn) for n in _names(e)]
-    return any("transpose(" in name or "jvp(" in name for name in names)
+    return any(map(is_constant, choice.inputs[1:]))
 
 
 class _Ancestors:
