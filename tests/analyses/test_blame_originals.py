@@ -14,6 +14,10 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.blaming import derived
+from jaxprtool.analyses.blaming.derived import original_of
+from jaxprtool.analyses.levels import all_levels
+from jaxprtool.analyses.places import Place
 from jaxprtool.driver.grad import grad
 
 ROWS = np.array([[0.1, -0.4, 0.9, 1.3], [2, 2, 2, 2], [0.5, 0.2, -1, 0.3]], np.float32)
@@ -88,3 +92,19 @@ def test_what_a_checkpoint_computes_again_is_derived_from_what_is_computed_befor
     assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
     names = found.original.eqn.origin and found.original.eqn.origin.names
     assert not any("transpose" in name for name in names or ()), str(found)
+
+
+def test_what_a_derivative_reads_many_times_is_compared_once(monkeypatch) -> None:
+    """Each step of a scan by doubling reads the one before it several times."""
+    compared = list[Any]()
+    alike = derived._Parts._reads_alike
+    monkeypatch.setattr(
+        derived._Parts, "_reads_alike", lambda *args: (compared.append(args), alike(*args))[1]
+    )
+    x = np.linspace(0.5, 1.5, 1 << 14).astype(np.float32)
+    f = jt.from_jax(jax.make_jaxpr(lambda x: jnp.sum(jax.lax.cumlogsumexp(x)))(x))
+    program = grad(f, [0])
+    for eqn, level in [*all_levels(program)][::8]:
+        compared.clear()
+        original_of(Place(eqn, level.path()), program)
+        assert len(compared) < 1_000

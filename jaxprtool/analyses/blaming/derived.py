@@ -80,6 +80,7 @@ class _Search:
         forward = named and not any(map(is_transposed, all_eqns(program.jaxpr)))
         self.wild = self.linear or forward
         self.loose = named or self.frame is not None
+        self.parts: dict[JaxprEqn, _Parts] = {}  # of the equations that were looked at
 
     def best_of_copies(self) -> Place | None:
         """The same where the transpose computes again what a checkpoint has not kept: what its copy is derived from is."""
@@ -108,7 +109,9 @@ class _Search:
         for eqn, level in queue:
             best, at = _NONE, None
             for found, where in before:
-                how = _Parts(found, where, self).has(eqn, level)
+                if found not in self.parts:
+                    self.parts[found] = _Parts(found, where, self)
+                how = self.parts[found].has(eqn, level)
                 if how and how >= best and (self.loose or how == _SAME):
                     best, at = how, Place(found, where.path())
             if at is not None and (eqn is self.eqn or not is_elementwise(at.eqn.primitive)):
@@ -168,6 +171,7 @@ class _Parts:
             if not self.tangents.isdisjoint(x for x in e.inputs if isinstance(x, Var)):
                 self.tangents.update(e.out_binders)
         self.makers = {v: (e, k) for e in self.parts for k, v in enumerate(e.out_binders)}
+        self._compared: dict[tuple[Any, Any], tuple[int, bool]] = {}
 
     def has(self, eqn: JaxprEqn, level: Level) -> int:
         """How sure it is that an equation is one of them."""
@@ -177,65 +181,64 @@ class _Parts:
         """How sure it is that a part is an equation: that reads the same values, one of the original's at least."""
         if part.primitive is not eqn.primitive or len(part.inputs) != len(eqn.inputs):
             return _NONE
-        how = _SAME if _same_params(part, eqn) else _LIKE
-        hits = list[Any]()
-        for x, y in zip(part.inputs, eqn.inputs, strict=True):
-            how = min(how, self._value(x, level, y, hits))
-            if not how:
-                return _NONE
-        return how if hits or not any(isinstance(x, Var) for x in part.inputs) else _NONE
+        how, meets = self._reads_alike(part, eqn, level)
+        return how if meets or not any(isinstance(x, Var) for x in part.inputs) else _NONE
 
-    def _value(self, x: Any, level: Level, y: Any, hits: list[Any]) -> int:
-        """How sure it is that a value of the derivative is one of the program; `hits`: those of the original that are met."""
-        level, y = resolved_at(level, y)
+    def _reads_alike(self, part: JaxprEqn, eqn: JaxprEqn, level: Level) -> tuple[int, bool]:
+        """How sure it is that a part and an equation of one primitive read the same; whether one of the original's values is among it."""
+        how, meets = _SAME if _same_params(part, eqn) else _LIKE, False
+        for x, y in zip(part.inputs, eqn.inputs, strict=True):
+            found, hit = self._value(x, *resolved_at(level, y))
+            how, meets = min(how, found), meets or hit
+            if not how:
+                return _NONE, False
+        return how, meets
+
+    def _value(self, x: Any, level: Level, y: Any) -> tuple[int, bool]:
+        """The same of a value of the derivative and one of the program, which is resolved."""
         if isinstance(x, Lit) or isinstance(y, Lit):
             both = isinstance(x, Lit) and isinstance(y, Lit)
-            return _SAME if both and x.val == y.val else _NONE
+            return (_SAME if both and x.val == y.val else _NONE), False
         if x in self.known:
-            hits.append(y)
-            return _SAME if self.known[x] is y else _NONE
+            return (_SAME, True) if self.known[x] is y else (_NONE, False)
         if y in self.own:
-            return _NONE
+            return _NONE, False
+        found = self._compared.get((x, y))
+        if found is None:  # what many equations read is compared once
+            found = self._compared[x, y] = self._made_alike(x, level, y)
+        return found
+
+    def _made_alike(self, x: Any, level: Level, y: Any) -> tuple[int, bool]:
+        """The same of two values that are no operands or results of the original."""
         made, part = definitions(level.jaxpr).get(y), self.makers.get(x)
         if x in self.tangents and (part is None or made is None or not self.search.wild):
-            return _SAME if self.search.wild else _NONE
+            return (_SAME if self.search.wild else _NONE), False
         if part is not None and made is not None and part[1] == made[1]:
-            inside = list[Any]()
-            how = self._is_inside(part[0], made[0], level, inside)
-            if how:
-                hits += inside
-                return how
+            one, other = part[0], made[0]
+            if one.primitive is other.primitive and len(one.inputs) == len(other.inputs):
+                found = self._reads_alike(one, other, level)
+                if found[0]:
+                    return found
         if x in self.tangents:
-            return _SAME  # cotangents come together on other ways
-        return self._comes_from_own(level, y, hits)
+            return _SAME, False  # cotangents come together on other ways
+        return self._comes_from_own(level, y)
 
-    def _is_inside(self, part: JaxprEqn, eqn: JaxprEqn, level: Level, hits: list[Any]) -> int:
-        """The same of the equations that make two values."""
-        if part.primitive is not eqn.primitive or len(part.inputs) != len(eqn.inputs):
-            return _NONE
-        how = _SAME if _same_params(part, eqn) else _LIKE
-        for x, y in zip(part.inputs, eqn.inputs, strict=True):
-            how = min(how, self._value(x, level, y, hits))
-            if not how:
-                break
-        return how
-
-    def _comes_from_own(self, level: Level, y: Any, hits: list[Any]) -> int:
+    def _comes_from_own(self, level: Level, y: Any) -> tuple[int, bool]:
         """Whether a value is computed from those of the original and literals alone, by equations of the same place in Python."""
-        queue, seen = [(level, y)], set[Any]()
+        queue, seen, meets = [(level, y)], set[Any](), False
         for at, v in queue:
             at, v = resolved_at(at, v)
             if isinstance(v, Lit) or v in seen:
                 continue
             seen.add(v)
             if v in self.own:
-                hits.append(v)
+                meets = True
                 continue
             made = definitions(at.jaxpr).get(v)
             if made is None or len(queue) > _MOST or frame_of(made[0], at) != self.search.frame:
-                return _NONE
+                return _NONE, False
             queue += [(at, z) for z in made[0].inputs]
-        return _LIKE
+        return _LIKE, meets
 
 
 def _values(eqn: JaxprEqn, level: Level) -> Iterator[Any]:
