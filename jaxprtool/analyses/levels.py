@@ -46,7 +46,7 @@ class Level(NamedTuple):
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Level]:
         """The jaxprs that an equation of it holds."""
-        for key, value in eqn.params.items():
+        for key, value in eqn.params.items() if eqn.primitive.holds_jaxprs else ():
             inner = [*jaxprs_in(value)]
             for i, closed in enumerate(inner):
                 step = Step(eqn, key, i if len(inner) > 1 else None)

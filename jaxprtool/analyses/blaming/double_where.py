@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from jaxprtool.analyses.blaming.derived import (
@@ -202,23 +203,27 @@ def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
 
 
 class _Ancestors:
-    """What values are computed from: variables and choices, each where it stands."""
+    """What values are computed from: variables and choices, each where it stands. They are gone through when first asked for."""
 
     def __init__(self, values: Sequence[tuple[Level, Any]]):
-        self._variables: set[Any] = set()
-        self._choices: set[Any] = set()
-        for level, x, eqn in walk_before(values, through=True):
-            self._variables.add((level.key(), x))
+        self._values = values
+
+    @cached_property
+    def _found(self) -> tuple[set[Any], set[Any]]:
+        variables, choices = set[Any](), set[Any]()
+        for level, x, eqn in walk_before(self._values, through=True):
+            variables.add((level.key(), x))
             if eqn is not None and is_choice(eqn):
-                self._choices.add((level.key(), eqn))
+                choices.add((level.key(), eqn))
+        return variables, choices
 
     def holds(self, choice: JaxprEqn, level: Level) -> bool:
         """Whether a choice is among them."""
-        return (level.key(), choice) in self._choices
+        return (level.key(), choice) in self._found[1]
 
     def has(self, level: Level, x: Any) -> bool:
         """Whether a variable is among them."""
-        return (level.key(), x) in self._variables
+        return (level.key(), x) in self._found[0]
 
 
 def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) -> bool:

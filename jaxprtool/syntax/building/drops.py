@@ -18,6 +18,7 @@ from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.building.atoms import Scope, undrop
 from jaxprtool.syntax.infer import fits, likeliest, result_types
+from jaxprtool.syntax.patterns import BLANK
 
 __all__ = ["AmbiguousResultWarning", "Drops", "decide_reads"]
 
@@ -153,11 +154,13 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     for v in before:
         scope.reads[v] -= 1
     tried = itertools.chain(_in_a_row(scope, bound, places), _in_order(bound, len(places)))
-    choices = [*_fitting(eqn, places, tried, wide)]
     written = _written(eqn)
-    new = (choice for choice in choices if (written, choice) not in scope.decided)
-    chosen = next(new, choices[0] if choices else tuple(before))
-    if len(choices) > 1:
+    choices = _fitting(eqn, places, tried, wide)
+    first, second = next(choices, None), next(choices, None)
+    likely = itertools.chain(filter(None, (first, second)), choices)
+    new = (choice for choice in likely if (written, choice) not in scope.decided)
+    chosen = next(new, first or tuple(before))
+    if second is not None:
         _warn(eqn.span, "result the operand _ is, and the first that gives another value is taken")
     scope.decided.add((written, chosen))
     for v in chosen:
@@ -184,7 +187,7 @@ def _adjacent(u: Var, v: Var) -> bool:
     a, b = u.span, v.span
     if a is None or b is None or a.end > b.start:
         return False
-    return not a.source.text[a.end : b.start].strip()
+    return BLANK.match(a.source.text, a.end).end() >= b.start
 
 
 def _in_order(bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
