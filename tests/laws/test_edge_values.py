@@ -247,6 +247,16 @@ def test_reductions_along_positions_that_are_empty(f, dtype):
     np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize("f", [lax.psum, lax.pmax, lax.pmin])
+def test_reductions_along_positions_are_computed_inside_of_a_trace(f):
+    """A program that is evaluated while another is traced is no part of that."""
+    x = np.array([[1, 5], [3, 2]], np.float32)
+    program = jt.trace(lambda x: f(x, 1), x)
+    made = jt.trace(lambda y: y + jt.eval_jaxpr(program, [x])[0], np.ones(2, np.float32))
+    assert [e.primitive.name for e in made.eqns] == ["add"]
+    np.testing.assert_array_equal(jt.eval_jaxpr(made, [np.ones(2, np.float32)])[0], f(x, 1) + 1)
+
+
 NARROW = (
     "i2",
     "u2",

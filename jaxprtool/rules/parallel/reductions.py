@@ -13,6 +13,7 @@ from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim
 from jaxprtool.interpreters.cost import FREE
+from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import linear
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
@@ -59,7 +60,7 @@ def _reduction_impl(op: Any, reduce: Any) -> Value:
     def rule(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         if names_of(axes):
             unbound_impl(op)(xp, x, axes=axes)
-        return reduce(x, axes=positions_of(axes))
+        return impl_rules[reduce.primitive](xp, x, axes=positions_of(axes))
 
     return rule
 
