@@ -13,6 +13,7 @@ import pytest
 from jax import lax
 
 import jaxprtool as jt
+from jaxprtool.analyses.blaming import double_where
 
 X = np.array([1.5, 0.0, 2.0], np.float32)
 
@@ -274,3 +275,25 @@ def test_the_division_of_a_backward_rule_is_not_derived_from_what_follows_the_ca
     found = jt.blame(jax.grad(lambda x: root(jnp.sin(x)).sum()), np.array([0.0, 1], np.float32))
     assert found.first.eqn.primitive.name == "div"
     assert found.original is None or found.original.eqn.primitive.name == "sqrt"
+
+
+def test_what_factors_are_computed_from_is_gone_through_only_where_there_is_a_choice(
+    monkeypatch: Any,
+) -> None:
+    """A long derivative has many products of a 0 and a bad value."""
+    walk, through = double_where.walk_before, list[bool]()
+
+    def counted(*args: Any, **options: Any) -> Any:
+        through.append(options.get("through", False))
+        return walk(*args, **options)
+
+    def chain(x: Any) -> Any:  # it has many of them
+        for i in range(400):
+            x = jnp.tanh(x) * x + jnp.sin(x) / (x * x + 2)
+            x = jnp.where(x > 1e9, x, x * 1.0) + jnp.sqrt(x - x) if i == 200 else x
+        return x.sum()
+
+    monkeypatch.setattr(double_where, "walk_before", counted)
+    found = _blamed(jax.grad(chain), (np.linspace(0.5, 1.5, 5, dtype=np.float32),), text=False)
+    assert found.found and found.unguarded is None
+    assert len(through) > 5 and not any(through)
