@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from jaxprtool import driver as drivers
 from jaxprtool.cli.options.lint import lint_options, refuse_to_write, show
 from jaxprtool.cli.options.shared import json_option, output_option, verb
 from jaxprtool.cli.session import Session
@@ -59,7 +60,7 @@ def lint(
             answer = driver.lint(programs, file, **how)
             if fix:
                 before, path = answer.counts, file if output == "-" else output
-                done = driver.fixed(programs, answer)
+                done = drivers.fix.fixed(programs, answer)
                 if done.changed or output != "-":
                     session.write("lint", done.programs, path)
                     answer = driver.lint(session.programs(path), path, **how)

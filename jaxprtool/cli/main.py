@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import importlib
 import os
 import signal
@@ -191,8 +190,6 @@ def _occupy_descriptors() -> None:
 def main(argv: Sequence[str] | None = None) -> None:
     """The entry point: run the command and exit with its status."""
     argv = sys.argv[1:] if argv is None else argv
-    # a run is short, and large programs are many small objects that live to its end: half of the time to look at them
-    gc.set_threshold(100_000, 20, 20)
     session = Session(error_format=report.format_from(argv))
     _occupy_descriptors()
     with removing_temporaries(session.end):

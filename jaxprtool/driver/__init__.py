@@ -7,12 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxprtool.driver import fix as fix
     from jaxprtool.driver import trace as trace
     from jaxprtool.driver import typing as typing
     from jaxprtool.driver import verify as verify
     from jaxprtool.driver.words import values as values
 
-_LAZY = {"trace": "trace", "typing": "typing", "values": "words.values", "verify": "verify"}
+_LAZY = {
+    "fix": "fix",
+    "trace": "trace",
+    "typing": "typing",
+    "values": "words.values",
+    "verify": "verify",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -1,26 +1,21 @@
-"""lint: what is legal in a program, and a mistake all the same; and the passes that mend it."""
+"""lint: what is legal in a program, and a mistake all the same (`driver.fix` mends it)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
 from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.storage.files import STDIN
 from jaxprtool.driver.verify import check_input
 from jaxprtool.driver.words.arguments import parts_called, similar_names
-from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.linter.answer import Lint, Linted
 from jaxprtool.linter.engine import MAX_CONST, Options, lint_program
 from jaxprtool.linter.registry import select_rules
-from jaxprtool.passes.left_alone import left_alone
-from jaxprtool.passes.pipeline import pipeline, run_pipeline
 
-__all__ = ["MAX_CONST", "Fixed", "carried", "fixed", "lint"]
+__all__ = ["MAX_CONST", "carried", "lint"]
 
 
 @deep
@@ -55,48 +50,6 @@ def lint(
         options = Options(max_const, [pair for word in carry for pair in carried(placed, word)])
         found.append(Linted(name, *lint_program(placed, rules, options)))
     return Lint(found)
-
-
-class Fixed(NamedTuple):
-    """Programs after the passes that mend what was found in them.
-
-    Attributes:
-      programs: by the names that they had; the same objects where nothing changed.
-      changed: whether any of them is another one.
-    """
-
-    programs: dict[str, ClosedJaxpr]
-    changed: bool
-
-
-@deep
-def fixed(programs: Mapping[str, ClosedJaxpr], found: Lint) -> Fixed:
-    """Programs after the passes that mend what `lint` has found in them.
-
-    The passes are applied to the whole program, but for the equations of findings that comments tell lint to ignore.
-    """
-    made = {
-        key: _mended(program, one)
-        for (key, program), one in zip(programs.items(), found.programs, strict=True)
-    }
-    return Fixed(made, any(made[key] is not program for key, program in programs.items()))
-
-
-def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
-    fixes = [f.fix for f in linted.findings if f.fix]
-    passes = dict.fromkeys(p for fix in fixes for p in fix.split(","))
-    if not passes:
-        return program
-
-    def run(p: ClosedJaxpr) -> ClosedJaxpr:
-        return run_pipeline(load_constants(p), pipeline(",".join(passes)), until_fixed=True)
-
-    places = [f.found.place for f in linted.ignored if f.fix]
-    ignored = {place.eqn for place in places if place is not None}
-    # with the places that the findings are at
-    made = left_alone(with_places(program), ignored, run)
-    typecheck_jaxpr(made, allow_unknown=True)
-    return made
 
 
 def carried(program: ClosedJaxpr, word: str) -> list[tuple[int, int]]:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.lint import fixed, lint
+from jaxprtool.driver.fix import fixed
+from jaxprtool.driver.lint import lint
 from jaxprtool.generation.wrapping import _around, _eqn, _longer
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
-from jaxprtool.driver.lint import fixed, lint
+from jaxprtool.driver.fix import fixed
+from jaxprtool.driver.lint import lint
 from jaxprtool.ir.walk import all_eqns
 
 X = np.array([0.5, -1.0, 2.0], np.float32)

@@ -26,7 +26,7 @@ _MOST_OUTPUT = 1 << 22  # characters of it that are kept
 # Only plug-ins of this package: what is installed on this machine is no part of a bundle.
 _MAIN = (
     "from jaxprtool.driver.user_code.entry_points import only_built_in; only_built_in(); "
-    "from jaxprtool.cli.main import main; main()"
+    "from jaxprtool.cli.entry import main; main()"
 )
 
 

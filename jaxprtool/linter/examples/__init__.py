@@ -12,12 +12,12 @@ is for what happens elsewhere only: without a network, in another process, on an
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import NamedTuple
 
 __all__ = ["Example", "Side", "read_example"]
 
-_FOLDER = Path(__file__).parent
+_FOLDER = os.path.dirname(__file__)
 _MENDED = "# ---- mended\n"
 _KINDS = {"# run: ": "run", "# shown: ": "shown", "# python": "python"}
 
@@ -48,10 +48,11 @@ NO_EXAMPLE = Example(Side("run", "", ""), Side("run", "", ""))
 
 def read_example(code: str) -> Example:
     """The example of a code; an empty one where there is none."""
-    path = _FOLDER / f"{code}.txt"
-    if not path.is_file():
+    path = os.path.join(_FOLDER, f"{code}.txt")
+    if not os.path.isfile(path):
         return NO_EXAMPLE
-    bad, _, good = path.read_text(encoding="utf-8").partition(_MENDED)
+    with open(path, encoding="utf-8") as file:
+        bad, _, good = file.read().partition(_MENDED)
     first = _side(bad, Side("run", "", ""))
     return Example(first, _side(good, first))
 
