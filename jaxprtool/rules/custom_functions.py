@@ -33,6 +33,7 @@ from jaxprtool.ir.params import LostRule
 from jaxprtool.makers.call_types import custom_jvp_types, custom_lin_types, custom_vjp_types
 from jaxprtool.makers.calls import CallImpl, inline_jvp, inline_transpose
 from jaxprtool.rules.define import define
+from jaxprtool.rules.jax_functions import known_function
 
 # -- custom_jvp_call ---------------------------------------------------------------------------
 
@@ -61,7 +62,13 @@ def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
     tangents = _of_arguments(tangents, params)
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
     if rule is None:
-        return _jvp_of_body("jvp", params["jvp"], primals, tangents, params)
+        known = known_function(params)
+        if known is None:
+            return _jvp_of_body("jvp", params["jvp"], primals, tangents, params)
+        lost = lost_rule("jvp", params["jvp"], params["name"])
+        said = f"{lost.said}: that of {known.where} is taken"
+        warnings.warn(said, CustomRuleWarning, stacklevel=2)
+        rule = known.jaxpr(params)
     flags = inexact(call.in_avals)
     live = [instantiate(t) for t, flag in zip(tangents, flags, strict=True) if flag]
     outs, out_tangents = split_list(apply_jaxpr(rule, [*primals, *live]), len(call.out_avals))

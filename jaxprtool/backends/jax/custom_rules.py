@@ -1,6 +1,7 @@
 """The rules of `custom_jvp` and `custom_vjp` functions: from jaxprs of ours to JAX's callables.
 
-The inverse of `backends.jax.rules`. Where a program holds no rule, the function itself is differentiated.
+The inverse of `backends.jax.rules`. Where a program holds no rule, that of JAX's own function is taken, or the function itself is
+differentiated.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from jaxprtool.backends.jax.rules import (
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
+from jaxprtool.rules.jax_functions import known_function
 
 __all__ = ["rebuild_custom_rule"]
 
@@ -48,7 +50,12 @@ def rebuild_custom_rule(
         n = GivenConstants(n)
     shared = {"call_jaxpr": call, "num_consts": n, "symbolic_zeros": p["symbolic_zeros"]}
     if eqn.primitive.name == "custom_jvp_call":
-        differentiate = _jvp_function(call, rule, closed)
+        known = known_function(p) if rule is None else None
+        differentiate = (
+            _jvp_function(call, rule, closed)
+            if known is None
+            else lambda *xs: jaxpr_as_fun(closed(known.jaxpr(p)))(*xs)  # has the same call inside
+        )
         if isinstance(n, GivenConstants):
             differentiate = _without_tangents(differentiate, call.in_avals, n.stated)
         thunk = functools.cache(functools.partial(_jvp_thunk, call, n, differentiate))

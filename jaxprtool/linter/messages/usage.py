@@ -103,7 +103,7 @@ no-transpose-rule | An operation cannot be transposed in this form | write it wi
 no-batch-rule | An operation cannot be mapped in this form | map a program without batched initial values
 no-known-value | A result has no value before its tangents have | ask for the result alone, without linearize
 no-zeros | There are no zeros of a type that is no array | discharge references first
-custom-rule | The rule of a custom derivative is not in the text, or could not be traced, so the function itself is differentiated | trace the function again with `jaxprtool trace`, which keeps rules; where a rule cannot be traced alone, take the derivative before
+custom-rule | The rule of a custom derivative is not in the text, or could not be traced, so the function itself is differentiated, or has the rule that JAX gives its own function of that name and body (`jax.nn.relu`) | trace the function again with `jaxprtool trace`, which keeps rules; where a rule cannot be traced alone, take the derivative before
 lost-rule | A function that has a rule of its own for derivatives or for vmap was inlined or split, and the rule is lost | take derivatives before, or inline other calls alone: `inline name=f`
 nan | An equation gives a NaN | `blame` says how it came about
 step-limit | A loop has taken as many steps as are allowed | raise --step-limit

@@ -1,0 +1,279 @@
+"""Derivative rules of JAX's own functions, which a text names and does not hold.
+
+A print of JAX has the body of `jax.nn.relu` and the name of its rule. The derivative of the body is another one where
+two numbers are equal (1/2 at 0, for 0) or at the ends of a domain (NaN, for a number), and none at all for a body of
+bits. So the rules of these functions are here, as JAX has them. A function is taken for JAX's when its name, the name
+of its rule, and the operations of its body are those of JAX's; a rule is a function of the call and its operands:
+
+    rule(call, tangents, *primals) -> (results, their tangents)
+
+where a tangent is Zero only for an operand without one, as an integer, and for a result of that kind.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jaxprtool import ops as lax
+from jaxprtool.core.partition import split_list
+from jaxprtool.core.trace import get_aval, inexact, is_inexact
+from jaxprtool.interpreters.contracts import PrimalAndTangent
+from jaxprtool.interpreters.jvp import Zero, fill_zeros
+from jaxprtool.interpreters.stage import stage_shared
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.memo import MemoTable
+from jaxprtool.ir.walk import all_eqns
+from jaxprtool.makers.calls import inline_jvp
+from jaxprtool.makers.elementwise import full_like
+from jaxprtool.rules.linalg.matrices import adjoint, matmul
+
+__all__ = ["known_function"]
+
+_CALLS = frozenset({"jit", "custom_jvp_call"})
+_SHAPES = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "pvary"})
+
+
+class Call(NamedTuple):
+    """A call whose rule is taken from here.
+
+    Attributes:
+      body: the function.
+      again: what makes the same call of other operands, a list of results.
+    """
+
+    body: ClosedJaxpr
+    again: Callable[..., list[Value]]
+
+
+class KnownFunction(NamedTuple):
+    """A function of JAX with a derivative of its own.
+
+    Attributes:
+      where: its full name.
+      rule_name: what the print calls its rule.
+      operations: primitives that its body may have, in any release, beside calls and conversions.
+      rule: see the module.
+    """
+
+    where: str
+    rule_name: str
+    operations: frozenset[str]
+    rule: Callable[..., PrimalAndTangent]
+
+    def jaxpr(self, params: dict[str, Any]) -> ClosedJaxpr:
+        """The rule as the param `jvp_jaxpr` of a call has it: (*primals, *tangents of floats) -> (*results, *their tangents).
+
+        Args:
+          params: those of the call.
+        """
+        body: ClosedJaxpr = params["call_jaxpr"]
+        floats = inexact(body.in_avals)
+        call = Call(body, lambda *xs: lax.custom_jvp_call(*xs, **params))
+
+        def rule(*xs: Any) -> list[Any]:
+            primals, given = split_list(xs, len(floats))
+            outs, tangents = self.rule(call, fill_zeros(floats, given, body.in_avals), *primals)
+            return [*outs, *[t for t in tangents if type(t) is not Zero]]
+
+        avals = [*body.in_avals, *[a.tangent() for a in body.in_avals if is_inexact(a)]]
+        key = self.where, params["symbolic_zeros"]
+        return _RULES.of(body, key, lambda: stage_shared(rule, avals))
+
+
+_RULES = MemoTable[ClosedJaxpr]("the rule that JAX has")
+
+
+def known_function(params: dict[str, Any]) -> KnownFunction | None:
+    """The function of JAX that a `custom_jvp_call` without a rule calls, or None.
+
+    Args:
+      params: those of the call.
+    """
+    body: ClosedJaxpr = params["call_jaxpr"]
+    found = _FUNCTIONS.get(params["name"]) or _FUNCTIONS.get(_name_within(body))
+    if found is None or params["num_consts"] or params["jvp"] not in ("jvp", found.rule_name):
+        return None
+    if not _of_floats(body):
+        return None
+    used = {eqn.primitive.name for eqn in all_eqns(body.jaxpr)} - _CALLS - _SHAPES
+    return found if used <= found.operations else None
+
+
+def _name_within(body: ClosedJaxpr) -> str:
+    """What a body calls that is one call: JAX before 0.6.1 prints no name of a custom call itself."""
+    eqns = body.jaxpr.eqns
+    return str(eqns[0].params.get("name", "")) if len(eqns) == 1 else ""
+
+
+def _of_floats(body: ClosedJaxpr) -> bool:
+    """Whether the first result is of floats, and what is differentiated has its element type, and its shape or none."""
+    first = body.out_avals[0]
+    if not isinstance(first, ShapedArray) or first.dtype.kind != "f":
+        return False
+    floats = [a for a in body.in_avals if is_inexact(a)]
+    shapes = {a.shape for a in floats if a.shape} - {first.shape}
+    return all(a.dtype is first.dtype for a in floats) and (not shapes or len(body.in_avals) == 1)
+
+
+# -- functions of one result, whose tangent is a function of it --------------------------------------
+
+
+def _of_answer(rule: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
+    """The rule of a function from rule(answer, tangents, *primals), which gives the tangent of the answer."""
+
+    def jvp(call: Call, tangents: Sequence[Value], *primals: Value) -> PrimalAndTangent:
+        (answer,) = call.again(*primals)
+        return [answer], [rule(answer, tangents, *primals)]
+
+    return jvp
+
+
+def _slope(slope: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
+    """The rule of a function of one number from slope(answer, x)."""
+    return _of_answer(lambda answer, tangents, x: lax.mul(tangents[0], slope(answer, x)))
+
+
+def _where(holds: Value, t: Value) -> Value:
+    return lax.select_n(holds, full_like(t, 0.0), t)
+
+
+def _relu(answer: Value, tangents: Sequence[Value], x: Value) -> Value:
+    return _where(lax.gt(x, 0.0), tangents[0])
+
+
+def _relu6(answer: Value, tangents: Sequence[Value], x: Value) -> Value:
+    return _where(lax.and_(lax.gt(x, 0.0), lax.lt(x, 6.0)), tangents[0])
+
+
+def _log_of_sum(exp: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
+    """Of log(exp(x) + exp(y)): each tangent times the share of its operand, where +inf counts for 0."""
+
+    def finite(x: Value) -> Value:
+        return lax.select_n(lax.eq(x, math.inf), x, full_like(x, 0.0))
+
+    def rule(answer: Value, tangents: Sequence[Value], *xs: Value) -> Value:
+        parts = [
+            lax.mul(t, exp(lax.sub(finite(x), finite(answer))))
+            for t, x in zip(tangents, xs, strict=True)
+            if type(t) is not Zero
+        ]
+        return lax.add(*parts) if len(parts) == 2 else parts[0]
+
+    return _of_answer(rule)
+
+
+def _x_times_log(log: Callable[..., Value], shifted: Callable[..., Value]) -> Any:
+    """Of x log(y), or of x log(1 + y)."""
+
+    def rule(answer: Value, tangents: Sequence[Value], x: Value, y: Value) -> Value:
+        t, u = tangents
+        return lax.add(lax.mul(t, log(y)), lax.div(lax.mul(u, x), shifted(y)))
+
+    return _of_answer(rule)
+
+
+def _log_of_normal(answer: Value, x: Value) -> Value:
+    """The density of the normal distribution divided by its distribution function, by logarithms."""
+    logpdf = lax.neg(lax.div(lax.add(math.log(2 * math.pi), lax.mul(x, x)), 2.0))
+    return lax.exp(lax.sub(logpdf, answer))
+
+
+# -- functions with rules of more than that -----------------------------------------------------------
+
+
+def _i0(call: Call, tangents: Sequence[Value], x: Value) -> PrimalAndTangent:
+    """That of the body, but 0 at 0, where the absolute value has slope 1."""
+    outs, (t,) = inline_jvp(call.body, [x], tangents)
+    return outs, [lax.select_n(lax.eq(x, 0.0), t, full_like(t, 0.0))]
+
+
+def _frexp(call: Call, tangents: Sequence[Value], x: Value) -> PrimalAndTangent:
+    """The mantissa is x 2^-exponent, and the exponent does not change."""
+    mantissa, exponent = call.again(x)
+    scale = lax.exp2(lax.neg(lax.convert_element_type(exponent, new_dtype=get_aval(x).dtype)))
+    return [mantissa, exponent], [lax.mul(tangents[0], scale), Zero(get_aval(exponent))]
+
+
+def _pinv(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
+    """dP = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973, 413-432)."""
+    (p,) = call.again(a)
+    da, tall = tangents[0], get_aval(a).shape[-2] >= get_aval(a).shape[-1]
+    if tall:
+        s = matmul(matmul(p, adjoint(p)), adjoint(da))
+        t = matmul(matmul(adjoint(da), adjoint(p)), p)
+        first, second = matmul(matmul(p, da), p), matmul(matmul(s, a), p)
+        third = matmul(matmul(p, a), t)
+    else:
+        s = matmul(p, matmul(adjoint(p), adjoint(da)))
+        t = matmul(adjoint(da), matmul(adjoint(p), p))
+        first, second = matmul(p, matmul(da, p)), matmul(s, matmul(a, p))
+        third = matmul(p, matmul(a, t))
+    return [p], [lax.sub(lax.add(lax.sub(lax.sub(s, first), second), t), third)]
+
+
+# -- the table -----------------------------------------------------------------------------------------
+
+
+_CHOSEN = frozenset(
+    {"select_n", "eq", "ne", "lt", "gt", "le", "ge", "or", "and", "not"}  # of `where` and `isnan`
+)
+_SUM = _CHOSEN | {"max", "sub", "add", "abs", "neg", "exp", "exp2", "log1p", "mul"}
+_PRODUCT = _CHOSEN | {"mul", "log", "log1p"}
+_SHIFTS = {"shift_right_arithmetic", "shift_right_logical", "bitcast_convert_type"}
+_BITS = _CHOSEN | _SHIFTS | {"abs", "mul", "sub", "add"}
+_POLYNOMIAL = {"mul", "sub", "add", "div", "neg", "square", "integer_pow"}
+_TAIL = _CHOSEN | _POLYNOMIAL | {"max", "min", "log", "exp", "abs", "erf", "erfc"}
+_SELECTED = {"slice", "squeeze", "reshape", "expand_dims", "transpose"}
+_SINGULAR_VALUES = _CHOSEN | _SELECTED | {"svd", "mul", "div", "dot_general", "conj", "real"}
+
+_FUNCTIONS = {
+    "relu": KnownFunction("jax.nn.relu", "jvp", frozenset({"max"}), _of_answer(_relu)),
+    "relu6": KnownFunction("jax.nn.relu6", "jvp", frozenset({"max", "min"}), _of_answer(_relu6)),
+    "logaddexp": KnownFunction(
+        "jax.numpy.logaddexp", "_logaddexp_jvp", _SUM, _log_of_sum(lambda x: lax.exp(x))
+    ),
+    "logaddexp2": KnownFunction(
+        "jax.numpy.logaddexp2", "_logaddexp2_jvp", _SUM, _log_of_sum(lambda x: lax.exp2(x))
+    ),
+    "logit": KnownFunction(
+        "jax.scipy.special.logit",
+        "jvp",
+        frozenset({"log", "div", "sub"}),
+        _of_answer(lambda _, t, x: lax.div(t[0], lax.mul(x, lax.sub(1.0, x)))),
+    ),
+    "log1mexp": KnownFunction(
+        "jax.nn.log1mexp",
+        "jvp",
+        _CHOSEN | {"log", "neg", "expm1", "exp", "log1p"},
+        _of_answer(lambda _, t, x: lax.div(t[0], lax.expm1(x))),
+    ),
+    "xlogy": KnownFunction(
+        "jax.scipy.special.xlogy",
+        "_xlogy_jvp",
+        _PRODUCT,
+        _x_times_log(lambda y: lax.log(y), lambda y: y),
+    ),
+    "xlog1py": KnownFunction(
+        "jax.scipy.special.xlog1py",
+        "_xlog1py_jvp",
+        _PRODUCT,
+        _x_times_log(lambda y: lax.log1p(y), lambda y: lax.add(1.0, y)),
+    ),
+    "_xlogx": KnownFunction(
+        "jax.scipy.special.entr",
+        "_xlogx_jvp",
+        _PRODUCT,
+        _slope(lambda _, x: lax.add(lax.log(x), 1.0)),
+    ),
+    "log_ndtr": KnownFunction(
+        "jax.scipy.special.log_ndtr", "_log_ndtr_jvp", _TAIL, _slope(_log_of_normal)
+    ),
+    "_i0": KnownFunction(
+        "jax.numpy.i0", "_i0_jvp", frozenset({"abs", "exp", "bessel_i0e", "mul"}), _i0
+    ),
+    "_frexp": KnownFunction("jax.numpy.frexp", "_frexp_jvp", _BITS, _frexp),
+    "_pinv": KnownFunction("jax.numpy.linalg.pinv", "_pinv_jvp", _SINGULAR_VALUES, _pinv),
+}
