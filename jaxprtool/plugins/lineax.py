@@ -3,7 +3,7 @@
 The text says how operands make an operator A, the state of a solver and a vector b: `treedef` is the structure of
 (operator, state, vector, options, solver, throw), and `static` has a value for each leaf that is no operand. Where A is a
 matrix, or a diagonal or tridiagonal one, x is computed from A, so that it has all derivatives; where A is a function, from
-the LU or QR factors in the state. Its derivatives by A (of least squares it has none) are those of the function, whose jaxpr
+the LU or QR factors or the diagonal in the state. Its derivatives by A (of least squares it has none) are those of the function, whose jaxpr
 the text has. The transpose keeps the structure, and says `transposed`. Iterative solvers are refused: how near they come is theirs.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import math
 import re
+from types import NoneType
 from typing import Any, NamedTuple
 
 import jaxprtool as jt
@@ -52,6 +53,7 @@ class _System(NamedTuple):
     shapes: of the leaves of x.
     of_transposed: of the leaves of b.
     operator: the structure of A, with its operands, and values of leaves that are none, in `leaves`.
+    rcond: the part of its largest element up to which an element of a diagonal counts as zero; None for lineax's own.
     """
 
     kind: str
@@ -64,6 +66,7 @@ class _System(NamedTuple):
     of_transposed: tuple[tuple[int, ...], ...]
     operator: Node
     leaves: tuple[Any, ...]
+    rcond: float | None = None
 
 
 class _Place(NamedTuple):
@@ -78,10 +81,22 @@ _OPERATORS = {
     "TridiagonalLinearOperator": "tridiagonal",
 }
 _FACTORED = {"LU": "lu", "QR": "qr"}  # how x follows from factors, where A is a function
+_SCALES = (
+    "scale",
+    "scale but zeros",
+)  # from a diagonal; elements near zero count as zeros, whose x is 0
+_BY_STATE = (*_FACTORED.values(), *_SCALES)
+_DIGITS = {
+    "bfloat16": 7,
+    "float16": 10,
+    "float32": 23,
+    "float64": 52,
+}  # binary ones after the point
 _SHAPE, _NUMBER = re.compile(r"shape=\(([^)]*)\)"), re.compile(r"\d+")
 _DIRECT = {"Cholesky", "Diagonal", "LU", "QR", "Triangular", "Tridiagonal"}
 _TOKENS = {
     "cholesky_token": "Cholesky",
+    "diagonal_token": "Diagonal",
     "lu_token": "LU",
     "qr_token": "QR",
     "triangular_token": "Triangular",
@@ -122,12 +137,12 @@ def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
     given = (of_vector, operator, tuple(leaves[: ends[0]]))
     if how not in _DIRECT:
         _refuse(f"{how} is not one of {', '.join(sorted(_DIRECT))}")
-    if how == "Diagonal" and kind != "diagonal":
-        _refuse("Diagonal is known here for diagonal operators")
-    if solver.name == "Diagonal" and static[total - solver.leaves()] is not True:
-        _refuse(
-            "Diagonal is known here with well_posed=True: elements near zero count as zeros else"
-        )
+    if how == "Diagonal":
+        own = [*static[total - solver.leaves() : total]]  # well_posed, and rcond where it is given
+        well_posed = "well_posed_diagonal_token" in state.names() if tokens else own[:1] == [True]
+        if kind != "diagonal" or not well_posed:
+            rcond = own[1] if len(own) == 2 and not tokens else None
+            return _of_diagonal(well_posed, rcond, state, leaves[ends[0] : ends[1]], given)
     if kind is not None:
         triangular = how == "Triangular" and kind == "matrix"
         places = _places(leaves[: ends[0]])
@@ -145,26 +160,44 @@ def _of_operator(kind: str, operator: Node, places: Any, given: Any) -> _System:
     return _System(kind, operator.about, places, given[0], False, False, (), (), *given[1:])
 
 
+def _of_diagonal(
+    well_posed: bool, rcond: Any, state: Node, leaves: list[Any], given: Any
+) -> _System:
+    """The system whose x is computed from the diagonal in the state, of which there is none where all elements are 1."""
+    if state.parts and state.parts[0].name in _TOKENS:
+        state = state.parts[1]
+    if len(state.parts) != 2 or len(leaves) > 1 or not isinstance(rcond, (int, float, NoneType)):
+        _refuse("the state of Diagonal cannot be read")
+    of_b, of_x = _shapes_of(state.parts[1].about, len(given[0]))
+    kind = "scale" if well_posed else "scale but zeros"
+    of_state = _System(kind, "", _places(leaves), given[0], False, False, of_x, of_b, *given[1:])
+    return of_state._replace(rcond=rcond)
+
+
+def _shapes_of(about: str, n: int) -> tuple[Any, Any]:
+    """The shapes of the `n` leaves of b, and of those of x, that a state is said to have."""
+    found = [tuple(int(size) for size in _NUMBER.findall(shape)) for shape in _SHAPE.findall(about)]
+    return tuple(found[:n]), tuple(found[n:])
+
+
 def _of_factors(how: str, state: Node, leaves: list[Any], given: Any) -> _System:
     """The system whose x is computed from the factors in the state, beside which stand a flag and the shapes of b and x."""
     if len(state.parts) == 2 and state.parts[0].name in _TOKENS:
         state = state.parts[1]
     if not state.parts or state.parts[0].leaves() != 2:
         _refuse(f"the state of {how} cannot be read")
-    flags, shapes, at = list[bool](), list[tuple[int, ...]](), 2
+    n, flags, at = len(given[0]), list[bool](), 2
+    of_b, of_x = _shapes_of("", n)
     for part in state.parts[1:]:
         if part.name == "*":
             flags.append(leaves[at] is True)
         elif "shape=" in part.about:
-            found = _SHAPE.findall(part.about)
-            shapes = [tuple(int(n) for n in _NUMBER.findall(x)) for x in found]
+            of_b, of_x = _shapes_of(part.about, n)
         elif part.name == "Static":
             flags.append("[True]" in part.about)
         at += part.leaves()
     if len(flags) != 1:
         _refuse(f"the state of {how} cannot be read")
-    n = len(given[0])
-    of_b, of_x = tuple(shapes[:n]), tuple(shapes[n:])
     places = _places(leaves[:2])
     return _System(_FACTORED[how], "", places, given[0], flags[0], False, of_x, of_b, *given[1:])
 
@@ -242,6 +275,18 @@ def _by_qr(q: Any, r: Any, b: Any, turned: bool) -> Any:
     return _triangle(r, _product(q, b, 0), lower=False)
 
 
+def _by_scale(system: _System, diagonal: Any, b: Any) -> Any:
+    """x with d x = b; 0 where an element of d counts as zero."""
+    if system.kind == "scale but zeros":
+        size, largest = lax.abs(diagonal), lax.reduce_max(lax.abs(diagonal), axes=(0,))
+        eps = 2.0 ** -_DIGITS[diagonal.dtype.name]
+        own = 2 * eps * diagonal.shape[0]
+        part = own if system.rcond is None else eps if system.rcond < 0 else system.rcond
+        kept = lax.gt(size, lax.mul(largest, lax.full_like(largest, part)))
+        diagonal = lax.select_n(kept, lax.full_like(diagonal, math.inf), diagonal)
+    return lax.div(b, diagonal)
+
+
 def _raveled(leaves: Any) -> Any:
     """One vector of all elements of some arrays."""
     flat = [lax.reshape(x, new_sizes=(x.size,)) for x in leaves]
@@ -272,9 +317,13 @@ def _solution(system: _System, operands: Any) -> list[Any]:
     parts, vector = ([operands[i] for i in which] for which in (system.places, system.vector))
     if system.kind == "triangular":
         return [_by_triangle(parts[0], vector[0], system.about)]
-    if system.kind not in _FACTORED.values():
+    if system.kind not in _BY_STATE:
         return [_SOLVE[system.kind](*parts, vector[0])]
-    x = _SOLVE[system.kind](*parts, _raveled(vector), system.turned)
+    b = _raveled(vector)
+    if system.kind in _SCALES:
+        x = _by_scale(system, parts[0], b) if parts else b
+    else:
+        x = _SOLVE[system.kind](*parts, b, system.turned)
     leaves, at = list[Any](), 0
     for shape in _shapes_of_x(system, operands):
         end = at + math.prod(shape)
@@ -302,7 +351,7 @@ def _of(operands: Any, params: Any) -> _System:
         return _system(static, treedef, len(operands))
     held = sum([str(x).startswith("<object object") for x in static])
     system = _transposed(_system(static, treedef, held))
-    if len(operands) != max(system.vector) + 1 or system.kind not in _FACTORED.values():
+    if len(operands) != max(system.vector) + 1 or system.kind not in _BY_STATE:
         _refuse("what is transposed does not fit its structure")
     return system
 
@@ -311,7 +360,7 @@ def _types(*operands: Any, **params: Any) -> Any:
     system = _of(operands, params)
     b = operands[system.vector[0]]
     shapes = [operands[i].shape for i in system.places]
-    if system.kind in _FACTORED.values():
+    if system.kind in _BY_STATE:
         outs, fits = _types_by_factors(system, operands, shapes)
     else:
         first = shapes[0] if shapes else ()
@@ -326,7 +375,7 @@ def _types(*operands: Any, **params: Any) -> Any:
     if not fits:
         types = ", ".join(map(str, operands))
         jt.ill_typed(f"linear_solve: {system.kind} and vector do not fit together: {types}")
-    if b.dtype.kind != "f":
+    if b.dtype.name not in _DIGITS:
         _refuse(f"vectors of {b.dtype} are not known here")
     return [*[jt.ShapedArray(out, b.dtype) for out in outs], jt.ShapedArray((), _CODE)]
 
@@ -338,6 +387,9 @@ def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any,
     outs = _shapes_of_x(system, operands)
     m = sum(map(math.prod, outs))
     alike = all(x.dtype == b[0].dtype for x in b)
+    if system.kind in _SCALES:
+        fits = all(operands[i].dtype == b[0].dtype for i in system.places)
+        return outs, alike and fits and n == m and shapes in ([(n,)], [])
     first, second = (operands[i].dtype for i in system.places)
     alike = alike and first == b[0].dtype and second == (_CODE if system.kind == "lu" else first)
     if system.kind == "lu":
@@ -448,7 +500,7 @@ def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
     zeros = [jt.Zero(jt.ShapedArray(x.shape, x.dtype)) for x in out]
     used = {*system.places, *system.vector}
     given = {*system.vector, *_places(system.leaves)}
-    factored = system.kind in _FACTORED.values()
+    factored = system.kind in _BY_STATE
     needed = given if factored else used
     live = [i for i, t in enumerate(tangents) if type(t) is not jt.Zero and i in needed]
     if not live:
@@ -474,7 +526,7 @@ def _transpose(cts: Any, *operands: Any, **params: Any) -> Any:
         _refuse("it is linear in the vector only")
     if linear and any(type(ct) is not jt.Zero for ct in cts[:-1]):
         given = [jt.instantiate(ct) for ct in cts[:-1]]
-        if system.kind in _FACTORED.values() and len(linear) == len(system.vector):
+        if system.kind in _BY_STATE and len(linear) == len(system.vector):
             others = operands[: min(system.vector)]
             turned = {**params, "transposed": not params["transposed"]}
             for i, ct in zip(linear, linear_solve(*others, *given, **turned)[:-1], strict=True):

@@ -232,11 +232,9 @@ _SINGULAR_VALUES = _CHOSEN | _SELECTED | {"svd", "mul", "div", "dot_general", "c
 _FUNCTIONS = {
     "relu": KnownFunction("jax.nn.relu", "jvp", frozenset({"max"}), _of_answer(_relu)),
     "relu6": KnownFunction("jax.nn.relu6", "jvp", frozenset({"max", "min"}), _of_answer(_relu6)),
-    "logaddexp": KnownFunction(
-        "jax.numpy.logaddexp", "_logaddexp_jvp", _SUM, _log_of_sum(lambda x: lax.exp(x))
-    ),
+    "logaddexp": KnownFunction("jax.numpy.logaddexp", "_logaddexp_jvp", _SUM, _log_of_sum(lax.exp)),
     "logaddexp2": KnownFunction(
-        "jax.numpy.logaddexp2", "_logaddexp2_jvp", _SUM, _log_of_sum(lambda x: lax.exp2(x))
+        "jax.numpy.logaddexp2", "_logaddexp2_jvp", _SUM, _log_of_sum(lax.exp2)
     ),
     "logit": KnownFunction(
         "jax.scipy.special.logit",
@@ -254,13 +252,13 @@ _FUNCTIONS = {
         "jax.scipy.special.xlogy",
         "_xlogy_jvp",
         _PRODUCT,
-        _x_times_log(lambda y: lax.log(y), lambda y: y),
+        _x_times_log(lax.log, lambda y: y),
     ),
     "xlog1py": KnownFunction(
         "jax.scipy.special.xlog1py",
         "_xlog1py_jvp",
         _PRODUCT,
-        _x_times_log(lambda y: lax.log1p(y), lambda y: lax.add(1.0, y)),
+        _x_times_log(lax.log1p, lambda y: lax.add(1.0, y)),
     ),
     "_xlogx": KnownFunction(
         "jax.scipy.special.entr",

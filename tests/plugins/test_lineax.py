@@ -129,6 +129,64 @@ def test_derivatives(name):
     np.testing.assert_allclose(ct @ dx, (ct_a * da).sum() + ct_b @ db, rtol=1e-9)
 
 
+OF_TWO = SHAPES.replace("float64)]", "float64), S(shape=(3,), dtype=float64)]")
+SINGULAR = DIAGONAL.replace("True, True)", "False, True)").replace(SHAPES, OF_TWO)
+FLAT = equation(
+    "DiagonalLinearOperator[(Missing,)], [*]",
+    f"(CustomNode(diagonal_token[(Missing,)], []), (*, {OF_TWO}))",
+    "AutoLinearSolver[(Missing,)], [None]",
+    [VECTOR] * 3,
+)
+ONES = equation(
+    "MatrixLinearOperator[(Missing, frozenset({unit_diagonal_tag, diagonal_tag}))], [*]",
+    f"(None, {OF_TWO})",
+    "Diagonal[(Missing,)], [*, None]",
+    [SQUARE, VECTOR],
+    "False, ",
+)
+SMALL = np.array([4.0, 1e-4, 0.0])  # the second counts as zero where rcond is 1e-3
+DIAGONALS = {
+    "singular": (SINGULAR, [SMALL, SMALL], [0.25, -2e4, 0]),
+    "auto": (FLAT, [SMALL, SMALL], [0.25, -2e4, 0]),
+    "auto, well posed": (
+        FLAT.replace("diagonal_token", "well_posed_diagonal_token"),
+        [A[0], A[0]],
+        B / A[0],
+    ),
+    "rcond": (
+        SINGULAR.replace("False, True)", "False, 0.001, True)").replace("None", "*"),
+        [SMALL, SMALL],
+        [0.25, 0, 0],
+    ),
+    "of ones": (ONES, [A], B),
+}
+
+
+@pytest.mark.parametrize("name", DIAGONALS)
+def test_a_diagonal_in_the_state(name):
+    """Elements near zero count as zeros, whose x is 0, as in a pseudo-inverse; its derivative by b, and the transpose."""
+    text, given, want = DIAGONALS[name]
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program)
+    for x, code in (jt.eval_jaxpr(program, [*given, B]), jt.compile(program)(*given, B)):
+        np.testing.assert_allclose(x, want, rtol=1e-12)
+        assert code == 0
+    f = jt.jaxpr_as_fun(program)
+    _, dx = jt.jvp(lambda b: f(*given, b)[0], (B,), (B,))
+    np.testing.assert_allclose(dx, want, rtol=1e-12)
+    (ct,) = jt.vjp(lambda b: f(*given, b)[0], B)[1](B)
+    np.testing.assert_allclose(ct, want, rtol=1e-12)
+    x, _ = jt.vmap(f)(*[np.stack([a, a]) for a in (*given, B)])
+    np.testing.assert_allclose(x, [want, want], rtol=1e-12)
+
+
+def test_the_derivative_by_a_singular_diagonal():
+    f = jt.jaxpr_as_fun(jt.parse(SINGULAR))
+    d = np.array([4.0, 2.0, 0.0])
+    _, dx = jt.jvp(lambda d: f(d, d, B)[0], (d,), (np.ones(3),))
+    np.testing.assert_allclose(dx, [-1 / 16, 2 / 4, 0], rtol=1e-12)
+
+
 def test_tridiagonal():
     d, below, above = np.array([4.0, 5, 6]), np.array([1.0, 2]), np.array([-1.0, 3])
     dense = np.diag(d) + np.diag(below, -1) + np.diag(above, 1)
@@ -321,8 +379,8 @@ def test_a_linear_equation_is_transposed():
     "text, why",
     [
         (CHOLESKY.replace("Cholesky[", "CG["), "CG is not one of"),
-        (LU.replace("LU[", "Diagonal["), "for diagonal operators"),
-        (DIAGONAL.replace("True, True)", "False, True)"), "well_posed=True"),
+        (LU.replace("LU[", "Diagonal["), "the state of Diagonal cannot be read"),
+        (DIAGONAL.replace("True, True)", "False, (), True)").replace("None", "*"), "of Diagonal"),
         (CHOLESKY.replace(MATRIX, FUNCTION), "Cholesky of a FunctionLinearOperator"),
         (FACTORS.replace("((*, *), ", "(*, *, "), "the state of LU cannot be read"),
         (FACTORS.replace("[False]", "[Perhaps]").replace("Static", "Other"), "cannot be read"),
