@@ -442,6 +442,22 @@ def test_in_python():
             jt.with_consts(jt.parse(LOG), values)
 
 
+def test_the_constants_of_jax_are_given_in_order():
+    table, scale = jnp.arange(3.0), jnp.float32(2)
+    made = jax.make_jaxpr(lambda x: x * table + scale)(1.0)
+    read = jt.parse(str(made))
+    assert len(made.consts) == 2
+    (out,) = jt.jaxpr_as_fun(jt.with_consts(read, made.consts))(np.float32(3))
+    np.testing.assert_array_equal(out, [2, 5, 8])
+    for values, match in [
+        (made.consts[:1], "1 value for 2 constants"),
+        (3, "a mapping, a sequence or the path of a file is needed, not int"),
+        (made.consts[::-1], r"the constant \(a\) is f32\[3\]"),
+    ]:
+        with pytest.raises(jt.UsageError, match=match):
+            jt.with_consts(read, values)
+
+
 def test_keys_of_jax_are_given():
     text = "{ lambda a:key<fry>[]; . let b:u32[2] = random_unwrap a in (b,) }"
     program = jt.with_consts(jt.parse(text), {"a": jax.random.key(7)})

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.trace import words_of_key
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.walk import map_programs, sub_jaxprs
@@ -245,23 +245,28 @@ def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Value
 # ---- values that are given
 
 
-def with_consts(program: ClosedJaxpr, values: Mapping[str, Value] | str) -> ClosedJaxpr:
+def with_consts(
+    program: ClosedJaxpr, values: Mapping[str, Value] | Sequence[Value] | str
+) -> ClosedJaxpr:
     """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
 
     Args:
       program: as it was read. Constants are called by the names in its text.
       values: arrays of the constants' types by name, or the path of an `.npz` file that has some of them. A name that
-        stands for the constants of several inner jaxprs is for each of them.
+        stands for the constants of several inner jaxprs is for each of them. A sequence, as the `consts` of JAX, has the
+        values of the program's own constants, in their order.
 
     Returns:
       The program with these values.
 
     Raises:
-      UsageError: no constant without a value has a name that is given, or none has one of those in the file; a type is
-        another; the file cannot be read.
+      UsageError: no constant without a value has a name that is given, or none has one of those in the file; a sequence has
+        another length; a type is another; the file cannot be read.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
+    if not isinstance(values, (str, Mapping)):
+        return _with_own_consts(program, values)
     path = values if isinstance(values, str) else ""
     given: Mapping[str, Value] = {} if isinstance(values, str) else values
     names = arrays.member_names(path) if path else set(given)
@@ -283,6 +288,22 @@ def with_consts(program: ClosedJaxpr, values: Mapping[str, Value] | str) -> Clos
     if unknown and (len(unknown) == len(names) or not path):
         _no_such_constant(sorted(unknown), missing)
     return changed
+
+
+def _with_own_consts(program: ClosedJaxpr, values: Sequence[Value]) -> ClosedJaxpr:
+    """The program with values of its own constants, in their order."""
+    from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
+
+    binders = program.jaxpr.const_binders
+    help = "values by name, or one for each constant"
+    if not isinstance(values, Sequence):
+        message = f"values of constants: a mapping, a sequence or the path of a file is needed, not {type(values).__name__}"
+        fail(UsageError, message, "constant-count", help=help)
+    if len(values) != len(binders):
+        message = f"{counted(len(values), 'value')} for {counted(len(binders), 'constant')}"
+        fail(UsageError, message, "constant-count", help=help)
+    consts = [arrays.constant(c, v) for c, v in zip(values, binders, strict=True)]
+    return program.replace(consts=consts)
 
 
 def _no_such_constant(names: Sequence[str], missing: Sequence[str]) -> None:
