@@ -290,7 +290,7 @@ def with_consts(
     return changed
 
 
-def _with_own_consts(program: ClosedJaxpr, values: Sequence[Value]) -> ClosedJaxpr:
+def _with_own_consts(program: ClosedJaxpr, values: Any) -> ClosedJaxpr:
     """The program with values of its own constants, in their order."""
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
