@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -80,6 +80,16 @@ def printed_params(
             value = _shown(declaration.kind, value, lossless, defined)
         found.append((key, value))
     return found
+
+
+def without_defaults(primitive: Primitive, params: Mapping[str, Any]) -> dict[str, Any]:
+    """The params of a known primitive without those that even the lossless print leaves out, because they equal their defaults."""
+    declared = primitive.params
+    return {
+        k: v
+        for k, v in params.items()
+        if not _is_left_out(declared[k], v, lossless=True, untold=True)
+    }
 
 
 def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[str]) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import jax
 import numpy as np
 import pytest
 
@@ -147,8 +148,8 @@ ONES = equation(
 SMALL = np.array([4.0, 1e-4, 0.0])  # the second counts as zero where rcond is 1e-3
 DIAGONALS = {
     "singular": (SINGULAR, [SMALL, SMALL], [0.25, -2e4, 0]),
-    "auto": (FLAT, [SMALL, SMALL], [0.25, -2e4, 0]),
-    "auto, well posed": (
+    "auto with zeros": (FLAT, [SMALL, SMALL], [0.25, -2e4, 0]),
+    "auto of a diagonal": (
         FLAT.replace("diagonal_token", "well_posed_diagonal_token"),
         [A[0], A[0]],
         B / A[0],
@@ -393,3 +394,21 @@ def test_a_linear_equation_is_transposed():
 def test_what_is_refused(text, why):
     with pytest.raises(jt.JaxprTypeError, match=re.escape(why)):
         jt.typecheck_jaxpr(jt.parse(text))
+
+
+@pytest.mark.parametrize("name", [*CASES, *DIAGONALS])
+def test_jax_prints_what_was_read(name):
+    """Of a text without lineax too: a stand-in has no params beside those of the text. It computes, and is read back."""
+    text, given, *_ = CASES.get(name) or DIAGONALS[name]
+    n = len(jt.parse(text).in_avals)
+    for result, letter in zip("xy", "abcdefgh"[n:], strict=False):  # as JAX names them
+        text = re.sub(rf"\b{result}\b", letter, text)
+    program = jt.parse(text)
+    args = [*given, B] if name in DIAGONALS else operands(text, given, B[: given.shape[0]])
+    with jax.enable_x64(True):
+        made = jt.to_jax(program)
+        assert str(made) == str(program)
+        assert str(jt.from_jax(made)) == str(program)
+        x, code = jax.jit(jt.to_jax_function(program))(*args)
+    np.testing.assert_allclose(x, jt.eval_jaxpr(program, args)[0], rtol=1e-12)
+    assert code == 0

@@ -87,7 +87,7 @@ def stand_in(
 ) -> Any:
     """JAX's primitive that computes what a primitive of a plug-in does; the same object each time.
 
-    Its params are values of ours. Where the row has no impl rule that JAX can trace, tracing it raises UnsupportedError.
+    Its params are values of ours; those that an equation has not have their defaults. Where the row has no impl rule that JAX can trace, tracing it raises UnsupportedError.
 
     Args:
       primitive: the plug-in's.
@@ -154,9 +154,13 @@ class _StandIn:
     def __init__(self, primitive: Primitive, to_jax: Any, to_aval: Any):
         self.primitive, self.to_jax, self.to_aval = primitive, to_jax, to_aval
 
+    def full(self, params: dict[str, Any]) -> dict[str, Any]:
+        """The params with the defaults of those that are not given."""
+        return {**self.primitive.defaults, **params}
+
     def program(self, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
         """The program with one equation of the primitive."""
-        return _program(self.primitive, avals, params)
+        return _program(self.primitive, avals, self.full(params))
 
     def call(self, program: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
         return private.jaxpr_as_fun(self.to_jax(program))(*args)
@@ -166,10 +170,11 @@ class _StandIn:
         return list(outs) if self.primitive.multiple_results else outs[0]
 
     def types(self, *avals: Any, **params: Any) -> Any:
-        found = abstract_eval(self.primitive, [_aval(a) for a in avals], params)
+        found = abstract_eval(self.primitive, [_aval(a) for a in avals], self.full(params))
         return self.given([self.to_aval(a) for a in found])
 
     def impl(self, *values: Any, **params: Any) -> Any:
+        params = self.full(params)
         avals = [_aval(private.type_of(x)) for x in values]
         rule = impl_rules[self.primitive]
         program = expansion(rule, avals, params)

@@ -97,7 +97,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.indexing import update_jaxpr_of
 from jaxprtool.rules.effects import absent_function, calls_absent
 from jaxprtool.rules.scatter import COMBINED_BY
-from jaxprtool.syntax.elided_params import params_order
+from jaxprtool.syntax.elided_params import params_order, without_defaults
 
 __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
@@ -270,7 +270,7 @@ class _Writer:
                 return inputs, outs, jax_primitive("call_hi_primitive"), {"_prim": found}
             called = of_impl(eqn.primitive, [x.aval for x in inputs], params, to_jax, self.aval)
             if called is not None and loses_tangents(eqn.primitive, params, called):
-                return inputs, outs, stand_in(eqn.primitive, to_jax, self.aval), dict(params)
+                return inputs, outs, *self.stand_in(eqn)
             if called is not None:
                 return inputs, outs, *_jit_of(called, name, True, len(inputs), len(outs))
         prim = eqn.primitive.value if type(eqn.primitive) is LivePrimitive else jax_primitive(name)
@@ -337,7 +337,12 @@ class _Writer:
                 params = self.params(theirs, eqn.params)
                 if not ours.optional or takes(theirs, avals, params):
                     return theirs, params
-        return stand_in(ours, to_jax, self.aval), dict(eqn.params)
+        return self.stand_in(eqn)
+
+    def stand_in(self, eqn: JaxprEqn) -> tuple[Any, dict[str, Any]]:
+        """The stand-in's primitive and params for an equation. JAX prints all params, so those of our defaults are left to it."""
+        prim = eqn.primitive
+        return stand_in(prim, to_jax, self.aval), without_defaults(prim, eqn.params)
 
     def reference(
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any

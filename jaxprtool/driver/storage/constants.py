@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
@@ -299,10 +299,11 @@ def _with_own_consts(program: ClosedJaxpr, values: Any) -> ClosedJaxpr:
     if not isinstance(values, Sequence):
         message = f"values of constants: a mapping, a sequence or the path of a file is needed, not {type(values).__name__}"
         fail(UsageError, message, "constant-count", help=help)
-    if len(values) != len(binders):
-        message = f"{counted(len(values), 'value')} for {counted(len(binders), 'constant')}"
+    given = cast("Sequence[Value]", values)
+    if len(given) != len(binders):
+        message = f"{counted(len(given), 'value')} for {counted(len(binders), 'constant')}"
         fail(UsageError, message, "constant-count", help=help)
-    consts = [arrays.constant(c, v) for c, v in zip(values, binders, strict=True)]
+    consts = [arrays.constant(c, v) for c, v in zip(given, binders, strict=True)]
     return program.replace(consts=consts)
 
 
