@@ -33,6 +33,7 @@ from jaxprtool.rules.linalg.matrices import adjoint, matmul
 __all__ = ["known_function"]
 
 _CALLS = frozenset({"jit", "custom_jvp_call"})
+_UNNAMED = "f"  # what a custom call is called that has no name in the text
 _SHAPES = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "pvary"})
 
 
@@ -56,12 +57,16 @@ class KnownFunction(NamedTuple):
       rule_name: what the print calls its rule.
       operations: primitives that its body may have, in any release, beside calls and conversions.
       rule: see the module.
+      arity: how many operands it has.
+      bodies: the operations of its body in releases that print no name of a custom call, each exactly.
     """
 
     where: str
     rule_name: str
     operations: frozenset[str]
     rule: Callable[..., PrimalAndTangent]
+    arity: int = 1
+    bodies: tuple[frozenset[str], ...] = ()
 
     def jaxpr(self, params: dict[str, Any]) -> ClosedJaxpr:
         """The rule as the param `jvp_jaxpr` of a call has it: (*primals, *tangents of floats) -> (*results, *their tangents).
@@ -93,13 +98,13 @@ def known_function(params: dict[str, Any]) -> KnownFunction | None:
       params: those of the call.
     """
     body: ClosedJaxpr = params["call_jaxpr"]
+    used = frozenset([e.primitive.name for e in all_eqns(body.jaxpr)]) - _CALLS - _SHAPES
     found = _FUNCTIONS.get(params["name"]) or _FUNCTIONS.get(_name_within(body))
-    if found is None or params["num_consts"] or params["jvp"] not in ("jvp", found.rule_name):
+    if found is None and params["name"] == _UNNAMED:
+        found = next((f for f in _FUNCTIONS.values() if used in f.bodies and _takes(f, body)), None)
+    if found is None or not used <= found.operations or not _takes(found, body):
         return None
-    if not _of_floats(body):
-        return None
-    used = {eqn.primitive.name for eqn in all_eqns(body.jaxpr)} - _CALLS - _SHAPES
-    return found if used <= found.operations else None
+    return found if not params["num_consts"] and params["jvp"] in ("jvp", found.rule_name) else None
 
 
 def _name_within(body: ClosedJaxpr) -> str:
@@ -108,10 +113,14 @@ def _name_within(body: ClosedJaxpr) -> str:
     return str(eqns[0].params.get("name", "")) if len(eqns) == 1 else ""
 
 
-def _of_floats(body: ClosedJaxpr) -> bool:
-    """Whether the first result is of floats, and what is differentiated has its element type, and its shape or none."""
+def _takes(known: KnownFunction, body: ClosedJaxpr) -> bool:
+    """Whether a function has these operands, the first result is of floats, and what is differentiated has its type or rank 0."""
     first = body.out_avals[0]
-    if not isinstance(first, ShapedArray) or first.dtype.kind != "f":
+    if (
+        len(body.in_avals) != known.arity
+        or not isinstance(first, ShapedArray)
+        or first.dtype.kind != "f"
+    ):
         return False
     floats = [a for a in body.in_avals if is_inexact(a)]
     shapes = {a.shape for a in floats if a.shape} - {first.shape}
@@ -220,27 +229,68 @@ def _pinv(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
 _CHOSEN = frozenset(
     {"select_n", "eq", "ne", "lt", "gt", "le", "ge", "or", "and", "not"}  # of `where` and `isnan`
 )
-_SUM = _CHOSEN | {"max", "sub", "add", "abs", "neg", "exp", "exp2", "log1p", "mul"}
+_OF_SUM = frozenset({"max", "sub", "ne", "add", "abs", "neg", "exp", "log1p", "select_n"})
+_OF_PRODUCT = frozenset({"ne", "log", "mul", "select_n"})
+_SUM = _CHOSEN | _OF_SUM | {"exp2", "log", "mul", "div"}
 _PRODUCT = _CHOSEN | {"mul", "log", "log1p"}
 _SHIFTS = {"shift_right_arithmetic", "shift_right_logical", "bitcast_convert_type"}
 _BITS = _CHOSEN | _SHIFTS | {"abs", "mul", "sub", "add"}
 _POLYNOMIAL = {"mul", "sub", "add", "div", "neg", "square", "integer_pow"}
 _TAIL = _CHOSEN | _POLYNOMIAL | {"max", "min", "log", "exp", "abs", "erf", "erfc"}
-_SELECTED = {"slice", "squeeze", "reshape", "expand_dims", "transpose"}
+_OF_TAIL = frozenset(
+    {
+        "gt",
+        "neg",
+        "mul",
+        "abs",
+        "lt",
+        "erf",
+        "add",
+        "erfc",
+        "sub",
+        "select_n",
+        "max",
+        "log",
+        "min",
+        "div",
+    }
+)
+_OF_SINGULAR_VALUES = frozenset({"mul", "svd", "gt", "select_n", "transpose", "div", "dot_general"})
+_SELECTED = {"slice", "gather", "squeeze", "reshape", "expand_dims", "transpose"}
 _SINGULAR_VALUES = _CHOSEN | _SELECTED | {"svd", "mul", "div", "dot_general", "conj", "real"}
 
+_I0 = KnownFunction(
+    "jax.numpy.i0",
+    "_i0_jvp",
+    frozenset({"abs", "exp", "bessel_i0e", "mul"}),
+    _i0,
+    bodies=(frozenset({"abs", "exp", "bessel_i0e", "mul"}),),
+)
 _FUNCTIONS = {
     "relu": KnownFunction("jax.nn.relu", "jvp", frozenset({"max"}), _of_answer(_relu)),
     "relu6": KnownFunction("jax.nn.relu6", "jvp", frozenset({"max", "min"}), _of_answer(_relu6)),
-    "logaddexp": KnownFunction("jax.numpy.logaddexp", "_logaddexp_jvp", _SUM, _log_of_sum(lax.exp)),
+    "logaddexp": KnownFunction(
+        "jax.numpy.logaddexp",
+        "_logaddexp_jvp",
+        _SUM,
+        _log_of_sum(lax.exp),
+        arity=2,
+        bodies=(_OF_SUM,),
+    ),
     "logaddexp2": KnownFunction(
-        "jax.numpy.logaddexp2", "_logaddexp2_jvp", _SUM, _log_of_sum(lax.exp2)
+        "jax.numpy.logaddexp2",
+        "_logaddexp2_jvp",
+        _SUM,
+        _log_of_sum(lax.exp2),
+        arity=2,
+        bodies=(_OF_SUM | {"log", "mul", "div"}, _OF_SUM - {"exp"} | {"exp2", "div"}),
     ),
     "logit": KnownFunction(
         "jax.scipy.special.logit",
         "jvp",
         frozenset({"log", "div", "sub"}),
         _of_answer(lambda _, t, x: lax.div(t[0], lax.mul(x, lax.sub(1.0, x)))),
+        bodies=(frozenset({"log", "div", "sub"}),),
     ),
     "log1mexp": KnownFunction(
         "jax.nn.log1mexp",
@@ -253,25 +303,39 @@ _FUNCTIONS = {
         "_xlogy_jvp",
         _PRODUCT,
         _x_times_log(lax.log, lambda y: y),
+        arity=2,
+        bodies=(_OF_PRODUCT,),
     ),
     "xlog1py": KnownFunction(
         "jax.scipy.special.xlog1py",
         "_xlog1py_jvp",
         _PRODUCT,
         _x_times_log(lax.log1p, lambda y: lax.add(1.0, y)),
+        arity=2,
+        bodies=(_OF_PRODUCT - {"log"} | {"log1p"},),
     ),
     "_xlogx": KnownFunction(
         "jax.scipy.special.entr",
         "_xlogx_jvp",
         _PRODUCT,
         _slope(lambda _, x: lax.add(lax.log(x), 1.0)),
+        bodies=(_OF_PRODUCT,),
     ),
     "log_ndtr": KnownFunction(
-        "jax.scipy.special.log_ndtr", "_log_ndtr_jvp", _TAIL, _slope(_log_of_normal)
+        "jax.scipy.special.log_ndtr",
+        "_log_ndtr_jvp",
+        _TAIL,
+        _slope(_log_of_normal),
+        bodies=(_OF_TAIL | {"integer_pow"}, _OF_TAIL | {"square"}),
     ),
-    "_i0": KnownFunction(
-        "jax.numpy.i0", "_i0_jvp", frozenset({"abs", "exp", "bessel_i0e", "mul"}), _i0
-    ),
+    "_i0": _I0,
+    "i0_impl": _I0._replace(rule_name="i0_impl_jvp"),
     "_frexp": KnownFunction("jax.numpy.frexp", "_frexp_jvp", _BITS, _frexp),
-    "_pinv": KnownFunction("jax.numpy.linalg.pinv", "_pinv_jvp", _SINGULAR_VALUES, _pinv),
+    "_pinv": KnownFunction(
+        "jax.numpy.linalg.pinv",
+        "_pinv_jvp",
+        _SINGULAR_VALUES,
+        _pinv,
+        bodies=(_OF_SINGULAR_VALUES | {"gather"}, _OF_SINGULAR_VALUES | {"slice"}),
+    ),
 }

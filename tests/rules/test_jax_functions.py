@@ -128,6 +128,41 @@ OF_0_3_25 = """{ lambda ; a:f32[]. let
     ] a
   in (b,) }
 """
+# releases before 0.6.1 print no names of custom calls
+XLOGY_OF_0_4_28 = """{ lambda ; a:f32[2] b:f32[2]. let
+    c:f32[2] = custom_jvp_call[
+      call_jaxpr={ lambda ; d:f32[2] e:f32[2]. let
+          f:bool[2] = ne d 0.0
+          g:f32[2] = log e
+          h:f32[2] = mul d g
+          i:f32[2] = broadcast_in_dim[broadcast_dimensions=() shape=(2,)] 0.0
+          j:f32[2] = pjit[
+            name=_where
+            jaxpr={ lambda ; k:bool[2] l:f32[2] m:f32[2]. let
+                n:f32[2] = select_n k m l
+              in (n,) }
+          ] f h i
+        in (j,) }
+      jvp_jaxpr_thunk=<function _memoize.<locals>.memoized at 0x7f2a>
+      num_consts=0
+      symbolic_zeros=False
+    ] a b
+  in (c,) }
+"""
+I0_OF_0_12 = """{ lambda ; a:f32[]. let
+    b:f32[] = custom_jvp_call[
+      name=i0_impl
+      call_jaxpr={ lambda ; c:f32[]. let
+          d:f32[] = abs c
+          e:f32[] = exp d
+          f:f32[] = bessel_i0e d
+          g:f32[] = mul e f
+        in (g,) }
+      jvp=i0_impl_jvp
+      symbolic_zeros=False
+    ] a
+  in (b,) }
+"""
 OTHERS = {
     "another name": RELU.replace("relu", "ramp"),
     "another rule": RELU.replace("jvp=jvp", "jvp=straight_through"),
@@ -139,6 +174,20 @@ OTHERS = {
 def test_the_function_of_jax_is_known_in_every_release(text: str) -> None:
     with pytest.warns(CustomRuleWarning, match=r"jax\.nn\.relu is taken"):
         made, _ = jt.jvp_jaxpr(jt.parse(text))
+    assert jt.eval_jaxpr(made, [np.float32(0), np.float32(1)])[1] == 0
+
+
+def test_functions_without_names_are_known_by_their_operations() -> None:
+    with pytest.warns(CustomRuleWarning, match=r"jax\.scipy\.special\.xlogy is taken"):
+        made, _ = jt.jvp_jaxpr(jt.parse(XLOGY_OF_0_4_28))
+    x, y = np.zeros(2, np.float32), np.array([0.0, 2.0], np.float32)
+    got = jt.eval_jaxpr(made, [x, y, np.ones_like(x), np.ones_like(y)])
+    close(got, jax.jvp(sp.xlogy, (x, y), (np.ones_like(x), np.ones_like(y))))
+
+
+def test_other_names_of_later_releases() -> None:
+    with pytest.warns(CustomRuleWarning, match=r"jax\.numpy\.i0 is taken"):
+        made, _ = jt.jvp_jaxpr(jt.parse(I0_OF_0_12))
     assert jt.eval_jaxpr(made, [np.float32(0), np.float32(1)])[1] == 0
 
 
