@@ -13,14 +13,17 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import click
 import numpy as np
 import pytest
 
 from jaxprtool.cli import report
+from jaxprtool.cli.main import cli
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import progress
 from jaxprtool.ir.diagnostics import Diagnostic, InternalError
 from jaxprtool.ir.spans import Source, Span
+from jaxprtool.ir.synonyms import OPTIONS
 from jaxprtool.syntax.parse import parse
 from tests.invoke import VERBS, command, invoke
 
@@ -89,7 +92,10 @@ def test_the_list_of_verbs_is_complete() -> None:
     ("line", "message"),
     [
         ("grda x", "there is no verb grda, did you mean grad?"),
-        ("grad --wtr 0", "no such option"),
+        ("grad --wtr 0", "no such option '--wtr'. Did you mean '--wrt'?"),
+        ("grad --argnums 0", "no such option '--argnums'. Did you mean '--wrt'?"),
+        ("vmap --in-dims 0", "no such option '--in-dims'. Did you mean '--in-axes'?"),
+        ("run --debug-nans", "no such option '--debug-nans'. Did you mean '--check-nans'?"),
         ("vmap --axis-size x", "is not a valid integer"),
         ("run --max-bytes lots", "is not a size"),
         ("diff", "missing argument"),
@@ -100,6 +106,12 @@ def test_bad_usage_is_status_2_with_one_line(line: str, message: str) -> None:
     done = invoke(line)
     assert done.status == 2 and not done.output
     assert message in done.error and "[usage]" in done.error and "Traceback" not in done.error
+
+
+def test_options_that_are_suggested_are_options() -> None:
+    commands = [cli.get_command(click.Context(cli), verb) for verb in VERBS]
+    known = {name for c in commands if c is not None for p in c.params for name in p.opts}
+    assert {f"--{ours}" for ours in OPTIONS.values()} <= known
 
 
 VECTOR = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"

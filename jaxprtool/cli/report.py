@@ -18,6 +18,7 @@ from jaxprtool.driver.user_code.plugins import plugin_at_work
 from jaxprtool.interpreters.evaluation.limits import where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError
 from jaxprtool.ir.printable import printable
+from jaxprtool.ir.synonyms import OPTIONS, meant
 from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["broken_pipe", "color_diff", "colored", "format_from", "render", "report"]
@@ -105,11 +106,21 @@ def _usage(error: click.ClickException) -> Diagnostic:
     message = error.format_message().rstrip(".")
     help = ""
     context = getattr(error, "ctx", None)
+    if isinstance(error, click.NoSuchOption) and (ours := _option_meant(error)):
+        message = f"no such option {error.option_name!r}. Did you mean {ours!r}?"
     if context is not None:
         help = f"`{context.command_path} --help` lists the options"
         if _EXTRA_TYPE.search(message):
             help = "the types of several arguments are given as --shape A --shape B"
     return Diagnostic(message[:1].lower() + message[1:], "usage", help=help)
+
+
+def _option_meant(error: click.NoSuchOption) -> str:
+    """The option of the command that has another name in JAX or elsewhere, or ""."""
+    ours = f"--{meant(error.option_name, OPTIONS)}"
+    command = error.ctx.command if error.ctx is not None else None
+    known = () if command is None else (name for p in command.params for name in p.opts)
+    return ours if ours in known else ""
 
 
 def color_diff(lines: Sequence[str]) -> list[str]:

@@ -9,7 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-__all__ = ["DTYPES", "OPERATIONS", "PRIMITIVES", "VERBS", "close_names", "dtype_meant", "meant"]
+__all__ = [
+    "DTYPES",
+    "OPERATIONS",
+    "OPTIONS",
+    "PRIMITIVES",
+    "VERBS",
+    "close_names",
+    "dtype_meant",
+    "meant",
+]
 
 Table = dict[str, str | tuple[str, ...]]
 
@@ -237,6 +246,31 @@ triage: culprit regression
 snapshot: golden approve record
 git-setup: difftool mergetool githook
 repro: bundle bugreport reproduce replay archive
+""")
+
+
+# Options of verbs, by JAX's keywords and those of LLVM's tools.
+OPTIONS = _table("""
+args: inputs input arguments values
+in-axes: in-dims in-axis
+out-axes: out-dims out-axis
+axis-size: batch-size batch
+wrt: argnums argnum by
+static: static-argnums static-argnames statics
+x64: enable-x64 jax-enable-x64 double
+platform: device-type jax-platforms backend
+jit: compile xla jitted
+output: out outfile
+passes: pass transforms
+check-nans: debug-nans jax-debug-nans nans
+host-devices: device-count num-cpu-devices
+policy: remat checkpoint
+fast-math: fastmath
+samples: trials
+trips: iterations steps
+max-bytes: memory max-memory
+step-limit: max-steps
+time-limit: timeout
 """)
 
 
