@@ -151,6 +151,12 @@ def draw(
             near = np.array(_beside(written, dtype, aval.dtype.kind)).astype(dtype)
         if near.size:
             return near[rng.integers(0, len(near), aval.shape)]
+    turn, count = seed // ORDINARY, math.prod(aval.shape)
+    if name == "ramp" and written and (count == 1 or turn % 2):  # a ramp of one number says little
+        some = _between(written, dtype)
+        if some.size:  # one after another, the next sample where this one ends
+            first = (turn if count == 1 else turn // 2) * count + position
+            return some[(first + np.arange(count)) % some.size].reshape(aval.shape)
     whole = aval.dtype.kind in "iu"
     with np.errstate(all="ignore"):
         found = (_integers if whole else _reals)(rng, aval.shape, name, seed, dtype)
@@ -246,6 +252,23 @@ def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
     most, step = float(ml_dtypes.finfo(dtype).max), float(ml_dtypes.finfo(dtype).eps)
     some = [float(x) for x in written if abs(x) <= most]
     return [y for x in some for y in (x, x, x, x * (1 + step), x * (1 - step), -x)]
+
+
+def _between(written: Sequence[float], dtype: np.dtype) -> np.ndarray:
+    """The numbers of a type in the middle of two neighbours among those which stand in programs, the nearest neighbours first.
+
+    Ordinary samples seldom are between two that are near to each other.
+    """
+    with np.errstate(all="ignore"):
+        known = np.array(sorted({s * float(x) for x in (0, *written) for s in (1, -1)}))
+        low, high = known[:-1], known[1:]
+        middle = np.floor((low + high) / 2) if is_integer(dtype) else low / 2 + high / 2
+        width = (high - low) / np.maximum(np.abs(low), np.abs(high))
+        some = middle[np.argsort(width, kind="stable")]
+        if is_integer(dtype):
+            info = ml_dtypes.iinfo(dtype)
+            some = some[(some >= int(info.min)) & (some <= int(info.max))]
+        return some.astype(dtype)
 
 
 def _with_special(
