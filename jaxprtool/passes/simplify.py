@@ -92,7 +92,7 @@ def _minus_zero(m: Match) -> Any:
 def _twice(m: Match) -> Any:
     """An operation that is its own inverse, done twice."""
     inner = m.made(0, m.eqn.primitive.name)
-    return inner and inner.inputs[0]
+    return inner.inputs[0] if inner is not None and m.out.dtype.has_zero else None
 
 
 @_of("rev")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -126,6 +128,15 @@ def test_one_conversion_for_two_has_their_values(first):
                 (want,), (have,) = jt.eval_jaxpr(program, [x]), jt.eval_jaxpr(made, [x])
                 equal = (want == have) | ((want != want) & (have != have))
                 assert equal.all(), f"{first} {middle} {last}: {x} {want} {have}"
+
+
+@pytest.mark.parametrize("eqns", ["b = sub a 0", "b = add a -0.0", "c = neg a; b = neg c"])
+def test_a_type_without_zero_and_negative_numbers_has_no_such_laws(eqns):
+    typed = re.sub(r"(\w) =", r"\1:f8_e8m0fnu[40] =", eqns)
+    typed = re.sub(r" (-?0(\.0)?)$", r" \1:f8_e8m0fnu[]", typed)
+    program = jt.parse(f"{{ lambda ; a:f8_e8m0fnu[40]. let {typed} in (b,) }}")
+    made = jt.opt(program, passes="simplify,dce")
+    assert len(made.eqns) == len(program.eqns)
 
 
 def test_callbacks_of_functions_that_print_alike_are_not_one():
