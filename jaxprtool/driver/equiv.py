@@ -17,6 +17,7 @@ from jaxprtool.analyses.identity.equiv import (
     shrunk,
 )
 from jaxprtool.analyses.identity.normal_form import same_normal_form
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.storage.constants import load_constants
@@ -370,7 +371,9 @@ def _word(x: Value, v: Var, arrays: Any) -> str | None:
     except JaxprToolError:
         return None
     same = arrays.result_json(again) == arrays.result_json(x)
-    return word if same else None
+    bits, wanted = (words_of_key(y) for y in (again, x))
+    signs = bits.tobytes() == wanted.tobytes() or bool((wanted != wanted).any())  # of zeros
+    return word if same and signs else None
 
 
 def packed_arguments(found: Equivalence, path: str) -> bytes:

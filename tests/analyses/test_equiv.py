@@ -419,3 +419,17 @@ def test_a_difference_is_found_beside_samples_that_take_too_long():
     a, b = _halved(lambda x: x * 0.5), _halved(lambda x: x * 0.25)
     found = jt.equiv(a, b, "f32[]", "i32[]")
     assert found.refuted and abs(int(found.sample.args[1])) < 10
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
+def test_the_word_of_a_negative_zero_has_its_sign(dtype, tmp_path):
+    x = jnp.zeros(2, dtype)
+    a = jt.trace(lambda x: 1 / x.astype("float32"), x)
+    b = jt.trace(lambda x: 1 / (x.astype("float32") + 0.0), x)
+    found = jt.equiv(a, b)
+    assert found.refuted and "-0" in str(found.arguments[0].word)
+    for program, name in ((a, "a"), (b, "b")):
+        (tmp_path / name).write_text(jt.format_jaxpr(program))
+    words = [argument.word for argument in found.arguments]
+    outs = [invoke(["run", str(tmp_path / n), "--args", *words]).output for n in "ab"]
+    assert outs[0] != outs[1]
