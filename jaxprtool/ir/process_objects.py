@@ -27,7 +27,7 @@ class _Same:
         return self.value is other.value or _are_equal(self.value, other.value)
 
     def __hash__(self) -> int:
-        return hash(type(self.value))
+        return hash(_Same)  # equal objects of two classes have no other
 
 
 def _are_equal(a: Any, b: Any) -> bool:
@@ -56,7 +56,8 @@ def _keys(x: Opaque | Record) -> Iterator[Hashable]:
 
 def _addressed(value: Any) -> Iterator[Opaque | Record]:
     if isinstance(value, (tuple, list)):
-        for x in value:
+        parts: Iterable[Any] = value
+        for x in parts:
             yield from _addressed(x)
     elif isinstance(value, dict):
         yield from _addressed([*value.values()])
