@@ -55,16 +55,20 @@ def _keys(x: Opaque | Record) -> Iterator[Hashable]:
 
 
 def _addressed(value: Any) -> Iterator[Opaque | Record]:
-    if isinstance(value, (tuple, list)):
-        parts: Iterable[Any] = value
-        for x in parts:
-            yield from _addressed(x)
-    elif isinstance(value, dict):
-        yield from _addressed([*value.values()])
+    parts: Any = value
+    if isinstance(value, dict):
+        yield from _all_addressed([*parts.values()])
+    elif isinstance(value, (tuple, list)):
+        yield from _all_addressed([*parts])
     elif isinstance(value, Opaque):
         if _ADDRESS in value.text:
             yield value
     elif isinstance(value, Record):
-        inner = [*_addressed([*value.args, *value.fields.values()])]
+        inner = [*_all_addressed((*value.args, *value.fields.values()))]
         is_live = inner and getattr(value, "value", None) is not None
         yield from [value] if is_live else inner
+
+
+def _all_addressed(values: Iterable[Any]) -> Iterator[Opaque | Record]:
+    for x in values:
+        yield from _addressed(x)

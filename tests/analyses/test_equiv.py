@@ -399,6 +399,15 @@ def test_what_differs_between_two_written_numbers_alone_is_refuted(dtype):
     assert found.refuted and not found.sample.special
 
 
+@pytest.mark.parametrize(("dtype", "x", "y"), [(jnp.int32, 2, 5), (jnp.float32, 0.25, 0.75)])
+def test_what_differs_where_two_arguments_are_written_numbers_is_refuted(dtype, x, y):
+    a = jnp.zeros((), dtype)
+    found = jt.equiv(
+        lambda p, q: p * q, lambda p, q: jnp.where((p == x) & (q == y), -1, p * q), a, a
+    )
+    assert found.refuted and [*map(float, found.sample.args)] == [x, y]
+
+
 FLOAT = jax.ShapeDtypeStruct((), jnp.float32)
 PLUS, TIMES = (lambda v: np.float32(v + 1)), (lambda v: np.float32(v * 2))
 
