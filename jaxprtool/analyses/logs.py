@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from jaxprtool.analyses.places import Step, jaxprs_of
+from jaxprtool.analyses.places import Held, Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.evaluation.limits import running_loops
@@ -42,7 +42,7 @@ class Layout:
       sizes: how many bytes each equation gives; nbytes: all of them together.
     """
 
-    __slots__ = ("args", "dies", "jaxpr", "made", "nbytes", "sizes")
+    __slots__ = ("_held", "args", "dies", "jaxpr", "made", "nbytes", "sizes")
 
     def __init__(self, jaxpr: Jaxpr):
         self.jaxpr = jaxpr
@@ -57,6 +57,14 @@ class Layout:
             self._read(eqn.inputs, i)
         self._read(jaxpr.outs, len(jaxpr.eqns))
         self.nbytes = sum(self.sizes)
+        self._held: dict[JaxprEqn, Held] = {}
+
+    def held(self, eqn: JaxprEqn) -> Held:
+        """The jaxprs that an equation holds, as `places.jaxprs_of` has them."""
+        found = self._held.get(eqn)
+        if found is None:
+            found = self._held[eqn] = jaxprs_of(eqn)
+        return found
 
     def _read(self, atoms: Sequence[Any], i: int) -> None:
         for x in atoms:
@@ -227,7 +235,7 @@ class Logging:
                 return False
             found = self._inside.get((now, jaxpr))
             if found is None:
-                held = jaxprs_of(now).get(written_as(jaxpr))
+                held = above.layout.held(now).get(written_as(jaxpr))
                 if held is None:
                     return False
                 found = self._inside[now, jaxpr] = layout_of(jaxpr), *held

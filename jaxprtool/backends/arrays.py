@@ -383,7 +383,7 @@ def _word(value: np.ndarray) -> str:
     if value.ndim:
         return f"[{','.join(map(_word, value))}]"
     text = str(value[()]) if value.dtype.kind in "fcV" else str(value.item())
-    return text.strip("()").lower()
+    return "-0.0" if text == "-0" else text.strip("()").lower()  # an integer has no sign of zero
 
 
 def _plain(x: Any) -> Any:

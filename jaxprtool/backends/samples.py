@@ -151,6 +151,10 @@ def draw(
             near = np.array(_beside(written, dtype, aval.dtype.kind)).astype(dtype)
         if near.size:
             return near[rng.integers(0, len(near), aval.shape)]
+    if written and (name == "ramp" or (name == "ties" and math.prod(aval.shape) == 1)):
+        found = _in_turn(written, dtype, aval, seed // ORDINARY, position, combined=name == "ties")
+        if found is not None:
+            return found
     whole = aval.dtype.kind in "iu"
     with np.errstate(all="ignore"):
         found = (_integers if whole else _reals)(rng, aval.shape, name, seed, dtype)
@@ -238,14 +242,67 @@ def _specials(dtype: np.dtype, kind: str) -> list[Any]:
 
 def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
     """Numbers that a type has of those which stand in programs, often; with those next to them and of the other sign, at times."""
+    some = _held(written, dtype)
     if kind in "iu":
         info = ml_dtypes.iinfo(dtype)
-        some = [int(x) for x in written if x == int(x)]
         low, high = int(info.min), int(info.max)
         return [y for x in some for y in (x, x, x, x - 1, x + 1, -x) if low <= y <= high]
-    most, step = float(ml_dtypes.finfo(dtype).max), float(ml_dtypes.finfo(dtype).eps)
-    some = [float(x) for x in written if abs(x) <= most]
+    step = float(ml_dtypes.finfo(dtype).eps)
     return [y for x in some for y in (x, x, x, x * (1 + step), x * (1 - step), -x)]
+
+
+def _held(written: Sequence[float], dtype: np.dtype) -> list[Any]:
+    """The numbers that a type has, rounded, of those which stand in programs."""
+    if is_integer(dtype):
+        info = ml_dtypes.iinfo(dtype)
+        low, high = int(info.min), int(info.max)
+        return [int(x) for x in written if x == int(x) and low <= int(x) <= high]
+    most = float(ml_dtypes.finfo(dtype).max)
+    return [float(x) for x in written if abs(x) <= most]
+
+
+def _in_turn(
+    written: Sequence[float],
+    dtype: np.dtype,
+    aval: Any,
+    turn: int,
+    position: int,
+    *,
+    combined: bool,
+) -> np.ndarray | None:
+    """Numbers between those that stand in programs, one after another, the next sample where this one ends.
+
+    For scalars also these numbers, in all combinations with those of other arguments. None: other values say more.
+    """
+    count = math.prod(aval.shape)
+    if combined:
+        some = np.array(_held(written, dtype)).astype(dtype)
+        first = turn // max(len(some), 1) ** min(position, 8)
+    elif count == 1:  # a ramp of one number says little
+        some, first = _between(written, dtype), turn + position
+    else:
+        some = _between(written, dtype) if turn % 2 else np.zeros(0, dtype)
+        first = turn // 2 * count + position
+    if not some.size:
+        return None
+    return some[(first + np.arange(count)) % some.size].reshape(aval.shape)
+
+
+def _between(written: Sequence[float], dtype: np.dtype) -> np.ndarray:
+    """The numbers of a type in the middle of two neighbours among those which stand in programs, the nearest neighbours first.
+
+    Ordinary samples seldom are between two that are near to each other.
+    """
+    with np.errstate(all="ignore"):
+        known = np.array(sorted({s * float(x) for x in (0, *written) for s in (1, -1)}))
+        low, high = known[:-1], known[1:]
+        middle = np.floor((low + high) / 2) if is_integer(dtype) else low / 2 + high / 2
+        width = (high - low) / np.maximum(np.abs(low), np.abs(high))
+        some = middle[np.argsort(width, kind="stable")]
+        if is_integer(dtype):
+            info = ml_dtypes.iinfo(dtype)
+            some = some[(some >= int(info.min)) & (some <= int(info.max))]
+        return some.astype(dtype)
 
 
 def _with_special(

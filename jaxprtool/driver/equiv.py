@@ -17,6 +17,7 @@ from jaxprtool.analyses.identity.equiv import (
     shrunk,
 )
 from jaxprtool.analyses.identity.normal_form import same_normal_form
+from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.storage.constants import load_constants
@@ -38,7 +39,8 @@ __all__ = ["equiv", "equiv_words", "packed_arguments"]
 _NEIGHBOURS = 3  # arguments beside a sample that show what rounding does
 _WRITTEN = 100  # numbers that stand in programs
 _WORDS = 200  # elements of arguments that are printed as words
-_TURNS = 10_000  # steps of loops without a known end that a sample may take,
+_FIRST = 1_000_000  # steps of loops without a known end that the first sample may take, where it is not given,
+_TURNS = 10_000  # and that a later one may,
 _MORE = 10  # or so many times as many as a sample before it has taken
 
 
@@ -59,8 +61,8 @@ def equiv(
 
     They are equal when their normal forms are (`analyses.identity.normal_form`). Else both run on samples on NumPy: of ordinary
     values first, halves, powers of two, equal arguments and the numbers that are written in the programs among them, then also
-    of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples after the first on which a loop takes too many
-    steps are left out.
+    of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples on which a loop takes too many steps are left
+    out, but for the arguments that are given.
 
     Args:
       a, b: the programs.
@@ -91,6 +93,7 @@ def equiv(
         return Equivalence("proved")
     limits = {"max_bytes": max_bytes, "step_limit": step_limit}
     trial = _Trial(a, b, domains, rtol, atol, limits)
+    trial.turns = _FIRST if args is None else None
     drawn = _samples(binders, args, domains, samples, seed, _written(a, b))
     for n, (special, given) in enumerate(drawn):
         found = trial.sample(given, special, required=n == 0 and args is not None)
@@ -183,7 +186,8 @@ class _Trial:
 
     Attributes:
       samples: what they gave where they agree.
-      turns: how many steps of loops without a known end a sample may take.
+      turns: how many steps of loops without a known end the next sample may take; None: any number.
+      taken: how many the longest has taken so far.
       over: what was said of the first sample that takes more.
     """
 
@@ -205,6 +209,7 @@ class _Trial:
         drawn = {i for p in (a, b) for i in drawn_results(p.jaxpr)}
         self.samples = Samples(0, drawn=sorted(drawn))
         self.turns: int | None = None
+        self.taken = 0
         self.over: JaxprToolError | None = None
 
     def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
@@ -220,9 +225,11 @@ class _Trial:
                     raise
                 over.append(e)
             taken = max(taken, turns.taken)
+        if not over:
+            self.taken = max(self.taken, taken)
+        self.turns = max(_TURNS, _MORE * self.taken)
         if over:
             raise _TooLong(over)
-        self.turns = max(self.turns or _TURNS, _MORE * taken)
         for i in self.samples.drawn:  # another run gives something else
             found[1][i] = found[0][i]
         return found[0], found[1]
@@ -364,7 +371,9 @@ def _word(x: Value, v: Var, arrays: Any) -> str | None:
     except JaxprToolError:
         return None
     same = arrays.result_json(again) == arrays.result_json(x)
-    return word if same else None
+    bits, wanted = (words_of_key(y) for y in (again, x))
+    signs = bits.tobytes() == wanted.tobytes() or bool((wanted != wanted).any())  # of zeros
+    return word if same and signs else None
 
 
 def packed_arguments(found: Equivalence, path: str) -> bytes:

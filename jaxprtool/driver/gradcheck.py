@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.analyses.gradchecking.answer import Derivative, GradCheck
-from jaxprtool.analyses.gradchecking.equations import Finding, Known, decides, find_equations
+from jaxprtool.analyses.gradchecking.equations import (
+    Finding,
+    Known,
+    decides,
+    find_equations,
+    find_inside,
+)
 from jaxprtool.analyses.gradchecking.found import Check
 from jaxprtool.analyses.gradchecking.gradcheck import (
     check_point,
@@ -151,6 +157,8 @@ def _checked(
                 check.clear_doubted()
         if differs and "wrong" not in found:
             more = find_equations(evaluate, alone, every=True, known=known)
+            if not any(f.kind == "wrong" for f in more):  # a loop may hide what its body shows
+                more = find_inside(evaluate, alone, known)
             equations = more if any(f.kind == "wrong" for f in more) else equations
             explained = _explained(program, args, how, checks, equations)
             for check in checks:

@@ -63,11 +63,12 @@ class DType(Frozen):
     @property
     def has_signed_zero(self) -> bool:
         """Whether the bits of a float are a sign and a magnitude: not where there is no sign, or -0 is NaN."""
-        return (
-            self.kind == "f"
-            and self.name != "float8_e8m0fnu"
-            and not self.has_nan_for_negative_zero
-        )
+        return self.kind == "f" and self.has_zero and not self.has_nan_for_negative_zero
+
+    @property
+    def has_zero(self) -> bool:
+        """Whether 0 is a number of the type; one of exponents alone has neither it nor negative numbers."""
+        return self.name != "float8_e8m0fnu"
 
     @property
     def has_nan_for_negative_zero(self) -> bool:

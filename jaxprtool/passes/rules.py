@@ -89,8 +89,10 @@ class Match:
 
     def is_zero(self, i: int, *, negative: bool) -> bool:
         """Whether operand i is zero with this sign; integers have one zero, which counts for both."""
-        value = self.value(i)
+        value, dtype = self.value(i), getattr(self.inputs[i].aval, "dtype", None)
         if value is None or isinstance(value, complex) or value != 0:
+            return False
+        if dtype is not None and not dtype.has_zero:
             return False
         return not isinstance(value, float) or (math.copysign(1.0, value) < 0) == negative
 

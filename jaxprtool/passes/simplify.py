@@ -92,7 +92,7 @@ def _minus_zero(m: Match) -> Any:
 def _twice(m: Match) -> Any:
     """An operation that is its own inverse, done twice."""
     inner = m.made(0, m.eqn.primitive.name)
-    return inner and inner.inputs[0]
+    return inner.inputs[0] if inner is not None and m.out.dtype.has_zero else None
 
 
 @_of("rev")
@@ -193,13 +193,19 @@ def _broadcast_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _converted_twice(m: Match) -> Any:
-    """A conversion after one that lost nothing: there and back is nothing, and else one is enough."""
+    """A conversion after one that lost nothing: there and back is nothing, and else one is enough.
+
+    Of integers out of range the nearest is taken on the way from floats, and the last bits from integers.
+    """
     inner = m.made(0, "convert_element_type")
     if inner is None or not _holds(inner.inputs[0].aval, m.inputs[0].aval):
         return None
     x = inner.inputs[0]
     if x.aval == m.out:
         return x
+    whole = x.aval.dtype.is_integer and m.out.dtype.is_integer
+    if whole and m.inputs[0].aval.dtype.is_inexact and not _holds(x.aval, m.out):
+        return None
     params = m.params
     return m.new(lambda x: lax.convert_element_type(x, **params), x)
 

@@ -299,9 +299,9 @@ def _cumlogsumexp_jvp(
     if n < 2:
         return x, t
     out = lax.cumlogsumexp(x, axis=axis, reverse=reverse)
-    high, level = out, 0.0
+    high, real = out, aval.dtype.real
+    level = _LARGE.get(real.name) or min(lowest(real, 1), 3e38)
     if aval.dtype.kind == "f":
-        level = _LARGE.get(aval.dtype.name) or min(lowest(aval.dtype, 1), 3e38)
         x, high = lax.clamp(-level, x, level), lax.clamp(-level, out, level)
     least, zero = (full(ShapedArray((), aval.dtype), v) for v in (-level, 0))
     d = lax.mul(t, lax.exp(lax.sub(x, high)))

@@ -6,13 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["balanced_lines", "bracketed", "lines_of", "tokens_of", "with_binders", "without_places"]
+__all__ = [
+    "balanced_lines",
+    "braced",
+    "bracketed",
+    "lines_of",
+    "tokens_of",
+    "with_binders",
+    "without_places",
+]
 
 _TOKEN = pattern(r"\s*(?:\.\s*let\b|[^\s()\[\]{},;=]+|\S)")
 _OPEN, _CLOSE = frozenset("([{"), frozenset(")]}")
 _BINDERS = pattern(r"[ \t]*((?:[^\s:=]+:[^\s=]+ +)+)= ")
 _BINDER = pattern(r"([^\s:]+):\S+")
 _HEAD_END = pattern(r" ?\. let\b")
+_BRACE = pattern(r"[{}]")
 _PLACE = pattern(r"[^\s:()]+:\d+(?::\d+)?")
 
 
@@ -43,6 +52,21 @@ def bracketed(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
             start = opened.pop()
             found += [(max(start - 1, 0), i + 1), (start, i + 1), (start + 1, i)]
     return iter(sorted(found, key=lambda r: (-r[1], r[0])))
+
+
+def braced(text: str) -> list[str]:
+    """The jaxprs (and other texts in braces) directly inside of a text, or of the one that the whole text is; the longest first."""
+    opened: list[int] = []
+    found: list[tuple[int, int, int]] = []
+    for m in _BRACE.finditer(text):
+        if m[0] == "{":
+            opened.append(m.start())
+        elif opened:
+            start = opened.pop()
+            found.append((len(opened), start, m.end()))
+    whole = any(start == 0 and end == len(text.rstrip()) for _, start, end in found)
+    inside = [text[start:end] for depth, start, end in found if depth == whole]
+    return sorted(dict.fromkeys(inside), key=len, reverse=True)
 
 
 def balanced_lines(lines: Sequence[str]) -> Iterator[tuple[int, int]]:

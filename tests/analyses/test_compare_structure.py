@@ -474,3 +474,23 @@ def test_a_call_that_is_given_another_literal_is_named_and_no_equation_inside() 
         assert found.first is not None and found.first.b is not None
         for place in (found.first.a, found.first.b):
             assert place.eqn.params.get("name") == "least" and not place.path, str(found)
+
+
+def _looped(body):
+    return lambda x: jax.lax.scan(lambda c, a: (body(c) + a, c), x, jnp.arange(4.0))[0]
+
+
+def _branched(body):
+    return lambda x: jax.lax.cond(x[0] < 9, body, jnp.cos, x)
+
+
+@pytest.mark.parametrize("run", [_branched, _looped])
+def test_an_equation_before_a_branch_or_a_loop_comes_before_what_differs_inside(run):
+    a, b = run(jnp.sin), run(lambda x: jnp.sin(jnp.minimum(x, 0.5)))
+    x = np.linspace(-1, 2, 5).astype(np.float32)
+    for f, g, sides in ((a, lambda x: b(x * 7), "b"), (lambda x: a(x * 7), b, "a")):
+        found = jt.compare(jt.trace(f, x), jt.trace(g, x), x, first=True).json()
+        place = found["first" if sides == "a" else "first_b"]
+        assert place["primitive"] == "mul" and not place["path"]
+    inside = jt.compare(jt.trace(a, x), jt.trace(b, x), x, first=True).json()
+    assert inside["first_b"]["primitive"] == "min"

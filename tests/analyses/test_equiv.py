@@ -382,7 +382,63 @@ def test_a_loop_that_ends_in_one_program_alone_is_told():
     assert "of one program alone on" in str(found)
 
 
+def test_a_loop_without_an_end_ends():
+    """Nothing is said of which arguments end it: a random one does not."""
+    a = _halved(lambda x: x, lambda i, n: n > 0)
+    found = jt.equiv(a, lambda x, n: (0, x), "f32[]", "i32[]")
+    assert found.status == "probable" and found.samples.uneven > 0 and found.samples.tried > 0
+    with pytest.raises(jt.UsageError, match="steps"):
+        jt.equiv(a, lambda x, n: (0, x), "f32[]", "i32[]", domain=["n in {1, 2}"])
+
+
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.int32])
+def test_what_differs_between_two_written_numbers_alone_is_refuted(dtype):
+    low, high = (3.14159, 3.1416) if dtype == jnp.float32 else (314159, 314170)
+    x = jnp.zeros((), dtype)
+    found = jt.equiv(lambda x: x, lambda x: jnp.where((x > low) & (x < high), 0, x), x)
+    assert found.refuted and not found.sample.special
+
+
+@pytest.mark.parametrize(("dtype", "x", "y"), [(jnp.int32, 2, 5), (jnp.float32, 0.25, 0.75)])
+def test_what_differs_where_two_arguments_are_written_numbers_is_refuted(dtype, x, y):
+    a = jnp.zeros((), dtype)
+    found = jt.equiv(
+        lambda p, q: p * q, lambda p, q: jnp.where((p == x) & (q == y), -1, p * q), a, a
+    )
+    assert found.refuted and [*map(float, found.sample.args)] == [x, y]
+
+
+FLOAT = jax.ShapeDtypeStruct((), jnp.float32)
+PLUS, TIMES = (lambda v: np.float32(v + 1)), (lambda v: np.float32(v * 2))
+
+
+@pytest.mark.parametrize("call", [jax.pure_callback, jax.experimental.io_callback])
+def test_functions_of_one_name_are_not_one(call):
+    """Callbacks of functions that print alike are told apart by the functions, and are not proved equal from texts."""
+    a, same, b = (lambda x, f=f: call(f, FLOAT, x) for f in (PLUS, PLUS, TIMES))
+    x = jnp.float32(3)
+    assert jt.equiv(a, same, x, samples=0).proved
+    assert jt.equiv(a, b, x).refuted
+    texts = [jt.parse(str(jax.make_jaxpr(f)(x))) for f in (a, b)]
+    assert str(texts[0]) == str(texts[1])
+    assert not jt.equiv(*texts, samples=0).proved
+
+
 def test_a_difference_is_found_beside_samples_that_take_too_long():
     a, b = _halved(lambda x: x * 0.5), _halved(lambda x: x * 0.25)
     found = jt.equiv(a, b, "f32[]", "i32[]")
     assert found.refuted and abs(int(found.sample.args[1])) < 10
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float8_e5m2"])
+def test_the_word_of_a_negative_zero_has_its_sign(dtype, tmp_path):
+    x = jnp.zeros(2, dtype)
+    a = jt.trace(lambda x: 1 / x.astype("float32"), x)
+    b = jt.trace(lambda x: 1 / (x.astype("float32") + 0.0), x)
+    found = jt.equiv(a, b)
+    assert found.refuted and "-0" in str(found.arguments[0].word)
+    for program, name in ((a, "a"), (b, "b")):
+        (tmp_path / name).write_text(jt.format_jaxpr(program))
+    words = [argument.word for argument in found.arguments]
+    outs = [invoke(["run", str(tmp_path / n), "--args", *words]).output for n in "ab"]
+    assert outs[0] != outs[1]

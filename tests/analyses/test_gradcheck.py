@@ -389,3 +389,26 @@ def test_a_rule_in_a_loop_that_is_off_by_one_percent_is_found_in_single_precisio
     assert found["passed"] is passed
     named = [b["place"]["primitive"] for b in found["blame"]]
     assert named == ([] if passed else [f"custom_{kind}_call"])
+
+
+@pytest.mark.parametrize(("steps", "wrong", "kept"), [(100, 90, 0.1), (300, 200, 1.0)])
+def test_a_loop_that_forgets_where_it_began_hides_no_wrong_step(steps, wrong, kept):
+    @jax.custom_vjp
+    def sine(c, i):
+        return jnp.sin(c)
+
+    def backwards(saved, ct):
+        c, i = saved
+        return ct * jnp.cos(c) * jnp.where(i == wrong, 0.5, 1.0), None
+
+    sine.defvjp(lambda c, i: (jnp.sin(c), (c, i)), backwards)
+
+    def late(x):
+        def step(c, i):
+            return kept * c + (1 if kept < 1 else 0.01) * sine(c, i), c
+
+        return jax.lax.scan(step, x, jnp.arange(steps))[0].sum()
+
+    (found,) = jt.gradcheck(late, jnp.array([0.3, -0.7, 1.1], jnp.float32)).blame
+    place = found.place.json()
+    assert place["primitive"] == "custom_vjp_call" and place["path"][0]["step"] == wrong

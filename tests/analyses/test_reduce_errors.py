@@ -166,3 +166,27 @@ def test_a_text_that_no_command_is_interested_in_has_its_error(tmp_path):
     for test in ("--test=false {}", "--nan"):
         done = invoke(["reduce", str(file), test])
         assert done.status == 2 and "( is not an operand [syntax]" in done.error
+
+
+NESTED = """let inner = { lambda ; a:f32[3]. let b:f32[3] = sin a nobody in (b,) } in
+{ lambda ; a:f32[3]. let
+    b:f32[3] = jit[
+      jaxpr={ lambda ; a:f32[3]. let
+          b:f32[3] = jit[jaxpr=inner] a
+          c:f32[3] = mul b b
+        in (c,) }
+    ] a
+  in (b,) }"""
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_jaxpr_inside_of_others_is_left_alone_and_its_last_line_has_an_end(end: str) -> None:
+    small = reduced("unbound-variable", NESTED + end)
+    assert small.endswith("}\n") and small.count("\n") == 1
+    assert small.count("{") == 1 and "nobody" in small
+
+
+@pytest.mark.parametrize("code", ["syntax", "unbound-variable", "truncated"])
+def test_a_short_text_ends_its_last_line(code: str) -> None:
+    text = EXAMPLES.get(code, NESTED)
+    assert reduced(code, text.rstrip()).endswith("\n") and reduced(code, text).endswith("\n")

@@ -62,6 +62,36 @@ def test_scrubbed_results_hold_no_data_and_no_names_inside(tmp_path, how):
     assert not kept
 
 
+def _secret_prints(x, calls):
+    jax.debug.print("{{secret}} loss {} at {x:.2f}", x.sum(), x=x[0])
+    jax.debug.callback(lambda secret_value: None, x)
+
+    def secret_host(v):
+        return np.asarray(v)
+
+    kind = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jnp.log(x), jax.pure_callback(secret_host, kind, x) if calls else x
+
+
+@pytest.mark.parametrize("how", ["reduce", "repro"])
+def test_scrubbed_results_print_nothing_and_name_no_functions(tmp_path, how):
+    path, out = tmp_path / "p.jaxpr", tmp_path / "b.zip"
+    x = np.ones(3, np.float32)
+    path.write_text(str(jax.make_jaxpr(lambda x: _secret_prints(x, how == "repro"))(x)))
+    if how == "reduce":  # it runs the program, for which a text has no functions
+        words = ("debug_print", "debug_callback", "log")
+        test = script(tmp_path, " && ".join(f'grep -q "{w}" "$1"' for w in words))
+        done = invoke(["reduce", "--scrub", "--test", test, str(path), "--args", "ones"])
+        assert done.status == 0, done.error
+        text = done.output
+    else:
+        assert invoke(f"repro --scrub {path} -o {out} -- check").status == 0
+        with zipfile.ZipFile(out) as held:
+            text = "".join(held.read(n).decode() for n in held.namelist())
+    assert "debug_print" in text and "{x:.2f}" in text
+    assert "secret" not in text and "loss" not in text, text
+
+
 @pytest.mark.parametrize(
     ("f", "how", "x"),
     [

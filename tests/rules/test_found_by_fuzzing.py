@@ -163,3 +163,20 @@ def test_constants_of_a_custom_call_are_not_differentiated(rule):
     if not rule:  # JAX has one that reads constants in no program
         f = jt.to_jax_function(p)
         assert jax.jvp(f, (one, one), (one, two))[1] == [2]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_cumlogsumexp_of_large_negative_numbers_has_a_derivative(dtype, reverse):
+    """What stands before the first element is less than all numbers, also of complex ones."""
+
+    def f(x):
+        return jax.lax.cumlogsumexp(x, axis=0, reverse=reverse)
+
+    x = np.array([-911, -204, 3, -300], dtype)
+    if dtype == np.complex64:
+        x = x + np.array([0, 63j, 1j, -2j], dtype)
+    tangent = np.array([1, 2, 3, 4], dtype)
+    want = jax.jvp(f, (x,), (tangent,))[1]
+    have = jt.jvp(jt.jaxpr_as_fun(jt.trace(f, x)), [x], [tangent])[1][0]
+    np.testing.assert_allclose(have, want, rtol=1e-4)

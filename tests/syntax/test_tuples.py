@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from tests.invoke import invoke
 
 X, Y = np.float32(2.0), np.float32(3.0)
 
@@ -148,3 +149,10 @@ def test_tuples_nest_deeply():
     lines = ["v0 = pack a", *(f"v{i} = pack v{i - 1}" for i in range(1, 5000))]
     text = "{ lambda  ;  ; a.\n  let " + "\n      ".join(lines) + "\n  in v4999 }\n"
     assert len(jt.parse(text).jaxpr.outs) == 1
+
+
+@pytest.mark.parametrize("text", ["b = pack a a\n", "b = pack a a\n      # f.py:1\n", "c = id a\n"])
+def test_a_lone_equation_of_tuples_is_written(text):
+    written = invoke(["fmt", "-"], text)
+    assert written.status == 0 and "a" in written.output
+    assert invoke(["fmt", "-"], written.output).output == written.output

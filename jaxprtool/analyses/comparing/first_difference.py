@@ -157,6 +157,7 @@ class Search:
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
         """Run an equation of each side, which stand in each other's place, with what is inside them."""
+        before = self.first
         while True:
             x, y = self.a.peek(), self.b.peek()
             if type(x) is See and type(y) is See:
@@ -172,6 +173,10 @@ class Search:
                 break
         seen_a, seen_b = self.a.next(), self.b.next()
         if isinstance(seen_a, See) and isinstance(seen_b, See):
+            if before is None and self.first is not None:  # inside, of operands that may differ
+                here = First(self._place(0, seen_a.eqn), self._place(1, seen_b.eqn))
+                outside = self._of_operands(pairs, jaxprs, seen_a, seen_b, here)
+                self.first = self.first if outside in (here, None) else outside
             self._compare(pairs, jaxprs, seen_a, seen_b)
 
     def _compare(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See) -> None:
@@ -226,9 +231,15 @@ class Search:
         in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
         before.
         """
-        if len(a.ins) != len(b.ins):
+        if len(a.ins) != len(b.ins) or not same_operation(a.eqn, b.eqn, self._signatures):
             return here
-        if not same_operation(a.eqn, b.eqn, self._signatures):
+        return self._of_operands(pairs, jaxprs, a, b, here)
+
+    def _of_operands(
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
+    ) -> First | None:
+        """`_origin` of a pair, whatever its operations are."""
+        if len(a.ins) != len(b.ins):
             return here
         partner = dict(pairs)
         binders = [{v: i for i, v in enumerate(j.all_binders)} for j in jaxprs]
@@ -241,7 +252,10 @@ class Search:
             if not found.n_different:
                 continue
             u, v = a.eqn.inputs[k], b.eqn.inputs[k]
-            assert isinstance(u, Var) and isinstance(v, Var)  # literals are a part of the operation
+            if not isinstance(u, Var) or not isinstance(
+                v, Var
+            ):  # literals are a part of the operation
+                return here
             (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
             alone = i is not None and i not in partner, j is not None and j not in partner.values()
             if any(alone):

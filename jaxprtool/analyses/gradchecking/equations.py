@@ -25,12 +25,12 @@ from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
-__all__ = ["Finding", "Known", "decides", "find_equations"]
+__all__ = ["Finding", "Known", "decides", "find_equations", "find_inside"]
 
 _STEP = 1 / 64  # what is tried for other decisions, relative to an argument
 _NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
 _RESIDUAL = 1e-3  # of a solution, relative to what it is the solution of
-_EQUATIONS = 1_000  # checks of one search at most
+_EQUATIONS = 1_000  # checks of one search at most, of rules of the program's own and of others
 # By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
 _MEANT = {
     "wrong": ("wrong", "unsure", "kink"),
@@ -104,6 +104,23 @@ def find_equations(
     return [_unless_smooth(finding, points.get(way), how) for way, finding in found.items()]
 
 
+def find_inside(evaluate: Callable[[Watch], Any], how: How, known: Known) -> list[Finding]:
+    """The equations at any depth whose own rules are wrong in some step, whether the equations around them show it or not.
+
+    A loop that forgets where it began has small derivatives, and says nothing of one wrong step among many.
+
+    Args: as of `find_equations`.
+    """
+    found: dict[Way, Finding] = {}
+    suspects: set[Way] = {()}
+    while suspects:
+        watch = _Equations(suspects, how, True, known, opens=True)
+        evaluate(watch)
+        found.update(watch.found)
+        suspects = watch.opened
+    return [f for f in found.values() if f.kind == "wrong"]
+
+
 def _unless_smooth(finding: Finding, point: _Alone | None, how: How) -> Finding:
     """What an equation that is made of others has, of which none has it.
 
@@ -175,23 +192,31 @@ class _Equations(Watch):
       found: what was found, by the way to the equation.
       known: what was found so far, here and in earlier searches.
       points: of the wrong ones that are made of others the programs of them alone, and their arguments.
+      opened: with `opens`, the ways to those that are made of others, which are not checked.
     """
 
-    def __init__(self, suspects: set[Way], how: How, every: bool, known: Known):
+    def __init__(
+        self, suspects: set[Way], how: How, every: bool, known: Known, *, opens: bool = False
+    ):
         super().__init__()
         self.suspects, self.how, self.every, self.known = suspects, how, every, known
+        self.opens, self.opened = opens, set[Way]()
         self.found: dict[Way, Finding] = {}
         self.points: dict[Way, _Alone] = {}
         self.count: dict[Way, int] = {}
-        self.left = _EQUATIONS
+        self.left = {True: _EQUATIONS, False: _EQUATIONS}
         self.programs: dict[JaxprEqn, tuple[ClosedJaxpr, list[int]] | None] = {}
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
         """Check an equation."""
         inside = tuple([level.step.eqn for level in self.levels if level.step is not None])
-        if inside not in self.suspects or self.left == 0:
+        of_its_own = eqn.primitive.holds_jaxprs
+        if inside not in self.suspects or self.left[of_its_own] == 0:
             return
         way = (*inside, eqn)
+        if self.opens and _follows(eqn):
+            self.opened.add(way)
+            return
         before = self.found.get(way)
         if before is not None and before.kind == "wrong":
             return
@@ -206,7 +231,7 @@ class _Equations(Watch):
         program, positions = alone
         args = [ins[i] for i in positions]
         if (way, n) not in self.known:
-            self.left -= 1
+            self.left[of_its_own] -= 1
             finding = self.check(eqn, program, args)
             if finding is not None and finding.kind == "wrong" and _solves(eqn, ins, outs):
                 finding = self.check_solution(eqn, ins)

@@ -6,12 +6,13 @@ make no difference. Calls are the equations of their jaxprs; derivative rules ma
 through nested ones where the operation is associative (`interpreters.columns.monoids`); both hold exactly, rounding included.
 Operations on constants are computed, on NumPy, and those that return their operand are the operand; what `opt --passes simplify`
 leaves out or puts together, which is exact to the bit, makes no difference either. Jaxprs in params
-(bodies of loops, branches) have normal forms in turn. Equations with effects keep their number and their order.
+(bodies of loops, branches) have normal forms in turn. Equations with effects keep their number and their order. Functions of
+Python's that compute results are equal where they are one object, or where texts name functions of modules alike.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.identity.canonical import canonical_const, canonical_lit, canonical_params
@@ -24,6 +25,7 @@ from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.process_objects import process_objects
 from jaxprtool.ir.walk import count_eqns
 from jaxprtool.passes.inline import inlined
 from jaxprtool.passes.simplify import simplify
@@ -127,7 +129,7 @@ class _Body:
             simple = self.simplified(eqn, ins)
             if simple is not None:
                 return simple
-        params = tuple(canonical_params(eqn, self.inner))
+        params = *canonical_params(eqn, self.inner), *_functions(eqn)
         types = tuple(_type(v.aval) for v in eqn.out_binders)
         order = len(self.effects) if effects else None
         whole = self.forms.number(eqn.primitive.name, params, tuple(ins), types, order)
@@ -184,6 +186,13 @@ class _Body:
         found = forms.number("commutative", kind, tuple(operands))
         forms.terms[found] = kind, operands
         return found
+
+
+def _functions(eqn: JaxprEqn) -> tuple[Hashable, ...]:
+    """Keys of the functions of Python's that compute the results of an equation, which their texts do not tell apart."""
+    if eqn.primitive.holds_jaxprs or not eqn.out_binders:
+        return ()
+    return process_objects(eqn.params.values())
 
 
 def _keeps_type(eqn: JaxprEqn) -> bool:

@@ -6,7 +6,14 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
-from jaxprtool.syntax.cutting import balanced_lines, bracketed, lines_of, tokens_of, with_binders
+from jaxprtool.syntax.cutting import (
+    balanced_lines,
+    braced,
+    bracketed,
+    lines_of,
+    tokens_of,
+    with_binders,
+)
 
 __all__ = ["TextSearch", "TextSize"]
 
@@ -27,6 +34,7 @@ class TextSize(NamedTuple):
 
 
 _LAST = 3  # lines at the end of a text that are tried alone, before many at once are
+_WIDTH = 100  # columns of a line that others are put into
 
 
 class _TimeIsUp(Exception):
@@ -61,6 +69,7 @@ class TextSearch:
         self.on_smaller = on_smaller
         self.tests, self.ended = 0, "done"
         self._tried: set[str] = {text}
+        self._end = "\n" if text.endswith("\n") else ""
 
     def run(self) -> str:
         """Search until no change makes the text shorter, the time is up, or it is interrupted."""
@@ -68,10 +77,13 @@ class TextSearch:
         try:
             while before != self.current:
                 before = self.current
-                self._until_fixed(self._balanced)  # what is large goes first
+                self._until_fixed(self._inside)  # what is large goes first
+                self._until_fixed(self._balanced)
                 self._until_fixed(self._lines)  # of few lines the rest takes few tests
                 self._brackets()
                 self._tokens()
+                self._one_line()
+            self._end_line()
         except _TimeIsUp:
             self.ended = "time"
         except KeyboardInterrupt:
@@ -83,6 +95,21 @@ class TextSearch:
         while before != self.current:
             before = self.current
             family()
+
+    def _inside(self) -> None:
+        """Leave one jaxpr of those directly inside."""
+        any(self._try(text, "inside") for text in braced(self.current))
+
+    def _one_line(self) -> None:
+        joined = " ".join(self.current.split())
+        if len(joined) <= _WIDTH:
+            self._try(joined, "lines")
+
+    def _end_line(self) -> None:
+        """End the last line, as files do; a text whose last line has no end may be interesting for that."""
+        ended = f"{self.current}\n"
+        if not self.current.endswith("\n") and self.test(ended):
+            self.current = ended
 
     def _lines(self) -> None:
         """Take out lines, else let what they bind be arguments: of a chain whose middle is meant, the first half goes so."""
@@ -138,7 +165,13 @@ class TextSearch:
             size //= 2
 
     def _try(self, text: str, family: str) -> bool:
-        if text in self._tried or not text or TextSize.of(text) >= TextSize.of(self.current):
+        text = text.rstrip() + self._end if self._end else text
+        if (
+            text in self._tried
+            or text.isspace()
+            or not text
+            or TextSize.of(text) >= TextSize.of(self.current)
+        ):
             return False
         if self.deadline is not None and time.monotonic() > self.deadline:
             raise _TimeIsUp

@@ -5,6 +5,7 @@ With `scrubbed` nothing of the data and the names of the original is left, where
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,12 +22,12 @@ from jaxprtool.analyses.reduction.generated import (
 from jaxprtool.analyses.reduction.inner_data import data_inside, without_data_inside
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Rounds, State
-from jaxprtool.core.kinds.functions import labels_of, neutral_names
+from jaxprtool.core.kinds.functions import TEXT, labels_of, neutral_names
 from jaxprtool.core.kinds.objects import POLICY
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Value, Var
-from jaxprtool.ir.params import ParamValue, Record
+from jaxprtool.ir.params import ParamValue, PrintedFunction, Record
 from jaxprtool.ir.walk import all_eqns, map_jaxprs, with_jaxprs
 
 __all__ = [
@@ -166,7 +167,7 @@ def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
 def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
     """A jaxpr whose variables have no names, and whose equations no origins and comments; names in params are `f`.
 
-    Names of values, which policies mention, are numbered. Equations keep their places in the text of the original, by which
+    What is printed beside values goes, and so do names of functions that a text alone has. Names of values, which policies mention, are numbered. Equations keep their places in the text of the original, by which
     tests know them and which are not printed.
     """
     eqns = [*all_eqns(jaxpr)]
@@ -174,13 +175,39 @@ def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
     labels = {name: f"n{i}" for i, name in enumerate(found)}
 
     def neutral(eqn: JaxprEqn) -> JaxprEqn:
-        params = {**eqn.params, **neutral_names(eqn)}
+        params = {**eqn.params, **neutral_names(eqn), **_without_texts(eqn)}
         params.update((k, labels[name]) for k, name in labels_of(eqn).items())
         if labels:
             params = {k: _relabelled(v, labels) for k, v in params.items()}
         return JaxprEqn(eqn.primitive, eqn.inputs, params, eqn.out_binders, eqn.span)
 
     return _unnamed(_map_eqns(jaxpr, neutral), {})
+
+
+def _without_texts(eqn: JaxprEqn) -> dict[str, Any]:
+    """The params that hold free text, with the places of values in it alone, and those that name functions of Python's."""
+    declared, found = eqn.primitive.params, dict[str, Any]()
+    for key, value in eqn.params.items():
+        if key in declared and declared[key].kind is TEXT and isinstance(value, str):
+            found[key] = " ".join(_FIELD.findall(re.sub(r"\{\{|\}\}", "", value))) or "f"
+        elif not eqn.primitive.holds_jaxprs and isinstance(value, (PrintedFunction, Record)):
+            found[key] = _nameless(value)
+    return found
+
+
+_FIELD = re.compile(r"\{[^{}]*\}")
+
+
+def _nameless(value: Any) -> Any:
+    """A value of a param whose functions are all called `f`, where they are no objects of this process."""
+    if hasattr(value, "value"):
+        return value
+    if isinstance(value, PrintedFunction):
+        return PrintedFunction("<function f at 0xXXXXXXXXXXXX>", ("f",))
+    if not isinstance(value, Record):
+        return value
+    fields = {k: _nameless(v) for k, v in value.fields.items()}
+    return Record(value.name, tuple(map(_nameless, value.args)), **fields)
 
 
 def _mentioned(eqn: JaxprEqn) -> Iterator[str]:

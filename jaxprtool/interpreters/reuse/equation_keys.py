@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, JaxprEqn, Lit
+from jaxprtool.ir.process_objects import process_objects
 
 __all__ = ["Keys"]
 
@@ -36,8 +37,14 @@ class Keys:
         return eqn.primitive, ins, *self.params(eqn)
 
     def params(self, eqn: JaxprEqn) -> tuple[Hashable, Hashable]:
-        """The key of what an equation is but for its operation and operands: of its params, and of the types of its results."""
+        """The key of what an equation is but for its operation and operands: of its params, and of the types of its results.
+
+        Functions of Python's whose texts are equal are told apart where they are operations, as those of callbacks; rules of
+        derivatives are not.
+        """
         params = tuple([(k, self.value(v)) for k, v in sorted(eqn.params.items())])
+        if not eqn.primitive.holds_jaxprs and (objects := process_objects(eqn.params.values())):
+            params = (*params, objects)
         return params, tuple([v.aval for v in eqn.out_binders])
 
     def literal(self, x: Lit) -> Hashable:

@@ -53,7 +53,9 @@ class Printer(Pieces):
                 continue
             self.write_definition(jaxpr, name)
             self.shared[jaxpr] = name
-        if self.root.written is not None and self.root.written.lone_equation:
+        written = self.root.written
+        # a lone equation that packs values in a tuple is none any more
+        if written is not None and written.lone_equation and len(self.root.eqns) == 1:
             eqn = self.root.eqns[0]
             if id(eqn) in self.holds:
                 run_nested(self._call(eqn, 0))

@@ -1,0 +1,74 @@
+"""Objects of a process in params, which their texts do not tell apart: two functions `<lambda>`, two instances of a class."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+from jaxprtool.ir.params import Opaque, PrintedFunction, Record
+
+__all__ = ["process_objects"]
+
+_ADDRESS = " at 0x"
+_ANONYMOUS = "<lambda>"
+
+
+class _Same:
+    """The key of an object of this process: equal to that of the same object, or of one that Python takes for equal."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any):
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Same):
+            return False
+        return self.value is other.value or _are_equal(self.value, other.value)
+
+    def __hash__(self) -> int:
+        return hash(_Same)  # equal objects of two classes have no other
+
+
+def _are_equal(a: Any, b: Any) -> bool:
+    try:
+        return bool(a == b)
+    except Exception:  # objects of a user, whose comparison may raise anything
+        return False
+
+
+def process_objects(values: Iterable[Any]) -> tuple[Hashable, ...]:
+    """Keys of the objects in values of params which are printed with an address, in their order.
+
+    The keys of two such objects are equal where they are known to be one object. Of an object that a text alone names there is
+    no key where it is a function of a module, which has a name of its own; else the key is equal to no other one.
+    """
+    return tuple([key for value in values for x in _addressed(value) for key in _keys(x)])
+
+
+def _keys(x: Opaque | Record) -> Iterator[Hashable]:
+    value = getattr(x, "value", None)
+    if value is not None:
+        yield _Same(value)
+    elif not isinstance(x, PrintedFunction) or x.is_local or _ANONYMOUS in x.path:
+        yield object()
+
+
+def _addressed(value: Any) -> Iterator[Opaque | Record]:
+    parts: Any = value
+    if isinstance(value, dict):
+        yield from _all_addressed([*parts.values()])
+    elif isinstance(value, (tuple, list)):
+        yield from _all_addressed([*parts])
+    elif isinstance(value, Opaque):
+        if _ADDRESS in value.text:
+            yield value
+    elif isinstance(value, Record):
+        inner = [*_all_addressed((*value.args, *value.fields.values()))]
+        is_live = inner and getattr(value, "value", None) is not None
+        yield from [value] if is_live else inner
+
+
+def _all_addressed(values: Iterable[Any]) -> Iterator[Opaque | Record]:
+    for x in values:
+        yield from _addressed(x)
