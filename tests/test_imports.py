@@ -69,7 +69,7 @@ def test_the_check_can_fail() -> None:
     [
         "tests.conformance --only ^sin_shape_float32",
         "tests.bench --only text --layers 1 --runs 1",
-        "tests.fuzz --only grammar --seconds 1",
+        "tests.fuzz --only grammar --seconds 1 --seed 1",
         "jaxprtool.rules --primitive sin",
     ],
 )

@@ -156,3 +156,9 @@ def test_a_lone_equation_of_tuples_is_written(text):
     written = invoke(["fmt", "-"], text)
     assert written.status == 0 and "a" in written.output
     assert invoke(["fmt", "-"], written.output).output == written.output
+
+
+@pytest.mark.parametrize(("binders", "n"), [("", 0), ("b c", 2)])
+def test_a_tuple_has_one_name(binders, n):
+    with pytest.raises(jt.JaxprToolError, match=f"pack gives one tuple, and {n} results are bound"):
+        jt.parse(f"{{ lambda  ;  ; a.\n  let {binders} = pack a a\n  in a }}\n")

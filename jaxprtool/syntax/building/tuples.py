@@ -145,7 +145,7 @@ class _Body:
             return False
         if has_tuples(eqn):
             if eqn.primitive.name == "pack":
-                self.found[eqn.out_binders[0]] = eqn.inputs
+                self._pack(eqn)
                 return False
             self._control_flow(eqn)
             return True
@@ -155,6 +155,14 @@ class _Body:
             if len(outs) == len(eqn.out_binders):
                 self._learn(eqn.out_binders, tuple(outs))
         return True
+
+    def _pack(self, eqn: JaxprEqn) -> None:
+        """`c = pack a b`: what `c` stands for."""
+        if len(eqn.out_binders) != 1:
+            message = f"pack gives one tuple, and {len(eqn.out_binders)} results are bound"
+            self.faults.found.append(Diagnostic(message, "result-count", eqn.span))
+            return
+        self.found[eqn.out_binders[0]] = eqn.inputs
 
     def _unpack(self, eqn: JaxprEqn) -> None:
         """`(e f) = id d`: what `e` and `f` stand for, or that `d` stands for both."""
