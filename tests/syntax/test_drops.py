@@ -166,3 +166,38 @@ def test_a_release_that_names_them_is_written_with_names(name, dialect):
         again = jt.parse(text)
     assert jt.diff(program, again).equal
     assert "eq _" not in text
+
+
+# Part of the derivative of jnp.linalg.lstsq: the type of the call's second result tells what its operand is.
+CALL = """\
+{ lambda ; a:f32[3]. let
+    b:f32[1] = jit[
+      name=residual
+      jaxpr={ lambda ; a:f32[3]. let
+          c:i32[3] = convert_element_type[new_dtype=int32 weak_type=False] a
+          _:i32[] = reduce_sum[axes=(0,) out_sharding=None] c
+          _:f32[3] = mul a 2.0:f32[]
+          d:f32[1] _:f32[1] = jit[
+            name=norm
+            jaxpr={ lambda ; _:f32[3]. let
+                e:f32[3] = mul _ _
+                f:f32[] = reduce_sum[axes=(0,) out_sharding=None] e
+                d:f32[1] = broadcast_in_dim[
+                  broadcast_dimensions=()
+                  shape=(1,)
+                  sharding=None
+                ] f
+                _:f32[1] = div 0.5:f32[] d
+              in (d, _) }
+          ] _
+          b:f32[1] = neg d
+        in (b,) }
+    ] a
+  in (b,) }"""
+
+
+def test_an_operand_has_the_type_that_a_call_takes_whose_results_have_no_names():
+    program = jt.parse(CALL)
+    jt.typecheck_jaxpr(program)
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1, 2, 3], np.float32)])
+    np.testing.assert_array_equal(got, [-56])
