@@ -192,7 +192,8 @@ class EquationCallbacks:
         if self.annotated:
             self.places.append((match.start(3), eqn))
         if self.drops.found:
-            self.drops.resolve(eqn)  # first: the types of the results of its jaxprs say which operands fit
+            # First: the types of the results of its jaxprs say which operands fit.
+            self.drops.resolve(eqn)
         if self.atoms.doubtful:
             self.atoms.doubtful = False
             decide_reads(eqn, self.scopes[-1], self.atoms.wide)
