@@ -201,3 +201,29 @@ def test_an_operand_has_the_type_that_a_call_takes_whose_results_have_no_names()
     jt.typecheck_jaxpr(program)
     (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1, 2, 3], np.float32)])
     np.testing.assert_array_equal(got, [-56])
+
+
+# Part of the derivative of jnp.frexp (JAX 0.11.1): what is converted is not of the type that is wanted.
+CONVERTED = """\
+{ lambda ; a:f32[2]. let
+    _:f32[2] _:i32[2] b:f32[2] = jit[
+      name=frexp
+      jaxpr={ lambda ; a:f32[2]. let
+          _:f32[2] _:i32[2] = jit[
+            name=frexp
+            jaxpr={ lambda ; a:f32[2]. let
+                _:f32[2] = mul a 2.0:f32[]
+                _:i32[2] = convert_element_type[new_dtype=int32 weak_type=False] a
+              in (_, _) }
+          ] a
+          b:f32[2] = convert_element_type[new_dtype=float32 weak_type=False] _
+        in (_, _, b) }
+    ] a
+  in (b,) }"""
+
+
+def test_an_operand_is_one_with_which_the_equation_does_something():
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(CONVERTED)
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1.5, 2.5], np.float32)])
+    np.testing.assert_array_equal(got, [1, 2])
