@@ -34,7 +34,7 @@ _KINDS = ("key<fry>", "key<rbg>")  # those that Threefry draws from, or splits
 _AT_ONCE: Release = (0, 4, 26)
 # From this release on samples of Gamma below a = 1 are scaled by a power of 1 - u, and not of u.
 _COMPLEMENT: Release = (0, 4, 14)
-_WHOSE = {
+_WHOSE: dict[Release, str] = {
     _PARTITIONABLE: "keys",
     _AT_ONCE: "batches of rbg keys",
     _COMPLEMENT: "samples of random_gamma below 1",
