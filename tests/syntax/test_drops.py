@@ -227,3 +227,24 @@ def test_an_operand_is_one_with_which_the_equation_does_something():
         program = jt.parse(CONVERTED)
     (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1.5, 2.5], np.float32)])
     np.testing.assert_array_equal(got, [1, 2])
+
+
+# Part of the derivative of jnp.linalg.tensorsolve (JAX 0.7.1): a product takes numbers of two types too.
+MIXED = """\
+{ lambda ; a:f32[2,2] b:f32[2]. let
+    _:f32[2] c:f32[2] = jit[
+      name=solve
+      jaxpr={ lambda ; a:f32[2,2] b:f32[2]. let
+          d:f32[2,2] _:i32[2] e:i32[2] = lu a
+          _:f32[2] = mul b 2.0:f32[]
+          c:f32[2] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a _
+        in (_, c) }
+    ] a b
+  in (c,) }"""
+
+
+def test_an_operand_is_of_an_element_type_that_the_equation_has():
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(MIXED)
+    values = [np.eye(2, dtype=np.float32), np.array([1.5, 2.5], np.float32)]
+    np.testing.assert_array_equal(jt.eval_jaxpr(program.jaxpr, values)[0], [3, 5])

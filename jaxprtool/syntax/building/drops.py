@@ -139,7 +139,7 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
 
     Operands in a row are results in a row of one equation, where there are such: what is computed together is used
     together, each time. Of others it is the first with which the equation does something, and not what one before it
-    does. Where the types leave a choice, a warning says so.
+    does, if possible of an element type that the equation has elsewhere. Where the types leave a choice, a warning says so.
 
     Args:
       eqn: the equation; its operands are those of `next_drop`.
@@ -156,10 +156,7 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
         scope.reads[v] -= 1
     tried = itertools.chain(_in_a_row(scope, bound, places), _in_order(bound, len(places)))
     written = _written(eqn)
-    likely = _fitting(eqn, places, tried, wide)
-    if _may_be_idle(eqn, places):
-        likely = sorted(likely, key=lambda choice: choice[0].aval == eqn.out_binders[0].aval)
-    choices = iter(likely)
+    choices = iter(_likely(eqn, places, _fitting(eqn, places, tried, wide)))
     first, second = next(choices, None), next(choices, None)
     likely = itertools.chain(filter(None, (first, second)), choices)
     new = (choice for choice in likely if (written, choice) not in scope.decided)
@@ -173,6 +170,22 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     for v in before:
         if not scope.reads[v]:
             amend(v, __class__=DropVar)
+
+
+def _likely(
+    eqn: JaxprEqn, places: list[int], choices: Iterator[tuple[Var, ...]]
+) -> list[tuple[Var, ...]]:
+    """The choices in their order, those behind with which the equation returns its operand, or mixes in another element type."""
+    idle = _may_be_idle(eqn, places)
+    around = {x.aval for i, x in enumerate(eqn.inputs) if i not in places}
+    around.update(v.aval for v in eqn.out_binders)
+    dtypes = {getattr(aval, "dtype", None) for aval in around}
+
+    def unlikely(choice: tuple[Var, ...]) -> tuple[bool, int]:
+        returned = idle and choice[0].aval == eqn.out_binders[0].aval
+        return returned, sum(getattr(v.aval, "dtype", None) not in dtypes for v in choice)
+
+    return sorted(choices, key=unlikely)
 
 
 def _may_be_idle(eqn: JaxprEqn, places: list[int]) -> bool:
