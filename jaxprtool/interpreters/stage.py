@@ -22,7 +22,7 @@ from jaxprtool.core.bind import NO_EQN, interpreting, set_current_trace, state
 from jaxprtool.core.caller import CALLER, caller_origin
 from jaxprtool.core.declared import FAULTS
 from jaxprtool.core.env import Env
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.identity import identity_rules
 from jaxprtool.core.trace import Trace, Tracer, get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_leaves, tree_node, tree_unflatten
 from jaxprtool.core.verification import verifying
@@ -65,7 +65,6 @@ __all__ = [
     "JaxprTrace",
     "JaxprTracer",
     "hoist_consts",
-    "identity_rules",
     "make_jaxpr",
     "stage",
     "stage_shared",
@@ -73,7 +72,6 @@ __all__ = [
 
 
 _TYPE_RULES = abstract_eval_rules.rules
-identity_rules = RuleTable("identity")
 
 
 # The results' types of operations without params, or with simple ones, which these and the operands' types determine.

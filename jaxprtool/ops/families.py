@@ -42,7 +42,7 @@ FAMILIES = {
     "reduction": "reduce_sum reduce_max reduce_min reduce_prod reduce_and reduce_or reduce_xor reduce argmax argmin",
     "remat": "checkpoint_name remat_call name remat2",
     "roots": "custom_root CustomRoot",
-    "scaled_dot": "scaled_dot",
+    "scaled_dot": "scaled_dot scaled_matmul_wrapper",
     "scatter": "ScatterDimensionNumbers scatter scatter_add scatter_max scatter_min scatter_mul scatter_sub scatter-add scatter-max scatter-min scatter-mul scatter-sub",
     "searching": "nonzero search_sorted Nonzero SearchSorted",
     "select": "select_n clamp",

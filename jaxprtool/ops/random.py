@@ -90,11 +90,20 @@ def random_clone(keys):
 
 
 @primitive
-def random_gamma(keys, a, *, log_space: bool, partitionable: bool = param(True, hidden="always")):
+def random_gamma(
+    keys,
+    a,
+    *,
+    log_space: bool,
+    partitionable: bool = param(True, hidden="always"),
+    complement: bool = param(True, hidden="always"),
+):
     """Samples of Gamma(a, 1); the shape of the keys is a prefix of that of a.
 
     log_space: whether the logarithms of the samples are wanted.
     partitionable: whether Threefry counts by the places of elements.
+    complement: whether a sample for a < 1 is one for a + 1 times a power of 1 - u, and not of u (JAX before 0.4.14), of a
+      uniform number u.
     """
 
 

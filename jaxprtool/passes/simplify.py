@@ -7,8 +7,8 @@ from itertools import islice
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.identity import identity_rules
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn

@@ -32,6 +32,7 @@ from jaxprtool.plugins.sparse import (
     shape_of_info,
     whole_numbers,
 )
+from jaxprtool.rules.linalg.lu import solve_matrix
 
 __all__: list[str] = []
 
@@ -111,6 +112,15 @@ def csr_matvec(data, indices, indptr, v, *, shape: Shape, transpose: bool):
 @jt.primitive(like=csr_matvec, library=LIBRARY)
 def csr_matmat():
     """The product of a matrix and a dense matrix."""
+
+
+@jt.primitive(library=LIBRARY)
+def spsolve(data, indices, indptr, b, *, reorder: int, tol: float):
+    """The x with a x = b, for a square matrix a by compressed rows and a vector b.
+
+    reorder: how elimination orders rows on a GPU.
+    tol: which pivots are taken for 0 there.
+    """
 
 
 # -- the formats -------------------------------------------------------------------------------
@@ -237,6 +247,26 @@ def _product(op: Any, form: Format, ndim: int) -> None:
     linear_row(op, types, product, (0, 3))
 
 
+def _spsolve_types(*avals: Any, reorder: int, tol: float) -> Any:
+    b = avals[3]
+    _check("spsolve", avals, (*b.shape, *b.shape), (b.shape[0] + 1,) if b.shape else ())
+    if b.dtype is not avals[0].dtype or b.dtype.kind not in "fc":
+        jt.ill_typed(
+            f"spsolve takes a matrix and a vector of one inexact type, not {avals[0]} and {b}"
+        )
+    return b
+
+
+def _spsolve(
+    in_avals: Any, data: Any, first: Any, second: Any, b: Any, *, reorder: int, tol: float
+) -> Any:
+    n = b.shape[0]
+    matrix = todense(data, _by_rows(first, second), (n, n))
+    x = solve_matrix(matrix, lax.reshape(b, new_sizes=(n, 1)))
+    return lax.reshape(x, new_sizes=(n,))
+
+
+row(spsolve, _spsolve_types, _spsolve)
 row(coo_fromdense, _coo_fromdense_types, _coo_fromdense, transpose=NONLINEAR)
 row(csr_fromdense, _csr_fromdense_types, _csr_fromdense, transpose=NONLINEAR)
 for _form, _ops in (

@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from jaxprtool.core.gateways import gateways
+from jaxprtool.core.identity import identity_rules
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules, batching_facts
@@ -35,7 +36,6 @@ from jaxprtool.interpreters.linearize import linearize_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.partial_eval import partial_eval_rules, residual_facts
 from jaxprtool.interpreters.remat import saving_rules
-from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.interpreters.transpose import NONLINEAR, transpose_rules
 from jaxprtool.ir.jaxpr import Primitive
 from jaxprtool.makers.keys import TAKING_KEYS

@@ -1,4 +1,4 @@
-"""The row of `scaled_dot`, the contraction of arrays of narrow numbers with scales for blocks of them.
+"""The rows of `scaled_dot` and `scaled_matmul_wrapper`, contractions of arrays of narrow numbers with scales for blocks of them.
 
 Open Compute Project: OCP Microscaling Formats (MX) Specification (2023) has such blocks; the product is in bf16.
 """
@@ -27,15 +27,21 @@ __all__: list[str] = []
 Axes = Sequence[int]
 
 
-def _check_scale(side: str, x: Aval, scale: Aval, contracting: Axes) -> None:
+def _check_scale(name: str, side: str, x: Aval, scale: Aval, contracting: Axes) -> None:
     """Raise a type error for a scale whose shape is not that of its operand with shorter contracting axes."""
+    least = 2 if name == "scaled_dot" else 1
     for axis, (n, m) in enumerate(zip(x.shape, scale.shape, strict=True)):
         if axis not in contracting and n != m:
-            ill_typed(f"scaled_dot: axis {axis} of {side} has size {n}, and that of its scale {m}")
-        if axis in contracting and (m == 0 or n % m or n < 2 * m):
+            ill_typed(f"{name}: axis {axis} of {side} has size {n}, and that of its scale {m}")
+        if axis in contracting and (m == 0 or n % m or n < least * m):
+            what = (
+                "twice that of its scale, {}, or a larger multiple"
+                if least == 2
+                else "a multiple of that of its scale, {}"
+            )
             ill_typed(
-                f"scaled_dot: axis {axis} of {side}, which is contracted, has size {n}, and it has to be "
-                f"twice that of its scale, {m}, or a larger multiple"
+                f"{name}: axis {axis} of {side}, which is contracted, has size {n}, and it has to be "
+                f"{what.format(m)}"
             )
 
 
@@ -48,24 +54,28 @@ def _type(
     dimension_numbers: Any,
     preferred_element_type: DType | None,
 ) -> Aval:
-    avals = (lhs, rhs, lhs_scale, rhs_scale)
-    if len({a.ndim for a in avals}) > 1:
-        ill_typed(f"scaled_dot takes operands of one rank, not {', '.join(map(str, avals))}")
-    if any(a.dtype.kind not in "biufc" for a in avals):
-        ill_typed(f"scaled_dot takes numbers, not {', '.join(map(str, avals))}")
+    _check_operands("scaled_dot", lhs, rhs, lhs_scale, rhs_scale)
     wanted = BFLOAT16 if preferred_element_type is None else dtype_of(preferred_element_type)
     numbers = {"dimension_numbers": dimension_numbers, "precision": None, "out_sharding": None}
     narrow = [a.update(dtype=BFLOAT16, weak_type=False) for a in (lhs, rhs)]
     params = {**numbers, "preferred_element_type": wanted}
     (out,) = abstract_eval(lax.dot_general.primitive, narrow, params)
     (left, right), _ = dimension_numbers
-    _check_scale("lhs", lhs, lhs_scale, left)
-    _check_scale("rhs", rhs, rhs_scale, right)
+    _check_scale("scaled_dot", "lhs", lhs, lhs_scale, left)
+    _check_scale("scaled_dot", "rhs", rhs, rhs_scale, right)
     return out
 
 
-def _scaled(x: Value, scale: Value, contracting: Axes) -> Value:
-    """The product in bf16, of complex numbers that of the real parts, each element of the scale repeated along the contracting axes."""
+def _check_operands(name: str, *avals: Aval) -> None:
+    """Raise a type error for operands of several ranks, or that are no numbers."""
+    if len({a.ndim for a in avals}) > 1:
+        ill_typed(f"{name} takes operands of one rank, not {', '.join(map(str, avals))}")
+    if any(a.dtype.kind not in "biufc" for a in avals):
+        ill_typed(f"{name} takes numbers, not {', '.join(map(str, avals))}")
+
+
+def _scaled(x: Value, scale: Value, contracting: Axes, dtype: DType = BFLOAT16) -> Value:
+    """The product in a type, of complex numbers that of the real parts, each element of the scale repeated along the contracting axes."""
     shape, held = get_aval(x).shape, get_aval(scale).shape
     blocks: list[int] = []
     places: list[int] = []
@@ -74,12 +84,11 @@ def _scaled(x: Value, scale: Value, contracting: Axes) -> Value:
         blocks += [m, n // m] if axis in contracting else [m]
     wide = lax.broadcast_in_dim(scale, shape=tuple(blocks), broadcast_dimensions=tuple(places))
     wide = lax.reshape(wide, new_sizes=shape)
-    as_bf16 = [v if get_aval(v).dtype is BFLOAT16 else _narrowed(v) for v in (x, wide)]
-    return lax.mul(*as_bf16)
+    return lax.mul(*(_converted(v, dtype) for v in (x, wide)))
 
 
-def _narrowed(x: Value) -> Value:
-    return lax.convert_element_type(x, new_dtype=BFLOAT16)
+def _converted(x: Value, dtype: DType) -> Value:
+    return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
 def _scaled_dot(
@@ -123,4 +132,67 @@ define(
     cost=AS_LOWERED,
     varying="untracked",
     determined=undetermined,  # a compiler may leave out the rounding of the scaled operands to bf16
+)
+
+
+_ROWS = (((2,), (2,)), ((0,), (0,)))  # what `scaled_matmul_wrapper` contracts
+
+
+def _type_of_rows(
+    lhs: Aval, rhs: Aval, lhs_scale: Aval, rhs_scale: Aval, *, preferred_element_type: DType
+) -> list[Aval]:
+    name = "scaled_matmul_wrapper"
+    _check_operands(name, lhs, rhs, lhs_scale, rhs_scale)
+    if lhs.ndim != 3:
+        ill_typed(f"{name} takes operands of rank 3, not {lhs}")
+    numbers = {"dimension_numbers": _ROWS, "precision": None, "out_sharding": None}
+    wide = [a.update(dtype=preferred_element_type, weak_type=False) for a in (lhs, rhs)]
+    params = {**numbers, "preferred_element_type": preferred_element_type}
+    out = abstract_eval(lax.dot_general.primitive, wide, params)
+    _check_scale(name, "lhs", lhs, lhs_scale, (2,))
+    _check_scale(name, "rhs", rhs, rhs_scale, (2,))
+    return out
+
+
+def _product_of_rows(
+    _avals: Sequence[Aval],
+    lhs: Value,
+    rhs: Value,
+    lhs_scale: Value,
+    rhs_scale: Value,
+    *,
+    preferred_element_type: DType,
+) -> list[Value]:
+    left, right = (
+        _scaled(x, scale, (2,), preferred_element_type)
+        for x, scale in ((lhs, lhs_scale), (rhs, rhs_scale))
+    )
+    wanted = {"dimension_numbers": _ROWS, "preferred_element_type": preferred_element_type}
+    return [lax.dot_general(left, right, **wanted)]
+
+
+def _batch_of_rows(
+    axis_size: int, vals: Any, dims: Any, **params: ParamValue
+) -> tuple[list[Value], list[int]]:
+    """The batch axis of all operands becomes one with the first axis."""
+    moved = [materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True)]
+    shapes = [get_aval(x).shape for x in moved]
+    flat = [
+        lax.reshape(x, new_sizes=(n * b, *rest))
+        for x, (n, b, *rest) in zip(moved, shapes, strict=True)
+    ]
+    (out,) = lax.scaled_matmul_wrapper(*flat, **params)
+    batch = (axis_size, shapes[0][1])
+    return [lax.reshape(out, new_sizes=(*batch, *get_aval(out).shape[1:]))], [0]
+
+
+define(
+    lax.scaled_matmul_wrapper,
+    abstract_eval=_type_of_rows,
+    **decomposed(_product_of_rows),
+    jvp=unsupported("JAX has none either"),
+    transpose=unsupported("JAX has none either"),
+    batch=_batch_of_rows,
+    cost=AS_LOWERED,
+    varying="untracked",
 )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -122,3 +125,41 @@ def test_shardings_inside_are_on_the_mesh_that_has_devices(tmp_path):
     jt.save(jt.from_jax(jax.make_jaxpr(jax.grad(lambda x: mapped(x).sum()))(x)), file)
     (found,) = jt.run(jt.load(file), x, through="jax")
     np.testing.assert_allclose(found, np.full(3, 1.75), rtol=1e-6)
+
+
+# Printed where `jax.set_mesh` had set a mesh of four devices (JAX 0.9.0): its types have no axes, but JAX asks for the mesh.
+SET = """\
+{ lambda ; a:f32[4]. let
+    b:f32[4] = jit[
+      name=f
+      ctx_mesh=Mesh('x': 2, 'y': 2, axis_types=(Explicit, Explicit))
+      jaxpr={ lambda ; a:f32[4]. let b:f32[4] = mul a 2.0:f32[] in (b,) }
+    ] a
+    c:f32[4@x] = reshard[
+      concrete_mesh=Mesh('x': 2, 'y': 2, axis_types=(Explicit, Explicit))
+      dst_sharding=NamedSharding(mesh=AbstractMesh('x': 2, 'y': 2, axis_types=(Explicit, Explicit), device_kind=cpu, num_cores=None), spec=PartitionSpec('x',))
+    ] b
+    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+  in (b, d) }
+"""
+NAMED = """\
+{ lambda ; a:f32[4]. let
+    b:f32[4] = broadcast_in_dim[
+      broadcast_dimensions=()
+      shape=(4,)
+      sharding=NamedSharding(mesh=AbstractMesh('x': 2, axis_types=(Explicit,), device_kind=cpu, num_cores=None), spec=PartitionSpec(None,))
+    ] 2.0:f32[]
+    c:f32[4] = mul a b
+    d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c
+  in (c, d) }
+"""
+
+
+@pytest.mark.parametrize("text", [SET, NAMED])
+def test_a_program_traced_under_a_mesh_runs_under_it(text, tmp_path):
+    """In a process of its own, which has as many devices as the mesh."""
+    file = tmp_path / "program.jaxpr"
+    file.write_text(text)
+    words = [sys.executable, "-m", "jaxprtool", "run", "--through", "jax", str(file)]
+    done = subprocess.run([*words, "--args", "ramp"], capture_output=True, text=True)
+    assert done.stdout == "f32[4] [0., 2., 4., 6.]\nf32[] 12.0\n", done.stderr

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from jax.experimental import sparse
 from jax.experimental.sparse import bcoo, bcsr, coo, csr
+from jax.experimental.sparse.linalg import spsolve
 from jax.experimental.sparse.util import SparseInfo
 from jax.extend.core import jaxpr_as_fun
 
@@ -209,6 +210,27 @@ def test_matrices(dtype, nse):
             beside_jax(lambda *xs, f=vec, p=params: f(*xs, **p), *parts, v)
             both = np.stack([v, v], 1)
             beside_jax(lambda *xs, f=mat, p=params: f(*xs, **p), *parts, both)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+def test_systems(dtype):
+    """Values, derivatives and batches of `spsolve`; JAX has no batches of it."""
+    a, b = (dense((4, 4), dtype) + 8 * np.eye(4)).astype(dtype), dense((4,), dtype, 1)
+    parts = [np.asarray(p) for p in csr._csr_fromdense(a, nse=int(np.sum(a != 0)))]
+    data, indices, indptr = parts
+
+    def f(data, b):
+        return spsolve(data, indices, indptr, b)
+
+    program = beside_jax(lambda *xs: spsolve(*xs), *parts, b, compiled=True)
+    ours = jt.jaxpr_as_fun(program)
+    g = lambda data, b: ours(data, indices, indptr, b)
+    tangents = dense(data.shape, dtype, 1), dense((4,), dtype, 1)
+    close(jt.jvp(g, (data, b), tangents)[1], jax.tree.leaves(jax.jvp(f, (data, b), tangents)[1]))
+    ct = np.ones_like(b)
+    close(jt.vjp(lambda b: g(data, b), b)[1]([ct]), jax.vjp(lambda b: f(data, b), b)[1](ct))
+    bs = np.stack([b, 2 * b])
+    close(jt.vmap(g, in_axes=(None, 0))(data, bs), [np.stack([f(data, x) for x in bs])])
 
 
 # -- programs ----------------------------------------------------------------------------------

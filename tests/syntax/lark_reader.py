@@ -359,8 +359,6 @@ class _File:
             primitive, inputs, params = from_older(primitive, inputs, params)
         params = recover_params(primitive, params, binders)
         eqn = JaxprEqn(primitive, inputs, params, binders)
-        if len(scope.drops) > 1:
-            decide_reads(eqn, scope, self.wide)
         self.tuples = self.tuples or (primitive.name in OF_TUPLES and has_tuples(eqn))
         for value in params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.dropped:
@@ -368,6 +366,8 @@ class _File:
                 self.read_drops(value.jaxpr, outs, [v.aval for v in binders])
                 amend(value.jaxpr, outs=tuple(outs))
                 del self.dropped[value.jaxpr]
+        if len(scope.drops) > 1:
+            decide_reads(eqn, scope, self.wide)
         return [eqn] if before is None else [before, eqn]
 
     def comment(self, closed: ClosedJaxpr, start: int | None, place: str = "head") -> None:

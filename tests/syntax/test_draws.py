@@ -262,3 +262,37 @@ def test_bits_of_rbg_keys_are_those_of_all_releases(tag, warned):
         warnings.simplefilter("always")
         jt.parse(text)
     assert [w.category for w in found] == [AmbiguousDrawsWarning] * warned
+
+
+# jax.random.gamma(key, [.3, .5, 2.]) and its loggamma in JAX 0.4.13, of key 1; `random_split[count=]` is of 0.4.13 at the latest.
+GAMMA = """\
+{ lambda ; a:u32[2] b:f32[3]. let
+    c:key<fry>[] = random_wrap[impl=fry] a
+    d:f32[3] = random_gamma[log_space=%s] c b
+    e:key<fry>[2] = random_split[%s] c
+    f:u32[2,2] = random_unwrap e
+  in (d, f) }
+"""
+SHAPES = np.array([0.3, 0.5, 2.0], np.float32)
+OLD_GAMMA = [0.173994779586792, 0.0001161670807050541, 2.368283748626709]
+OLD_LOG_GAMMA = [-1.748729944229126, -9.060481071472168, 0.8621655702590942]
+
+
+@pytest.mark.parametrize("log_space, wanted", [(False, OLD_GAMMA), (True, OLD_LOG_GAMMA)])
+def test_gammas_below_one_are_those_of_the_release(log_space, wanted):
+    program, warned = _parsed(GAMMA % (log_space, "count=2"))
+    assert not warned
+    np.testing.assert_allclose(jt.eval_jaxpr(program, [KEY, SHAPES])[0], wanted, rtol=1e-5)
+    again = jt.parse(jt.format_jaxpr(program, lossless=True))
+    np.testing.assert_allclose(jt.eval_jaxpr(again, [KEY, SHAPES])[0], wanted, rtol=1e-5)
+    with pytest.raises(jt.UnsupportedError, match="complement"):
+        jt.to_jax(program)
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_gammas_of_the_release_that_is_named():
+    untold = GAMMA % (False, "shape=(2,)")
+    later = jt.parse(untold, dialect="jax-0.4.14")
+    assert [e.params["complement"] for e in later.jaxpr.eqns[1:2]] == [True]
+    earlier = jt.parse(untold, dialect="jax-0.4.13")
+    np.testing.assert_allclose(jt.eval_jaxpr(earlier, [KEY, SHAPES])[0], OLD_GAMMA, rtol=1e-5)

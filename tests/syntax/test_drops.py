@@ -166,3 +166,85 @@ def test_a_release_that_names_them_is_written_with_names(name, dialect):
         again = jt.parse(text)
     assert jt.diff(program, again).equal
     assert "eq _" not in text
+
+
+# Part of the derivative of jnp.linalg.lstsq: the type of the call's second result tells what its operand is.
+CALL = """\
+{ lambda ; a:f32[3]. let
+    b:f32[1] = jit[
+      name=residual
+      jaxpr={ lambda ; a:f32[3]. let
+          c:i32[3] = convert_element_type[new_dtype=int32 weak_type=False] a
+          _:i32[] = reduce_sum[axes=(0,) out_sharding=None] c
+          _:f32[3] = mul a 2.0:f32[]
+          d:f32[1] _:f32[1] = jit[
+            name=norm
+            jaxpr={ lambda ; _:f32[3]. let
+                e:f32[3] = mul _ _
+                f:f32[] = reduce_sum[axes=(0,) out_sharding=None] e
+                d:f32[1] = broadcast_in_dim[
+                  broadcast_dimensions=()
+                  shape=(1,)
+                  sharding=None
+                ] f
+                _:f32[1] = div 0.5:f32[] d
+              in (d, _) }
+          ] _
+          b:f32[1] = neg d
+        in (b,) }
+    ] a
+  in (b,) }"""
+
+
+def test_an_operand_has_the_type_that_a_call_takes_whose_results_have_no_names():
+    program = jt.parse(CALL)
+    jt.typecheck_jaxpr(program)
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1, 2, 3], np.float32)])
+    np.testing.assert_array_equal(got, [-56])
+
+
+# Part of the derivative of jnp.frexp (JAX 0.11.1): what is converted is not of the type that is wanted.
+CONVERTED = """\
+{ lambda ; a:f32[2]. let
+    _:f32[2] _:i32[2] b:f32[2] = jit[
+      name=frexp
+      jaxpr={ lambda ; a:f32[2]. let
+          _:f32[2] _:i32[2] = jit[
+            name=frexp
+            jaxpr={ lambda ; a:f32[2]. let
+                _:f32[2] = mul a 2.0:f32[]
+                _:i32[2] = convert_element_type[new_dtype=int32 weak_type=False] a
+              in (_, _) }
+          ] a
+          b:f32[2] = convert_element_type[new_dtype=float32 weak_type=False] _
+        in (_, _, b) }
+    ] a
+  in (b,) }"""
+
+
+def test_an_operand_is_one_with_which_the_equation_does_something():
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(CONVERTED)
+    (got,) = jt.eval_jaxpr(program.jaxpr, [np.array([1.5, 2.5], np.float32)])
+    np.testing.assert_array_equal(got, [1, 2])
+
+
+# Part of the derivative of jnp.linalg.tensorsolve (JAX 0.7.1): a product takes numbers of two types too.
+MIXED = """\
+{ lambda ; a:f32[2,2] b:f32[2]. let
+    _:f32[2] c:f32[2] = jit[
+      name=solve
+      jaxpr={ lambda ; a:f32[2,2] b:f32[2]. let
+          d:f32[2,2] _:i32[2] e:i32[2] = lu a
+          _:f32[2] = mul b 2.0:f32[]
+          c:f32[2] = dot_general[dimension_numbers=(([1], [0]), ([], []))] a _
+        in (_, c) }
+    ] a b
+  in (c,) }"""
+
+
+def test_an_operand_is_of_an_element_type_that_the_equation_has():
+    with pytest.warns(AmbiguousResultWarning):
+        program = jt.parse(MIXED)
+    values = [np.eye(2, dtype=np.float32), np.array([1.5, 2.5], np.float32)]
+    np.testing.assert_array_equal(jt.eval_jaxpr(program.jaxpr, values)[0], [3, 5])

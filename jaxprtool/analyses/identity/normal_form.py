@@ -16,12 +16,12 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from jaxprtool.analyses.identity.canonical import canonical_const, canonical_lit, canonical_params
+from jaxprtool.core.identity import identity_rules
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.columns.monoids import algebra_of
 from jaxprtool.interpreters.dce import dce_closed, draws_anew, has_effects
 from jaxprtool.interpreters.evaluate import bind_eqn
-from jaxprtool.interpreters.stage import identity_rules
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit

@@ -17,6 +17,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.devices import devices_on
 from jaxprtool.backends.jax.from_jax import const_value
 from jaxprtool.backends.jax.function import FlatFunction
+from jaxprtool.backends.jax.objects import object_of_text
 from jaxprtool.backends.jax.pieces import goes_in_pieces, run_in_pieces
 from jaxprtool.backends.jax.wide_types import with_wide_types
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
@@ -125,7 +126,23 @@ def _settings(program: ClosedJaxpr, platform: str | None, devices: int) -> Gener
         if on:
             stack.enter_context(jax.default_device(on[0]))
         stack.enter_context(with_wide_types(program))
+        mesh = _mesh_of_process(program)
+        if mesh is not None and jax.sharding.get_abstract_mesh().empty:
+            stack.enter_context(jax.set_mesh(object_of_text("ctx_mesh", str(mesh))))
         yield
+
+
+def _mesh_of_process(program: ClosedJaxpr) -> Mesh | None:
+    """The mesh that was set (`jax.set_mesh`) where a program was traced, as far as types mention it; None where there was none.
+
+    It is the first with explicit axes that a call had around it, outside of all maps, or that a sharding names.
+    """
+    values = (x for eqn in all_eqns(program.jaxpr) for x in eqn.params.values())
+    for mesh in (getattr(x, "mesh", x) for x in values):
+        types = mesh.axis_types if isinstance(mesh, Mesh) else ()
+        if "Explicit" in types and "Manual" not in types:
+            return Mesh(mesh.sizes, types)
+    return None
 
 
 def compile_with_jax(program: ClosedJaxpr, platform: str | None = None, devices: int = 1) -> None:

@@ -404,6 +404,7 @@ class _Writer:
         aval, given = eqn.out_binders[0].aval, eqn.params["dst_sharding"]
         if given is not None and not isinstance(given, Placement):
             made = {"dst_sharding": self.param(prim, "dst_sharding", given)}
+            made = on_mesh(made, self.mesh)
             where = {"concrete_mesh": self.param(prim, "mesh", eqn.params["concrete_mesh"])}
             return {**made, **(where if since(0, 8, 2) else {})}
         if self.mesh is None:

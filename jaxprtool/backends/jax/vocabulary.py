@@ -92,6 +92,8 @@ _OURS: dict[str, frozenset[str]] = {
     "random_split": frozenset({"partitionable"}),
     "reduce_prod": frozenset({"out_sharding"}),
 }
+# Params of our declarations that say what none of these releases does, but for the value that says nothing.
+_FORMER: dict[tuple[str, str], Any] = {("random_gamma", "complement"): True}
 # Params that are hints to a compiler: where JAX has them and we do not, or the other way round, they are left out.
 _HINTS = frozenset(
     {("erfc", "accuracy"), ("scan", "ft_in"), ("scan", "ft_out"), ("top_k", "is_stable"), *LOST}
@@ -237,6 +239,8 @@ def _absent() -> dict[str, dict[str, Any]]:
     for (name, key), (release, nothing) in LOST.items():
         if since(*release):
             found.setdefault(name, {})[key] = nothing
+    for (name, key), nothing in _FORMER.items():
+        found.setdefault(name, {})[key] = nothing
     return found
 
 

@@ -56,6 +56,7 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
         "csr_matmat",
         "csr_matvec",
         "csr_todense",
+        "spsolve",
     ),
     "jaxprtool.plugins.equinox": (
         "announce_jaxpr",

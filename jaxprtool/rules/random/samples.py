@@ -96,7 +96,7 @@ def _rejected(_key: Value, x: Value, v: Value, u: Value, d: Any, _scale: Value) 
     return likely & (lax.log(u) >= x * 0.5 + d * ((1.0 - v) + lax.log(v)))
 
 
-def _sample(kind: _Kind, log_space: bool, key: Value, alpha: Value) -> Value:
+def _sample(kind: _Kind, log_space: bool, complement: bool, key: Value, alpha: Value) -> Value:
     """One sample from one key; below alpha = 1 that of alpha + 1 times a power of a uniform number."""
     dtype = get_aval(alpha).dtype
     large = alpha >= 1.0
@@ -112,6 +112,8 @@ def _sample(kind: _Kind, log_space: bool, key: Value, alpha: Value) -> Value:
     start = [full_like(d, value) for value in (0.0, 1.0, 2.0)]
     v = while_loop(_rejected, step, key, *start, d, scale)[2]
     u = _uniform(kind, subkey, dtype)
+    if not complement:
+        return _scaled(log_space, u, d, v, large, alpha)
     if log_space:
         logs = lax.log1p(-u)
         boost = lax.select_n(large | (logs == 0.0), logs * (1.0 / alpha), full_like(d, 0.0))
@@ -120,8 +122,25 @@ def _sample(kind: _Kind, log_space: bool, key: Value, alpha: Value) -> Value:
     return d * v * lax.select_n(large, power, full_like(d, 1.0))
 
 
+def _scaled(log_space: bool, u: Value, d: Any, v: Value, large: Value, alpha: Value) -> Value:
+    """A sample as JAX had it before 0.4.14, times a power of u itself, and the smallest number in the place of 0."""
+    if log_space:
+        boost = lax.select_n(large, lax.log(u) * (1.0 / alpha), full_like(d, 0.0))
+        return lax.log(d) + lax.log(v) + boost
+    power = lax.pow(u, 1.0 / alpha)
+    sample = d * v * lax.select_n(large, power, full_like(d, 1.0))
+    tiny = full_like(sample, _FORMATS[get_aval(alpha).dtype.name][3])
+    return lax.select_n(lax.eq(sample, 0.0), sample, tiny)
+
+
 def _random_gamma(
-    in_avals: Sequence[Aval], keys: Any, a: Value, *, log_space: bool, partitionable: bool
+    in_avals: Sequence[Aval],
+    keys: Any,
+    a: Value,
+    *,
+    log_space: bool,
+    partitionable: bool,
+    complement: bool,
 ) -> Value:
     """One key makes one sample. Samples of `fry` keys are drawn as a batch, those of others in a loop, as in JAX."""
     kind, shape = _Kind(in_avals[0].dtype.name[4:-1], partitionable), in_avals[1].shape
@@ -131,7 +150,7 @@ def _random_gamma(
     new = vmap(lambda k: split_words(kind.name, k, (count,), partitionable))(flat) if n else flat
     new = lax.reshape(new, new_sizes=(n * count, words))
     alphas = lax.reshape(a, new_sizes=(n * count,))
-    sample = functools.partial(_sample, kind, bool(log_space))
+    sample = functools.partial(_sample, kind, bool(log_space), bool(complement))
     if kind.name == "fry":
         out = vmap(sample)(new, alphas)
     else:
@@ -142,7 +161,7 @@ def _random_gamma(
     return lax.reshape(out, new_sizes=shape)
 
 
-def _type(keys: Any, a: Aval, *, log_space: bool, partitionable: bool) -> Aval:
+def _type(keys: Any, a: Aval, **_params: bool) -> Aval:
     check_keys("random_gamma", keys)
     check_kind("random_gamma", a, "f")
     if a.dtype.name not in _FORMATS:
@@ -154,9 +173,7 @@ def _type(keys: Any, a: Aval, *, log_space: bool, partitionable: bool) -> Aval:
     return a
 
 
-def _term(
-    t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool, partitionable: bool
-) -> Value:
+def _term(t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool, **_params: bool) -> Value:
     """The tangent of a sample: P(a, sample) is constant as `a` changes (implicit differentiation)."""
     if not log_space:
         return lax.mul(t, lax.random_gamma_grad(a, out))

@@ -13,7 +13,7 @@ from jaxprtool.core.primitive import find_primitive
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Params, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Params, Var
 from jaxprtool.syntax.building.spelled import (
     TYPED_LITERAL,
     Releases,
@@ -32,6 +32,13 @@ _PARTITIONABLE: Release = (0, 5, 0)
 _KINDS = ("key<fry>", "key<rbg>")  # those that Threefry draws from, or splits
 # From this release on XLA's generator draws for a batch of keys at once, from the first of them. It drew for each in a loop.
 _AT_ONCE: Release = (0, 4, 26)
+# From this release on samples of Gamma below a = 1 are scaled by a power of 1 - u, and not of u.
+_COMPLEMENT: Release = (0, 4, 14)
+_WHOSE: dict[Release, str] = {
+    _PARTITIONABLE: "keys",
+    _AT_ONCE: "batches of rbg keys",
+    _COMPLEMENT: "samples of random_gamma below 1",
+}
 
 
 class AmbiguousDrawsWarning(JaxprToolWarning):
@@ -66,15 +73,15 @@ def count_as_printed(reading: Reading, programs: Collection[ClosedJaxpr]) -> Non
     for release, when, eqns in draws_of(reading, programs):
         if when == "before":
             for eqn in eqns:
-                if release == _PARTITIONABLE:
-                    amend(eqn, params=Params({**eqn.params, "partitionable": False}))
-                else:
+                if release == _AT_ONCE:
                     _draw_alone(eqn)
+                else:
+                    param = "partitionable" if release == _PARTITIONABLE else "complement"
+                    amend(eqn, params=Params({**eqn.params, param: False}))
         elif when == "either":
             where = f"{eqns[0].span}: " if eqns[0].span else ""
             before = ".".join(map(str, release))
-            whose = "batches of rbg keys" if release == _AT_ONCE else "keys"
-            message = f"{where}the text may be of a release before {before}, whose {whose} draw other numbers than are drawn here"
+            message = f"{where}the text may be of a release before {before}, whose {_WHOSE[release]} draw other numbers than are drawn here"
             message += "; name it with --from-dialect (`dialect=` of `jt.parse`)"
             warnings.warn(AmbiguousDrawsWarning(message), stacklevel=2)
 
@@ -92,17 +99,24 @@ def draws_of(reading: Reading, programs: Collection[ClosedJaxpr]) -> list[Draws]
     eqns = [e for j in reachable(jaxprs) for e in j.eqns]
     draws = [e for e in eqns if _counts(e)]
     batches = [e for e in eqns if _draws_a_batch(e)]
-    if not draws and not batches:
+    scaled = [e for e in eqns if _may_scale(e)]
+    if not draws and not batches and not scaled:
         return []
     as_spelled = spelled(reading)
     draws, batches = [
-        [e for e in found if not _says_how(e, as_spelled)] for found in (draws, batches)
+        [e for e in found if not _says_how(e, as_spelled, "partitionable")]
+        for found in (draws, batches)
     ]
+    scaled = [e for e in scaled if not _says_how(e, as_spelled, "complement")]
     releases = releases_of(reading, as_spelled.values())
     later = any(map(_names_as_outside, eqns))
     return [
         Draws(release, _when(releases, release, later), found)
-        for release, found in ((_PARTITIONABLE, draws), (_AT_ONCE, batches))
+        for release, found in (
+            (_PARTITIONABLE, draws),
+            (_AT_ONCE, batches),
+            (_COMPLEMENT, scaled),
+        )
         if found
     ]
 
@@ -135,6 +149,14 @@ def _counts(eqn: JaxprEqn) -> bool:
     if not isinstance(aval, ShapedArray):
         return True
     return aval.dtype.name in _KINDS and not _draws_bits_of_rbg(eqn)
+
+
+def _may_scale(eqn: JaxprEqn) -> bool:
+    """Whether an equation draws from Gamma distributions, perhaps below a = 1, and as where nothing says how."""
+    if eqn.params.get("complement") is not True:
+        return False
+    a = eqn.inputs[-1]
+    return not (isinstance(a, Lit) and isinstance(a.val, (int, float)) and a.val >= 1)
 
 
 def _draws_bits_of_rbg(eqn: JaxprEqn) -> bool:
@@ -185,10 +207,10 @@ def _first(aval: Any) -> Any:
     return aval.update(shape=aval.shape[1:])
 
 
-def _says_how(eqn: JaxprEqn, as_spelled: Mapping[int, SpelledEquation]) -> bool:
-    """Whether the text of an equation says how Threefry counts, as only texts of ours do."""
+def _says_how(eqn: JaxprEqn, as_spelled: Mapping[int, SpelledEquation], param: str) -> bool:
+    """Whether the text of an equation has a param that says how it draws, as only texts of ours do."""
     found = as_spelled.get(eqn.span.start) if eqn.span else None
-    return found is not None and "partitionable" in found.params
+    return found is not None and param in found.params
 
 
 def _names_as_outside(eqn: JaxprEqn) -> bool:

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from jaxprtool.core.identity import identity_rules
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Var
@@ -137,8 +138,8 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     """Have the operands `_` of an equation that was just read stand for binders of types that it takes.
 
     Operands in a row are results in a row of one equation, where there are such: what is computed together is used
-    together, each time. Of others it is the first with which the equation does not compute what one before it does. Where
-    the types leave a choice, a warning says so.
+    together, each time. Of others it is the first with which the equation does something, and not what one before it
+    does, if possible of an element type that the equation has elsewhere. Where the types leave a choice, a warning says so.
 
     Args:
       eqn: the equation; its operands are those of `next_drop`.
@@ -155,7 +156,7 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
         scope.reads[v] -= 1
     tried = itertools.chain(_in_a_row(scope, bound, places), _in_order(bound, len(places)))
     written = _written(eqn)
-    choices = _fitting(eqn, places, tried, wide)
+    choices = _likely(eqn, places, _fitting(eqn, places, tried, wide))
     first, second = next(choices, None), next(choices, None)
     likely = itertools.chain(filter(None, (first, second)), choices)
     new = (choice for choice in likely if (written, choice) not in scope.decided)
@@ -169,6 +170,37 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
     for v in before:
         if not scope.reads[v]:
             amend(v, __class__=DropVar)
+
+
+def _likely(
+    eqn: JaxprEqn, places: list[int], choices: Iterator[tuple[Var, ...]]
+) -> Iterator[tuple[Var, ...]]:
+    """The choices in their order, those behind with which the equation returns its operand, or mixes in another element type."""
+    idle = _may_be_idle(eqn, places)
+    around = {x.aval for i, x in enumerate(eqn.inputs) if i not in places}
+    around.update(v.aval for v in eqn.out_binders)
+    dtypes = {getattr(aval, "dtype", None) for aval in around}
+
+    def unlikely(choice: tuple[Var, ...]) -> tuple[bool, int]:
+        returned = idle and choice[0].aval == eqn.out_binders[0].aval
+        return returned, sum(getattr(v.aval, "dtype", None) not in dtypes for v in choice)
+
+    behind: list[tuple[Var, ...]] = []
+    for choice in choices:
+        if any(unlikely(choice)):
+            behind.append(choice)
+        else:
+            yield choice
+    yield from sorted(behind, key=unlikely)
+
+
+def _may_be_idle(eqn: JaxprEqn, places: list[int]) -> bool:
+    """Whether an equation returns its first operand, which is `_`, where that has the type of the result.
+
+    JAX makes no such equation of a value that it need not make strongly typed.
+    """
+    same = identity_rules.find(eqn.primitive) if places[0] == 0 else None
+    return same is not None and same(eqn.params)
 
 
 def _in_a_row(scope: Any, bound: list[Var], places: list[int]) -> Iterator[tuple[Var, ...]]:

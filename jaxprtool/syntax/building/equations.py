@@ -191,11 +191,12 @@ class EquationCallbacks:
         eqn = new_eqn(primitive, inputs, given, binders, span, comments)
         if self.annotated:
             self.places.append((match.start(3), eqn))
+        if self.drops.found:
+            # First: the types of the results of its jaxprs say which operands fit.
+            self.drops.resolve(eqn)
         if self.atoms.doubtful:
             self.atoms.doubtful = False
             decide_reads(eqn, self.scopes[-1], self.atoms.wide)
-        if self.drops.found:
-            self.drops.resolve(eqn)
         return eqn
 
     def _find(self, match: re.Match[str], table: dict[str, _Found]) -> _Found:

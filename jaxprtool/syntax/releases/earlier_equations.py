@@ -245,7 +245,7 @@ def gamma_of_words(
         _equation(
             "random_gamma",
             [wrapped, a],
-            {"log_space": False, "partitionable": False, **taken},
+            {"log_space": False, "partitionable": False, "complement": False, **taken},
             outs,
         ),
     ]
