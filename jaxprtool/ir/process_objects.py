@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Hashable, Iterable, Iterator
+from typing import Any, cast
 
+from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.params import Opaque, PrintedFunction, Record
 
 __all__ = ["process_objects"]
 
+_PLAIN = frozenset({int, bool, float, str, type(None), DType})  # what holds no object
 _ADDRESS = " at 0x"
 _ANONYMOUS = "<lambda>"
 
@@ -37,13 +39,22 @@ def _are_equal(a: Any, b: Any) -> bool:
         return False
 
 
-def process_objects(values: Iterable[Any]) -> tuple[Hashable, ...]:
+def process_objects(values: Collection[Any]) -> tuple[Hashable, ...]:
     """Keys of the objects in values of params which are printed with an address, in their order.
 
     The keys of two such objects are equal where they are known to be one object. Of an object that a text alone names there is
     no key where it is a function of a module, which has a name of its own; else the key is equal to no other one.
     """
+    if all(map(_is_plain, values)):
+        return ()
     return tuple([key for value in values for x in _addressed(value) for key in _keys(x)])
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number or a name, or a tuple of them: sizes and axes, which the params of most equations are."""
+    return type(value) in _PLAIN or (
+        type(value) is tuple and _PLAIN.issuperset(map(type, cast("tuple[Any, ...]", value)))
+    )
 
 
 def _keys(x: Opaque | Record) -> Iterator[Hashable]:
