@@ -357,6 +357,7 @@ def test_every_primitive_is_known(name):
         ("pjit", "jit"),
         ("dot_generl", "dot_general"),
         ("matmul", "dot_general"),
+        ("remat", "remat2"),
         ("f46", ""),
         ("zz*", ""),
     ],
