@@ -70,6 +70,7 @@ ONE_VALUE = {
     ("ragged_dot_general", "group_offset"): "not implemented, as in JAX",
     ("approx_top_k", "reduction_input_size_override"): "for parts of an array over several devices",
     ("psum", "axis_index_groups"): "for named axes, in tests/parallel",
+    ("random_gamma", "complement"): "False before JAX 0.4.14: tests/syntax/test_draws",
     # the constants of jaxprs, which are values of their own in a program that is read
     ("reduce_window", "consts"): "constants are in the jaxpr",
     ("select_and_scatter", "select_consts"): "constants are in the jaxpr",
