@@ -88,7 +88,7 @@ def without_defaults(primitive: Primitive, params: Mapping[str, Any]) -> dict[st
     return {
         k: v
         for k, v in params.items()
-        if not _is_left_out(declared[k], v, lossless=True, untold=True)
+        if k not in declared or not _is_left_out(declared[k], v, lossless=True, untold=True)
     }
 
 
