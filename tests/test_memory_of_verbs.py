@@ -58,9 +58,9 @@ VERBS: dict[str, list[str]] = {
 # Those whose answer is no here: the programs differ, or a rule finds something.
 ANSWERS_NO = {"compare", "diff", "equiv", "lint"}
 # Of these each equation takes a run of all: they are measured on fewer.
-SLOW = {"precision": 4_000, "repro": 12_000}
+SLOW = {"precision": 4_000, "repro": 24_000}
 # From where on each equation adds the same: before, it is what the verb loads, and JAX compiles a long program in parts.
-FROM = {"precision": 1_000, "repro": 6_000}
+FROM = {"precision": 1_000, "repro": 12_000}
 NOT_MEASURED = {
     "bench": "XLA compiles it, as `compile`",
     "compile": "XLA alone takes 2 GB",

@@ -30,6 +30,7 @@ from jaxprtool.ir.printable import PrintableStream
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.effects import refuse_absent
+from jaxprtool.stablehlo.module import StableHLO
 from jaxprtool.syntax.inference.open_programs import is_open
 
 __all__ = [
@@ -179,13 +180,22 @@ def _run_with_jax(
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
-    needed, lowered = _devices_of(program), None
-    with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
-        lowered = lower_jaxpr(program)
-    if lowered is not None:
-        check_survives(program, lowered)
-        needed = max(needed, lowered.devices)  # `xla_pmap` has no mesh
-    return run_with_jax(program, args, platform, devices or needed)
+    def lower(part: ClosedJaxpr) -> StableHLO | None:
+        with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
+            return lower_jaxpr(part)
+        return None
+
+    whole = lower(program)
+
+    def check(part: ClosedJaxpr) -> None:
+        made = whole if part is program else lower(part)
+        if made is not None:
+            check_survives(part, made)
+
+    needed = max(
+        _devices_of(program), 1 if whole is None else whole.devices
+    )  # `xla_pmap` has no mesh
+    return run_with_jax(program, args, platform, devices or needed, check)
 
 
 def _devices_of(program: ClosedJaxpr) -> int:

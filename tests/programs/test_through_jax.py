@@ -11,6 +11,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.backends.jax import private, run
+from jaxprtool.backends.xla import precautions
 from jaxprtool.driver.run import run_words
 from jaxprtool.ir.diagnostics import JaxprToolError
 from tests.programs.catalogue import EXAMPLES
@@ -100,6 +101,23 @@ def test_cases_in_pieces(name, monkeypatch):
     for size in (1, 3):
         monkeypatch.setattr(run, "PIECE", size)
         agree(run_words(program, ["random:0"], through="jax"), want)
+
+
+def test_of_a_long_chain_no_other_process_compiles_the_whole(monkeypatch):
+    """XLA does not survive every long chain; what is compiled here is not that long."""
+
+    def refuse(*_):
+        raise AssertionError("another process compiles it")
+
+    monkeypatch.setattr(precautions, "_LONG_CHAIN", 60)
+    monkeypatch.setattr(precautions, "try_in_child", refuse)
+    lines = [f"    v{i + 1}:f32[] = sin v{i}" for i in range(100)]
+    text = "\n".join(["{ lambda ; v0:f32[]. let", *lines, "  in (v100,) }"])
+    program, x = jt.parse(text), np.float32(0.5)
+    with pytest.raises(jt.UnsupportedError, match="another process compiles it"):
+        jt.run(program, x, through="jax")
+    monkeypatch.setattr(run, "PIECE", 50)
+    agree(jt.run(program, x, through="jax"), jt.eval_jaxpr(program, [x]))
 
 
 @pytest.mark.parametrize("mesh", ["Mesh", "AbstractMesh"])

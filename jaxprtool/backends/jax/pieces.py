@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -21,13 +21,19 @@ def goes_in_pieces(program: ClosedJaxpr, size: int) -> bool:
     return all(isinstance(v.aval, ShapedArray) for e in program.eqns for v in e.out_binders)
 
 
-def run_in_pieces(program: ClosedJaxpr, args: Sequence[Any], size: int) -> list[Any]:
+def run_in_pieces(
+    program: ClosedJaxpr,
+    args: Sequence[Any],
+    size: int,
+    check: Callable[[ClosedJaxpr], object] = lambda piece: None,
+) -> list[Any]:
     """The results of a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is forgotten when it has run.
 
     Args:
       program: the program.
       args: values of the constants that it does not hold, then of its arguments.
       size: how many equations a piece has.
+      check: what is done with a piece before it is compiled; it may raise.
 
     Returns:
       Arrays of JAX's, of the types of the program's results.
@@ -45,7 +51,9 @@ def run_in_pieces(program: ClosedJaxpr, args: Sequence[Any], size: int) -> list[
     results: list[Any] = []
     for start in range(0, len(jaxpr.eqns), size):
         piece = _piece(jaxpr, start, start + size, last, consts)
-        flat = FlatFunction(ClosedJaxpr(piece, [consts[v] for v in piece.const_binders]))
+        part = ClosedJaxpr(piece, [consts[v] for v in piece.const_binders])
+        check(part)
+        flat = FlatFunction(part)
         taken = flat.arguments([held[v] for v in piece.in_binders])
         results = jax.jit(flat)(*taken)
         held.update(zip(piece.outs, results, strict=True))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
@@ -37,6 +37,7 @@ def run_with_jax(
     args: Sequence[Any],
     platform: str | None = None,
     devices: int = 1,
+    check: Callable[[ClosedJaxpr], object] = lambda part: None,
 ) -> list[Any]:
     """The results of `jax.jit` of a program, or of parts of a long one that follow each other.
 
@@ -45,6 +46,7 @@ def run_with_jax(
       args: values of the constants that it does not hold, then of its arguments.
       platform: where it runs; JAX's own choice for None.
       devices: how many devices its meshes have.
+      check: what is done before JAX compiles, with the program or with each part of a long one; it may raise.
 
     Returns:
       Arrays of JAX's, which are on the device; typed keys as ours.
@@ -57,7 +59,7 @@ def run_with_jax(
     _check_survives(program, platform, devices)
     with _settings(program, platform, devices), _unlogged(program):
         try:
-            results = _results(program, args, devices)
+            results = _results(program, args, devices, check)
             jax.block_until_ready(results)
             jax.effects_barrier()
         except JaxprToolError:
@@ -70,10 +72,16 @@ def run_with_jax(
         return [_held(x) for x in results]
 
 
-def _results(program: ClosedJaxpr, args: Sequence[Any], devices: int) -> list[Any]:
+def _results(
+    program: ClosedJaxpr,
+    args: Sequence[Any],
+    devices: int,
+    check: Callable[[ClosedJaxpr], object],
+) -> list[Any]:
     """The results as JAX's arrays, which may not be computed yet."""
     if devices == 1 and goes_in_pieces(program, PIECE):
-        return run_in_pieces(program, args, PIECE)
+        return run_in_pieces(program, args, PIECE, check)
+    check(program)
     flat = FlatFunction(program)
     return jax.jit(flat)(*flat.arguments(args))
 
