@@ -122,16 +122,21 @@ def _batch(
     return lax.scaled_dot(*moved, dimension_numbers=numbers, **params), 0
 
 
+# Columns that are the same for both products.
+_SCALED = {
+    "jvp": unsupported("JAX has none either"),
+    "transpose": unsupported("JAX has none either"),
+    "cost": AS_LOWERED,
+    "varying": "untracked",
+    "determined": undetermined,  # a compiler may leave out the rounding of the scaled operands
+}
+
 define(
     lax.scaled_dot,
     abstract_eval=_type,
     **decomposed(_scaled_dot),
-    jvp=unsupported("JAX has none either"),
-    transpose=unsupported("JAX has none either"),
+    **_SCALED,
     batch=_batch,
-    cost=AS_LOWERED,
-    varying="untracked",
-    determined=undetermined,  # a compiler may leave out the rounding of the scaled operands to bf16
 )
 
 
@@ -190,9 +195,6 @@ define(
     lax.scaled_matmul_wrapper,
     abstract_eval=_type_of_rows,
     **decomposed(_product_of_rows),
-    jvp=unsupported("JAX has none either"),
-    transpose=unsupported("JAX has none either"),
+    **_SCALED,
     batch=_batch_of_rows,
-    cost=AS_LOWERED,
-    varying="untracked",
 )
