@@ -120,6 +120,27 @@ def test_of_a_long_chain_no_other_process_compiles_the_whole(monkeypatch):
     agree(jt.run(program, x, through="jax"), jt.eval_jaxpr(program, [x]))
 
 
+@pytest.mark.parametrize("size", [5_000, 50])
+def test_nothing_runs_of_what_xla_does_not_survive(size, monkeypatch, capfd):
+    """The last equation is a loop without steps that calls the host, which XLA ends the process on."""
+
+    def f(x):
+        jax.debug.print("begins {}", x)
+        for _ in range(60):
+            x = jax.numpy.sin(x)
+
+        def body(x):
+            jax.debug.callback(lambda: None)
+            return x
+
+        return jax.lax.while_loop(lambda x: False, body, x)
+
+    monkeypatch.setattr(run, "PIECE", size)
+    with pytest.raises(jt.UnsupportedError, match="XLA does not survive"):
+        jt.run(jt.trace(f, np.float32(1)), np.float32(1), through="jax")
+    assert "begins" not in "".join(capfd.readouterr())
+
+
 @pytest.mark.parametrize("mesh", ["Mesh", "AbstractMesh"])
 @pytest.mark.parametrize("how", [["--through", "jax"], ["--jit", "--platform", "cpu"]])
 def test_a_mesh_has_as_many_devices_of_jax(how, mesh, tmp_path):

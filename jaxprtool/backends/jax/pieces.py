@@ -33,7 +33,7 @@ def run_in_pieces(
       program: the program.
       args: values of the constants that it does not hold, then of its arguments.
       size: how many equations a piece has.
-      check: what is done with a piece before it is compiled; it may raise.
+      check: what is done with each piece before the first one is run; it may raise.
 
     Returns:
       Arrays of JAX's, of the types of the program's results.
@@ -48,27 +48,28 @@ def run_in_pieces(
     held: dict[Any, Any] = dict(zip(binders, args, strict=True))
     last = {x: i for i, eqn in enumerate(jaxpr.eqns) for x in eqn.inputs}
     last.update((x, len(jaxpr.eqns)) for x in jaxpr.outs)
+    stops = range(size, len(jaxpr.eqns) + size, size)
+    pieces = [_piece(jaxpr, stop - size, stop, last, consts) for stop in stops]
+    for piece in pieces:
+        check(piece)
     results: list[Any] = []
-    for start in range(0, len(jaxpr.eqns), size):
-        piece = _piece(jaxpr, start, start + size, last, consts)
-        part = ClosedJaxpr(piece, [consts[v] for v in piece.const_binders])
-        check(part)
-        flat = FlatFunction(part)
-        taken = flat.arguments([held[v] for v in piece.in_binders])
+    for stop, piece in zip(stops, pieces, strict=True):
+        flat = FlatFunction(piece)
+        taken = flat.arguments([held[v] for v in piece.jaxpr.in_binders])
         results = jax.jit(flat)(*taken)
-        held.update(zip(piece.outs, results, strict=True))
-        held = {v: x for v, x in held.items() if last.get(v, -1) >= start + size}
+        held.update(zip(piece.jaxpr.outs, results, strict=True))
+        held = {v: x for v, x in held.items() if last.get(v, -1) >= stop}
     return results
 
 
 def _piece(
     jaxpr: Jaxpr, start: int, stop: int, last: Mapping[Any, int], consts: Mapping[Var, Any]
-) -> Jaxpr:
-    """The equations from start to stop as a jaxpr: of what later ones read, the last piece of the results.
+) -> ClosedJaxpr:
+    """The equations from start to stop as a program: of what later ones read, the last piece of the results.
 
     Args:
       last: for each variable where it is read last; the results are read after all equations.
-      consts: the variables that the piece has as constants.
+      consts: the values of the variables that the piece has as constants.
     """
     eqns = jaxpr.eqns[start:stop]
     own = dict.fromkeys(v for eqn in eqns for v in eqn.out_binders)
@@ -77,4 +78,5 @@ def _piece(
     atoms = [x for eqn in eqns for x in eqn.inputs] + [*outs]
     read = dict.fromkeys(x for x in atoms if isinstance(x, Var) and x not in own)
     binders = [v for v in read if v not in consts]
-    return Jaxpr(binders, eqns, outs, [v for v in read if v in consts])
+    own_consts = [v for v in read if v in consts]
+    return ClosedJaxpr(Jaxpr(binders, eqns, outs, own_consts), [consts[v] for v in own_consts])

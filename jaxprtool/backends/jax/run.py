@@ -46,7 +46,7 @@ def run_with_jax(
       args: values of the constants that it does not hold, then of its arguments.
       platform: where it runs; JAX's own choice for None.
       devices: how many devices its meshes have.
-      check: what is done before JAX compiles, with the program or with each part of a long one; it may raise.
+      check: what is done before JAX gets the program, or each part of a long one; it may raise.
 
     Returns:
       Arrays of JAX's, which are on the device; typed keys as ours.
@@ -56,10 +56,14 @@ def run_with_jax(
       UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
     """
     program = map_programs(program, _with_devices)
-    _check_survives(program, platform, devices)
+
+    def check_first(part: ClosedJaxpr) -> None:
+        check(part)
+        _check_survives(part, platform, devices)
+
     with _settings(program, platform, devices), _unlogged(program):
         try:
-            results = _results(program, args, devices, check)
+            results = _results(program, args, devices, check_first)
             jax.block_until_ready(results)
             jax.effects_barrier()
         except JaxprToolError:
