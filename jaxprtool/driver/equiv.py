@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from jaxprtool.analyses.answer import json_number
+from jaxprtool.analyses.identity.counterexample import shrunk
 from jaxprtool.analyses.identity.equiv import (
     Argument,
     Equivalence,
     Sample,
     Samples,
     drawn_results,
-    shrunk,
 )
 from jaxprtool.analyses.identity.normal_form import same_normal_form
 from jaxprtool.core.trace import words_of_key

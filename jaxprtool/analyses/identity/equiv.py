@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,9 +12,8 @@ from jaxprtool.interpreters.dce import draws_anew
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Jaxpr
 
-__all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results", "shrunk"]
+__all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results"]
 
-_TRIALS = 2_000  # runs of both programs while a counterexample is made smaller
 _SHOWN = 20
 
 Values = list[Any]
@@ -176,45 +175,3 @@ def drawn_results(jaxpr: Jaxpr) -> list[int]:
         if draws_anew(eqn) or not drawn.isdisjoint(eqn.inputs):
             drawn.update(eqn.out_binders)
     return [i for i, x in enumerate(jaxpr.outs) if x in drawn]
-
-
-def shrunk(
-    args: Values, differs: Callable[[Values], bool], candidates: Callable[[Any], Sequence[Any]]
-) -> Values:
-    """Simpler arguments on which two programs still differ.
-
-    Whole arrays, then halves, quarters, ... of them, down to single elements, become zeros; then each element that is left
-    becomes as simple a number as it can.
-
-    Args:
-      args: arrays, or keys, which stay.
-      differs: differs(args) says whether the programs differ, and the arguments are allowed.
-      candidates: candidates(element) are simpler elements, the simplest first.
-    """
-    args, left = list(args), [_TRIALS]
-
-    def takes(i: int, value: Any) -> bool:
-        left[0] -= 1
-        if left[0] < 0 or not differs([*args[:i], value, *args[i + 1 :]]):
-            return False
-        args[i] = value
-        return True
-
-    for i, x in enumerate(args):
-        if not hasattr(x, "astype") or (x.dtype.kind == "V" and x.dtype.names is not None):
-            continue
-        size = x.size
-        while size >= 1:
-            for start in range(0, x.size, size):
-                flat = args[i].reshape(-1).copy()
-                if flat[start : start + size].any():
-                    flat[start : start + size] = 0
-                    takes(i, flat.reshape(x.shape))
-            size //= 2
-        for k in range(x.size):
-            for value in candidates(args[i].reshape(-1)[k : k + 1].reshape(())):
-                flat = args[i].reshape(-1).copy()
-                flat[k] = value
-                if left[0] < 0 or takes(i, flat.reshape(x.shape)):
-                    break
-    return args
