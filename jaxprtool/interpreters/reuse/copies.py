@@ -69,20 +69,29 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
         same = met.setdefault(rough, eqn)
         if same is eqn:
             continue
-        if type(same) is not dict:
+        if type(same) is not dict and (
+            same.params is not eqn.params or _types(same) != _types(eqn)
+        ):
             same = met[rough] = {keys.params(same): same}
-        exact = keys.params(eqn)
-        first = same.setdefault(exact, eqn)
+        if type(same) is dict:
+            kind, exact = same, keys.params(eqn)
+            first = kind.setdefault(exact, eqn)
+        else:
+            kind, exact, first = met, rough, same
         if first is eqn or not is_pure(eqn):
             continue
         if not _has_results(first, eqn):
-            same[exact] = eqn
+            kind[exact] = eqn
             continue
         found.first[eqn] = first
         results = dict(zip(eqn.out_binders, first.out_binders, strict=True))
         instead.update(results)
         found.instead.update(results)
     return found
+
+
+def _types(eqn: JaxprEqn) -> list[Any]:
+    return [v.aval for v in eqn.out_binders]
 
 
 def _rough_params(eqn: JaxprEqn, known: dict[int, Any]) -> Any:
