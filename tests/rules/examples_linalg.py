@@ -255,4 +255,5 @@ EXAMPLES = [
     _tridiagonal_solve("c128", "", 3, 2),
     _tridiagonal_solve("f64", "", 1, 2),
     _tridiagonal_solve("f64", "", 4, 2, perturb=True),
+    Example(lax.tridiagonal, (arg("c64[1,1]"),), {"lower": True}),
 ]

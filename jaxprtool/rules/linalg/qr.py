@@ -160,7 +160,7 @@ def _ormqr_impl(
     def product(x: Value, t: Value, y: Value) -> Value:
         if not t.size:
             return (y,)
-        x = xp.asfortranarray(x[:, : len(t)])
+        x = xp.array(x[:, : len(t)], order="F")  # LAPACK writes into it while it runs
         return (ormqr(side, adjoined if transpose else "N", x, t, y, workspace)[0],)
 
     return lambda x, t, y: each_matrix(xp, product, (2, 1, 2), [c], (x, t, y))[0]

@@ -59,7 +59,7 @@ def _impl(xp: Namespace, a: Value, *, lower: bool) -> Value:
         return results if info == 0 else None
 
     def reduce_one(x: Value) -> Value:
-        return x, x[0].real, xp.zeros(0), xp.zeros(0)
+        return x.real, x[0].real, xp.zeros(0), xp.zeros(0)
 
     f = reduce if a.shape[-1] > 1 else reduce_one
     return lambda x: each_matrix(xp, f, (2,), outs, (x,))
