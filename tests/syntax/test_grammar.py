@@ -151,6 +151,7 @@ def test_where_lark_rejects(text, at):
         (HEAD + "c:f32[3] = mul a b\n            \n    d:f32[3] = sin c\n  in (d,) }", HEAD + "c:f32[3] = mul a b\n    d:f32[3] = sin c\n  in (d,) }"),
         (HEAD + "c\n       = mul a b\n  in (c,) }", HEAD + "c = mul a b\n  in (c,) }"),
         (HEAD + "c:f32[2,3] = mul a [...]:f32[2, 3]\n  in (c,) }", HEAD + "c:f32[2,3] = mul a [...]:f32[2,3]\n  in (c,) }"),
+        (HEAD + "c:f32[3]   =   mul a b\n    d   =  sin c\n      =  odd c\n  in (c,) }", HEAD + "c:f32[3] = mul a b\n    d = sin c\n    = odd c\n  in (c,) }"),
         (HEAD + "c:f32[3] = mul a b;# after\n  in (c,) }", HEAD + "c:f32[3] = mul a b # after\n  in (c,) }"),
         (HEAD + "odd[axes = out = None] a\n  in (a,) }", HEAD + "odd[axes= out=None] a\n  in (a,) }"),
         (HEAD + "odd[\n      k=1\n      of=\n  <f with\n    ] a\n  in (a,) }", HEAD + "odd[\n      k=1\n      of=<f with\n    ] a\n  in (a,) }"),

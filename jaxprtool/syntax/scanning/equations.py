@@ -17,15 +17,15 @@ __all__ = ["EquationScanner"]
 
 # ` *+` takes the blanks of an indentation several times faster than a class does.
 _EQUATION = pattern(
-    rf"(\n?+ *+[\s;]*+)(?<![^\s;])((?:{BINDER}[ \n] *+[ \n]*+)++)= ([^\s\[;#][^\s\[;]*+)"
+    rf"(\n?+ *+[\s;]*+)(?<![^\s;])((?:{BINDER}[ \n] *+[ \n]*+)++)= ++([^\s\[;#][^\s\[;]*+)"
 )
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?: |[ ]*+\n[ ]++)(?!\{{ lambda\b)((?!#)[^\s\[=;]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?:[ ]*+\n)?+[ ]++(?!\{{ lambda\b)((?!#)[^\s\[=;]++)(?=[\s\[;]|\Z)"
 )
 _UNPACKING = pattern(rf"([\s;]*+)(?<![^\s;])(\((?:{IDENT}(?: {IDENT})*+)?+\) )= (id)(?=\s)")
 _NO_RESULT = pattern(
-    r"([\s;]*+)()(?<![^\s;])(?:= )?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)(?! \([^()\n]*+\) \})"
+    r"([\s;]*+)()(?<![^\s;])(?:= ++)?+((?!in[ \n])[^\W\d][^\s\[\](){}=:,;]*+)(?=[ \[\n;]|\Z)(?! \([^()\n]*+\) \})"
 )
 _REF = rf"(?:{IDENT}|\((?:[^()\n]|\([^()\n]*+\))*+\)){PATH}"
 _REFERENCE = pattern(

@@ -34,6 +34,7 @@ _TORN_TYPE = pattern(
 LOOSE_START = pattern(
     rf"\s*+({IDENT}) = ({IDENT})(?=[ \[])"
 )  # of an equation whose results have no types
+_ODD_BLANK = pattern(r"[^\n#]*?\S([^\S \r\n])")  # within a line
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
 _BINDER = pattern(BINDER)
 _NAME = pattern(IDENT)
@@ -93,6 +94,9 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
 
 def _equation_hint(text: str, at: int) -> Hint | None:
     """Where an equation begins with typed results, and does not go on."""
+    if m := _ODD_BLANK.match(text, at):
+        found = "a tab" if m[1] == "\t" else f"U+{ord(m[1]):04X}"
+        return Hint(f"a blank has to stand here, and not {found}", *m.span(1))
     if m := _TORN_TYPE.match(text, at):
         return Hint(f"malformed type {m[1]}", m.start(1), m.end(1))
     m = _RESULTS_OF_ONE.match(text, at)
