@@ -28,6 +28,7 @@ from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.calls import inline_jvp
 from jaxprtool.makers.elementwise import full_like
+from jaxprtool.rules.linalg.determinants import det_and_adjugate_product, log_det_tangent, trace
 from jaxprtool.rules.linalg.matrices import adjoint, matmul
 
 __all__ = ["known_function"]
@@ -223,6 +224,17 @@ def _pinv(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
     return [p], [lax.sub(lax.add(lax.sub(lax.sub(s, first), second), t), third)]
 
 
+def _slogdet(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
+    sign, log = call.again(a)
+    return [sign, log], [full_like(sign, 0.0), log_det_tangent(a, tangents[0])]
+
+
+def _det(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
+    """The trace of adj(A) dA, for singular matrices too."""
+    det, product = det_and_adjugate_product(a, tangents[0])
+    return [det], [trace(product)]
+
+
 # -- the table -----------------------------------------------------------------------------------------
 
 
@@ -259,6 +271,18 @@ _OF_SINGULAR_VALUES = frozenset({"mul", "svd", "gt", "select_n", "transpose", "d
 _SELECTED = {"slice", "gather", "squeeze", "reshape", "expand_dims", "transpose"}
 _SINGULAR_VALUES = _CHOSEN | _SELECTED | {"svd", "mul", "div", "dot_general", "conj", "real"}
 
+_LOG_DET = frozenset(
+    {"lu", "gather", "concatenate", "iota", "reduce_or", "reduce_sum", "abs", "log", "mul", "add"}
+    | {"eq", "ne", "lt", "and", "rem", "select_n"}
+)
+_BY_PLATFORM = {"cond", "platform_index", "clamp"}  # the permutation of a single matrix
+_DET = KnownFunction(
+    "jax.numpy.linalg.det",
+    "_det_jvp",
+    _LOG_DET | _BY_PLATFORM | {"exp", "sign", "squeeze"},  # the last two of 1 x 1
+    _det,
+    bodies=(_LOG_DET | {"exp"}, _LOG_DET | _BY_PLATFORM | {"exp"}),
+)
 _I0 = KnownFunction(
     "jax.numpy.i0",
     "_i0_jvp",
@@ -331,6 +355,17 @@ _FUNCTIONS = {
     "_i0": _I0,
     "i0_impl": _I0._replace(rule_name="i0_impl_jvp"),
     "_frexp": KnownFunction("jax.numpy.frexp", "_frexp_jvp", _BITS, _frexp),
+    "_slogdet_lu": KnownFunction(
+        "jax.numpy.linalg.slogdet",
+        "_slogdet_jvp",
+        _LOG_DET | _BY_PLATFORM,
+        _slogdet,
+        bodies=(_LOG_DET, _LOG_DET | _BY_PLATFORM),
+    ),
+    "_det": _DET,
+    "_det_2x2": _DET._replace(
+        operations=_CHOSEN | {"abs", "div", "mul", "sub", "slice", "squeeze"}
+    ),
     "_pinv": KnownFunction(
         "jax.numpy.linalg.pinv",
         "_pinv_jvp",

@@ -20,6 +20,9 @@ POINTS = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 6.0, 7.0,
 PAIRS = [a.ravel() for a in np.meshgrid(POINTS, POINTS)]
 TALL = np.eye(4, 2, dtype=np.float32)  # both singular values are 1
 LOW = np.ones((3, 3), np.float32)  # of rank 1
+WELL = np.random.default_rng(0).normal(size=(4, 4)).astype(np.float32)
+ROWS = np.zeros((4, 4), np.float32)  # what makes the last row of it equal to the first
+ROWS[3] = WELL[3] - WELL[0]
 FUNCTIONS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "jax.nn.relu": (jax.nn.relu, [POINTS]),
     "jax.nn.relu6": (jax.nn.relu6, [POINTS]),
@@ -33,6 +36,14 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], list[np.ndarray]]] = {
     "jax.numpy.linalg.pinv": (jnp.linalg.pinv, [TALL]),
     "jax.numpy.linalg.pinv of a wide matrix": (jnp.linalg.pinv, [TALL.T]),
     "jax.numpy.linalg.pinv of a low rank": (jnp.linalg.pinv, [LOW]),
+    "jax.numpy.linalg.det": (jnp.linalg.det, [WELL]),
+    "jax.numpy.linalg.det of rank n - 1": (jnp.linalg.det, [WELL - ROWS]),
+    "jax.numpy.linalg.det of rank n - 2": (
+        jnp.linalg.det,
+        [np.diag(np.array([1, 2, 0, 0], np.float32))],
+    ),
+    "jax.numpy.linalg.det of one number": (jnp.linalg.det, [np.zeros((1, 1), np.float32)]),
+    "jax.numpy.linalg.slogdet": (lambda a: jnp.linalg.slogdet(a)[1], [WELL]),
     "jax.scipy.special.xlogy": (sp.xlogy, PAIRS),
     "jax.scipy.special.xlog1py": (sp.xlog1py, PAIRS),
     "jax.scipy.special.entr": (sp.entr, [POINTS]),
