@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.analyses.identity.signature import same_program
 from jaxprtool.backends.jax.primitives import has_primitive
 from jaxprtool.core.kinds.numbers import BOOLEAN
 from jaxprtool.ir.params import Opaque
@@ -108,3 +109,4 @@ def test_one_and_zero_are_true_and_false(example):
     for x, y in zip(jt.eval_jaxpr(changed, args), jt.eval_jaxpr(program, args), strict=True):
         assert_close(x, y)
     assert lowered(changed) == lowered(program)
+    assert same_program(changed, program)

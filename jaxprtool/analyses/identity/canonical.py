@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Callable, Iterable
 
 from jaxprtool.core.kinds.functions import NAME
-from jaxprtool.core.kinds.numbers import ELEMENT_TYPE, NUMBER
+from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, NUMBER
 from jaxprtool.core.kinds.objects import POLICY
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import SymbolicDim
@@ -81,6 +81,8 @@ def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str
     if isinstance(value, str):
         dtype = find_dtype(value) if ELEMENT_TYPE in parts else None
         return dtype.name if dtype is not None else _word(str(value))
+    if type(value) is int and BOOLEAN in parts:
+        value = bool(value)
     if isinstance(value, int) and type(value) is not bool and NUMBER in parts:
         value = float(value)
     return _inside(value, inner)

@@ -69,19 +69,17 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
         same = met.setdefault(rough, eqn)
         if same is eqn:
             continue
-        if type(same) is not dict and (
-            same.params is not eqn.params or _types(same) != _types(eqn)
-        ):
-            same = met[rough] = {keys.params(same): same}
-        if type(same) is dict:
-            kind, exact = same, keys.params(eqn)
-            first = kind.setdefault(exact, eqn)
-        else:
-            kind, exact, first = met, rough, same
+        kind: dict[Any, Any] = met
+        key, first = rough, same
+        is_one = isinstance(same, JaxprEqn)
+        if not is_one or same.params is not eqn.params or _types(same) != _types(eqn):
+            kind = {keys.params(same): same} if is_one else same
+            met[rough], key = kind, keys.params(eqn)
+            first = kind.setdefault(key, eqn)
         if first is eqn or not is_pure(eqn):
             continue
         if not _has_results(first, eqn):
-            kind[exact] = eqn
+            kind[key] = eqn
             continue
         found.first[eqn] = first
         results = dict(zip(eqn.out_binders, first.out_binders, strict=True))
