@@ -21,7 +21,7 @@ from jaxprtool.ir.interface import Interface, argument_label
 from jaxprtool.ir.jaxpr import Lit
 from jaxprtool.syntax.consts import ArrayBytes, ArrayText
 
-__all__ = ["KeyArray", "float0", "load_namespace", "np_dtype"]
+__all__ = ["KeyArray", "float0", "help_on_keys", "load_namespace", "np_dtype", "numbers_of"]
 
 float0 = np.dtype([("float0", np.void, 0)])
 
@@ -174,7 +174,8 @@ def argument(
     """An argument of a program as an array of its type.
 
     Args:
-      x: an array of the dtype; or Python numbers, nested lists of them, which are converted.
+      x: an array of the dtype; or Python numbers, nested lists of them, which are converted. Keys may be given by their words,
+        u32[..., n].
       aval: its type.
       position, name, interface: for messages, which argument it is (see `argument_label`).
 
@@ -182,9 +183,12 @@ def argument(
       UsageError: it has another shape or dtype, or cannot be converted; nothing of the type can be given.
     """
 
+    is_keys = isinstance(aval, ShapedArray) and aval.dtype.kind == "k"
+
     def refuse(message: str) -> NoReturn:
         label = argument_label(position, name, interface)
-        fail(UsageError, f"{label} {message}", "argument-type")
+        help = help_on_keys(aval) if is_keys else ""
+        fail(UsageError, f"{label} {message}", "argument-type", help=help)
 
     if not isinstance(aval, ShapedArray):
         if isinstance(x, {AbstractToken: Token, RefType: Cell}.get(type(aval), ())):
@@ -192,10 +196,12 @@ def argument(
         refuse(f"is declared as {aval}, of which no value can be given")
     if isinstance(x, (bool, int, float, complex, list, tuple)):
         try:
-            x = np.asarray(x, np_dtype(aval.dtype))
+            x = numbers_of(x, aval)
         except (TypeError, ValueError, OverflowError):
             refuse(f"is {brief(x)}, which is no {aval}")
     array = value(x)
+    if is_keys and array.dtype == np.uint32 and array.shape == aval.physical.shape:
+        return keys(array, aval.dtype)
     dtype = dtype_of(array.dtype)
     if array.dtype == object:
         refuse(f"is {brief(x)}, which is no {aval}")
@@ -203,6 +209,24 @@ def argument(
         shape = ",".join(map(str, array.shape))
         refuse(f"has type {dtype or array.dtype}[{shape}], and {aval} is needed")
     return array
+
+
+def numbers_of(x: Any, aval: ShapedArray) -> Any:
+    """A number of Python's, or nested lists of them, as an array of an element type; lists as the words of keys.
+
+    Raises:
+      TypeError, ValueError, OverflowError: they are no such values.
+    """
+    if aval.dtype.kind != "k":
+        return np.asarray(x, np_dtype(aval.dtype))
+    if not isinstance(x, (list, tuple)):
+        raise TypeError("a number is no key")
+    return np.asarray(x, np.uint32)
+
+
+def help_on_keys(aval: ShapedArray) -> str:
+    """How keys of a type are given."""
+    return f"give keys of JAX (`jax.random.key(7)`), or their words, {aval.physical}"
 
 
 def words(x: Any) -> Any:

@@ -221,3 +221,44 @@ def test_no_keys_at_all_are_split():
     keys = jt.KeyArray("urbg", np.zeros((0, 4), np.uint32))
     split = jt.lax.random_split(keys, shape=(2,))
     assert split.shape == (0, 2) and split.impl == "urbg"
+
+
+def _keys(how, program, x):
+    """The results of a program that takes keys, from Python."""
+    ways = {
+        "numpy": lambda: jt.run(program, x),
+        "eval": lambda: jt.eval_jaxpr(program, [x]),
+        "jit": lambda: jt.run(program, x, jit=True),
+        "compiled": lambda: jt.compile(program)(x),
+        "jax": lambda: jt.run(program, x, through="jax"),
+        "function": lambda: [jt.to_jax_function(program)(x)],
+    }
+    return np.asarray(ways[how]()[0])
+
+
+HOW = pytest.mark.parametrize("how", ["numpy", "eval", "jit", "compiled", "jax", "function"])
+
+
+@HOW
+def test_keys_are_given_by_their_words(how):
+    """As on the command line: without JAX there is no other way to make one."""
+    one = jt.trace(lambda k: jax.random.bits(k, (2,)), jax.random.key(0))
+    several = jt.trace(
+        lambda k: jax.vmap(jax.random.bits)(k), jax.random.split(jax.random.key(0), 3)
+    )
+    key, keys = jax.random.key(7), jax.random.split(jax.random.key(7), 3)
+    for x in (key, jax.random.PRNGKey(7), np.array([0, 7], np.uint32)):
+        np.testing.assert_array_equal(_keys(how, one, x), jax.random.bits(key, (2,)))
+    for x in (keys, np.asarray(jax.random.key_data(keys))):
+        np.testing.assert_array_equal(_keys(how, several, x), jax.vmap(jax.random.bits)(keys))
+
+
+@HOW
+@pytest.mark.parametrize(
+    "x", [7, 7.5, np.zeros(2, np.int32), np.zeros((1, 2), np.uint32), np.uint32(7)]
+)
+def test_what_is_no_key_is_refused(how, x):
+    program = jt.trace(lambda k: jax.random.bits(k, (2,)), jax.random.key(0))
+    with pytest.raises(jt.UsageError) as e:
+        _keys(how, program, x)
+    assert "their words, u32[2]" in e.value.diagnostics[0].help

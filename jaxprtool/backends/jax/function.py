@@ -11,10 +11,10 @@ import numpy as np
 
 from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.containers import Containers
-from jaxprtool.backends.jax.primitives import key_array
+from jaxprtool.backends.jax.primitives import key_array, key_generator
 from jaxprtool.backends.jax.to_jax import to_jax
 from jaxprtool.backends.jax.wide_types import has_wide_types
-from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
+from jaxprtool.backends.numpy_eval import KeyArray, float0, help_on_keys, numbers_of
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, brief, counted, fail
@@ -156,14 +156,17 @@ def _is_that_tuple(x: Any, tree: Tree) -> bool:
 
 
 def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> Any:
-    """An argument as JAX's array of its type; tracers and references stay what they are.
+    """An argument as JAX's array of its type; tracers and references stay what they are. Keys may be given by their words.
 
     Raises:
       UsageError: it has another shape or dtype, or cannot be converted.
     """
+    is_keys = isinstance(aval, ShapedArray) and aval.dtype.kind == "k"
 
     def refuse(message: str) -> NoReturn:
-        fail(UsageError, f"{argument_label(position, None, interface)} {message}", "argument-type")
+        label = argument_label(position, None, interface)
+        help = help_on_keys(aval) if is_keys else ""
+        fail(UsageError, f"{label} {message}", "argument-type", help=help)
 
     if not isinstance(aval, ShapedArray):
         return x
@@ -173,7 +176,7 @@ def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> 
         return x if isinstance(x, private.Tracer) else np.zeros(aval.shape, float0)
     elif isinstance(x, (bool, int, float, complex, list, tuple)):
         try:
-            x = jax.numpy.asarray(np.asarray(x, np_dtype(aval.dtype)))
+            x = jax.numpy.asarray(numbers_of(x, aval))
         except (TypeError, ValueError, OverflowError):
             refuse(f"is {brief(x)}, which is no {aval}")
     elif not isinstance(x, (jax.Array, private.Tracer)):
@@ -182,6 +185,8 @@ def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> 
         except (TypeError, ValueError):
             refuse(f"is of the type {type(x).__name__}, and {aval} is needed")
     theirs = private.type_of(x)
+    if is_keys and theirs.dtype == np.uint32 and theirs.shape == aval.physical.shape:
+        return jax.random.wrap_key_data(x, impl=key_generator(aval.dtype).name)
     if theirs.shape != aval.shape or theirs.dtype.name != aval.dtype.name:
         refuse(f"has type {private.type_text(theirs)}, and {aval} is needed")
     return x
