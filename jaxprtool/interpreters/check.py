@@ -57,9 +57,9 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.infer import set_type_rule
 from jaxprtool.syntax.inference.open_programs import missing_types, untyped_constants
+from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.releases.earlier import OLDER
 from jaxprtool.syntax.scanning.parts import param_place, primitive_place
-from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "abstract_eval",
@@ -285,8 +285,11 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
 
 
 def _is_constant_of(value: Aval, binder: Aval) -> bool:
-    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices."""
-    if same_but_for_placement(value, binder):
+    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices.
+
+    A binder without a type takes the value's.
+    """
+    if binder is UNTYPED or same_but_for_placement(value, binder):
         return True
     return bool(varying_axes(binder)) and same_but_for_placement(value, with_varying(binder, ()))
 

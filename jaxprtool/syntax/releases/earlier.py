@@ -229,6 +229,8 @@ OLDER: dict[str, Older] = {
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
     "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
+    "lu": Older(foreign=True, expand=equations.factors),
+    "svd": Older(foreign=True, told_by=("compute_uv",), expand=equations.singular_values),
     "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
@@ -289,7 +291,7 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     found = frozenset(given)
     if older.told_by:
         return not found.isdisjoint(older.told_by)
-    if not older.foreign:
+    if not older.foreign or not primitive.params:  # the names of none tell nothing
         return True
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
