@@ -57,9 +57,9 @@ from jaxprtool.ir.walk import sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.infer import set_type_rule
 from jaxprtool.syntax.inference.open_programs import missing_types, untyped_constants
-from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.releases.earlier import OLDER
 from jaxprtool.syntax.scanning.parts import param_place, primitive_place
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = [
     "abstract_eval",

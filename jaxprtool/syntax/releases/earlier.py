@@ -127,6 +127,11 @@ OLDER: dict[str, Older] = {
         "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
     ),
     "primal_fun": _PRIMAL_FUN,
+    # Functions with inverses, which only their derivatives used.
+    "custom_ivjp": _older_name(
+        "closed_call", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=("ivjp_jaxpr",)
+    ),
+    "invertible_call": _older_name("closed_call", dropped=("name",)),
     "eval_jaxpr": _older_name("closed_call"),
     **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.building.tuples`
     "composite": _older_params(
@@ -174,6 +179,7 @@ OLDER: dict[str, Older] = {
     "device_put": Older(until="0.6.1", dropped=("device_num",), convert=changed.device_put),
     # ---- shapes, slices and reductions
     "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
+    "axis_index": _older_params("0.1.77", "nreps", "sizes", "soft_size"),
     "concatenate": _older_params("0.1.59", "operand_shapes"),
     "conv_general_dilated": Older(
         until="0.4.25",
@@ -208,6 +214,9 @@ OLDER: dict[str, Older] = {
         told_by=("update_jaxpr", "updates_shape"),
     ),
     "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
+    **dict.fromkeys(
+        ("scatter-max", "scatter-min", "scatter-mul"), _older_params("0.1.59", "updates_shape")
+    ),
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
     "slice": _older_params("0.1.59", "operand_shape"),
@@ -215,6 +224,7 @@ OLDER: dict[str, Older] = {
         "0.1.72", given={"is_stable": False, "num_keys": 1}, convert=changed.from_last
     ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
+    "shape_id": _older_name("copy", "0.1.50", dropped=("shape",)),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
     "zeros_like": _older_name(
         "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
@@ -235,6 +245,7 @@ OLDER: dict[str, Older] = {
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),
+    "orgqr": _older_name("householder_product", "0.3.23"),
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
     "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
@@ -256,6 +267,7 @@ OLDER: dict[str, Older] = {
             "where",
         ),
     ),
+    "id_tap_dep": _older_name("copy", arrange=equations.first_operand),
     "mutable_array": _older_name("new_ref", "0.6.2"),
     "outside_call": _older_name(
         "pure_callback",

@@ -20,6 +20,7 @@ from jaxprtool.syntax.types import UNTYPED, untyped_scalar
 __all__ = [
     "branches",
     "factors",
+    "first_operand",
     "first_operand_last",
     "gamma_of_words",
     "hi_primitive",
@@ -52,6 +53,11 @@ def swapped_cases(params: Params, inputs: Sequence[Any]) -> Arranged:
 def last_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
     """`tie_in x y`, to 0.1.77, is y."""
     return params, [inputs[-1]]
+
+
+def first_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`id_tap_dep x y`, from 0.2.12 on, is x, after what y is the result of."""
+    return params, [inputs[0]]
 
 
 def first_operand_last(params: Params, inputs: Sequence[Any]) -> Arranged:
