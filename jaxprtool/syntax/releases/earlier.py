@@ -38,6 +38,7 @@ class Older(NamedTuple):
       expand: for several equations in the place of this one: (params, operands, results) -> the equations, or None where the
         other fields say what becomes of it.
       foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
+      each: whether it took several operands, of which each has an equation of its own now.
       told_by: the params whose values may tell it; others need not be looked at.
     """
 
@@ -50,6 +51,7 @@ class Older(NamedTuple):
     arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
     expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn] | None] | None = None
     foreign: bool = False
+    each: bool = False
     told_by: tuple[str, ...] = ()
 
 
@@ -154,13 +156,14 @@ OLDER: dict[str, Older] = {
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
     "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
     # ---- several devices
-    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "psum2": _older_name("psum", "0.5.3"),
-    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups),
-    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
-    "pvary": Older(until="0.8.0", convert=changed.without_groups),
+    # Reductions of trees had all leaves as operands, to 0.8.3.
+    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "psum2": _older_name("psum", "0.5.3", each=True),
+    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups, each=True),
+    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes, each=True),
+    "pvary": Older(until="0.8.0", convert=changed.without_groups, each=True),
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
     "soft_pmap": _older_name("xmap", "0.2.9", convert=changed.softly_mapped),
     "sharded_call": _jit("0.3.3")._replace(dropped=_SHARDED_DROPPED),
@@ -301,6 +304,8 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     if older is None:
         return not primitive.known and frozenset(given) in _BY_PARAMS
     found = frozenset(given)
+    if older.each:
+        return True
     if older.told_by:
         return not found.isdisjoint(older.told_by)
     if not older.foreign or not primitive.params:  # the names of none tell nothing
@@ -365,9 +370,22 @@ def expanded(
 ) -> list[JaxprEqn] | None:
     """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
     older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
+    if older is not None and older.each and len(inputs) == len(outs) > 1:
+        return _for_each(primitive, inputs, params, outs)
     if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:
         return older.expand(params, inputs, outs)
     except _FAULTS:
         return None
+
+
+def _for_each(
+    primitive: Primitive, inputs: Sequence[Any], params: Params, outs: Sequence[Var]
+) -> list[JaxprEqn]:
+    """An equation for each operand of one that had several."""
+    eqns: list[JaxprEqn] = []
+    for x, v in zip(inputs, outs, strict=True):
+        found, operands, new = from_older(primitive, [x], params)
+        eqns.append(JaxprEqn(found, operands, {**found.defaults, **new}, [v]))
+    return eqns
