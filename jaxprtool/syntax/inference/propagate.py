@@ -180,7 +180,7 @@ class _Propagation:
             self.shapes.decide_operands(eqn, open_)
 
     def decide_constant(self, eqn: JaxprEqn, x: Any, axes: Any) -> None:
-        """Give a constant of a jaxpr inside the type that is the only one with which an equation fits."""
+        """Give a constant of a jaxpr inside the type that is the only one with which an equation fits, but for axes of size 1."""
         if not eqn.primitive.known or inner_jaxprs(eqn) or any(map(is_untyped, eqn.inputs)):
             return
         state.axes = axes
@@ -189,7 +189,7 @@ class _Propagation:
             if dtype is None:
                 continue
             found = decided_shape(eqn, {x: dtype})
-            if found is not None and found.sure:
+            if found is not None:
                 self.change(x, aval=ShapedArray(found.shape, dtype))
                 self.shapes.decided += 1
                 return
