@@ -285,8 +285,11 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
 
 
 def _is_constant_of(value: Aval, binder: Aval) -> bool:
-    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices."""
-    if same_but_for_placement(value, binder):
+    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices.
+
+    A binder without a type takes the value's.
+    """
+    if binder is UNTYPED or same_but_for_placement(value, binder):
         return True
     return bool(varying_axes(binder)) and same_but_for_placement(value, with_varying(binder, ()))
 

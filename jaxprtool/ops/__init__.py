@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from jaxprtool.ops.families import FAMILIES
 
 if TYPE_CHECKING:
+    from jaxprtool.ops.accelerators import *
     from jaxprtool.ops.annotated_calls import *
     from jaxprtool.ops.asynchronous import *
     from jaxprtool.ops.binary import *

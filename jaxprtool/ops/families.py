@@ -1,6 +1,7 @@
 """The names of binding functions, and of primitives, that each family declares: `python -m jaxprtool.ops` writes this."""
 
 FAMILIES = {
+    "accelerators": "buffer_callback call_tf dot_product_attention_bwd dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd dot_product_attention_fwd_wrapper rnn_bwd rnn_fwd",
     "annotated_calls": "compute_on xla_metadata_call",
     "asynchronous": "all_gather_done all_gather_start all_to_all_done all_to_all_start pbroadcast_done pbroadcast_start ppermute_done ppermute_start psum_done psum_invariant_start psum_start reduce_scatter_done reduce_scatter_start",
     "binary": "add sub div rem max min pow atan2 add_any mul complex",

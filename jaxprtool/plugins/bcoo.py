@@ -91,11 +91,19 @@ def bcoo_extract(indices, arr, *, assume_unique: bool = optional(True)):
 
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
-def bcoo_transpose(data, indices, *, permutation: tuple[int, ...], spinfo: Info):
+def bcoo_transpose(
+    data,
+    indices,
+    *,
+    permutation: tuple[int, ...],
+    spinfo: Info | None = optional(None),
+    shape: Shape | None = optional(None),
+):
     """Data and indices of the array with its axes in another order.
 
     permutation: the order, of batch, sparse and dense axes among themselves.
     spinfo: the shape of the array, and what is promised of the indices.
+    shape: that shape alone, to 0.2.26.
     """
 
 
@@ -290,23 +298,35 @@ def _orders(name: str, n: Layout, permutation: Sequence[int]) -> tuple[list[int]
     return groups[0], [i - n.n_batch for i in groups[1]]
 
 
-def _transpose_types(data: Any, indices: Any, *, permutation: Any, spinfo: Any) -> Any:
-    n = layout("bcoo_transpose", data, indices, spinfo.fields["shape"])
+def _transpose_types(
+    data: Any, indices: Any, *, permutation: Any, spinfo: Any = None, shape: Any = None
+) -> Any:
+    found = shape_of_info("bcoo_transpose", spinfo, shape)
+    n = layout("bcoo_transpose", data, indices, found)
     batch, _ = _orders("bcoo_transpose", n, permutation)
     dense = [i - n.n_sparse + 1 for i in permutation[n.n_batch + n.n_sparse :]]
-    shape = [data.shape[i] for i in (*batch, n.n_batch, *dense)]
+    sizes = [data.shape[i] for i in (*batch, n.n_batch, *dense)]
     rest = indices.shape[n.n_batch :]
     moved = (*[indices.shape[i] for i in batch], *rest)
-    return [jt.ShapedArray(tuple(shape), data.dtype), jt.ShapedArray(moved, indices.dtype)]
+    return [jt.ShapedArray(tuple(sizes), data.dtype), jt.ShapedArray(moved, indices.dtype)]
 
 
-def _transpose(in_avals: Any, data: Any, indices: Any, *, permutation: Any, spinfo: Any) -> Any:
-    n = layout("bcoo_transpose", data, indices, spinfo.fields["shape"])
+def _transpose(
+    in_avals: Any,
+    data: Any,
+    indices: Any,
+    *,
+    permutation: Any,
+    spinfo: Any = None,
+    shape: Any = None,
+) -> Any:
+    found = shape_of_info("bcoo_transpose", spinfo, shape)
+    n = layout("bcoo_transpose", data, indices, found)
     batch, sparse = _orders("bcoo_transpose", n, permutation)
     dense = [i - n.n_sparse + 1 for i in permutation[n.n_batch + n.n_sparse :]]
     parts = columns(transposed(indices, batch))
-    shape = (*[indices.shape[i] for i in batch], n.nse)
-    moved = joined([parts[i] for i in sparse], shape, indices.dtype)
+    sizes = (*[indices.shape[i] for i in batch], n.nse)
+    moved = joined([parts[i] for i in sparse], sizes, indices.dtype)
     return [transposed(data, (*batch, n.n_batch, *dense)), moved]
 
 

@@ -77,8 +77,10 @@ def bcoo_spdot_general(
     rhs_data,
     rhs_indices,
     *,
-    lhs_spinfo: Info,
-    rhs_spinfo: Info,
+    lhs_spinfo: Info | None = optional(None),
+    rhs_spinfo: Info | None = optional(None),
+    lhs_shape: Shape | None = optional(None),
+    rhs_shape: Shape | None = optional(None),
     dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = optional(None),
 ):
@@ -86,6 +88,8 @@ def bcoo_spdot_general(
 
     lhs_spinfo: the shape of the left array, and what is promised of its indices.
     rhs_spinfo: the same of the right array.
+    lhs_shape: the shape of the left array alone, to 0.2.26.
+    rhs_shape: the same of the right array.
     dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
     preferred_element_type: the element type of the result, or None for that of the operands.
     """
@@ -274,14 +278,21 @@ def _spdot_sizes(name: str, avals: Any, shapes: Any, numbers: Any) -> tuple[Any,
     return left, right, tuple(batch)
 
 
+def _spdot_shapes(**params: Any) -> list[tuple[int, ...]]:
+    """The shapes of the two arrays, as the params of any release say them."""
+    return [
+        shape_of_info("bcoo_spdot_general", params.get(f"{k}_spinfo"), params.get(f"{k}_shape"))
+        for k in ("lhs", "rhs")
+    ]
+
+
 def _spdot_types(
     *avals: Any,
-    lhs_spinfo: Any,
-    rhs_spinfo: Any,
     dimension_numbers: Any,
     preferred_element_type: Any = None,
+    **spelled: Any,
 ) -> Any:
-    shapes = [tuple(info.fields["shape"]) for info in (lhs_spinfo, rhs_spinfo)]
+    shapes = _spdot_shapes(**spelled)
     dense = [jt.ShapedArray(s, avals[2 * i].dtype) for i, s in enumerate(shapes)]
     out = _product_type(dense[0], dense[1], dimension_numbers, preferred_element_type)
     found = _spdot_sizes("bcoo_spdot_general", avals, shapes, dimension_numbers)
@@ -297,8 +308,7 @@ def _spdot_types(
 def _spdot(in_avals: Any, *operands: Any, dimension_numbers: Any, **params: Any) -> Any:
     """Each stored element of the left array with each of the right one, where they meet; then sums of equal indices."""
     (lc, rc), (lb, rb) = dimension_numbers
-    infos = params["lhs_spinfo"], params["rhs_spinfo"]
-    shapes = [tuple(info.fields["shape"]) for info in infos]
+    shapes = _spdot_shapes(**params)
     found = _spdot_sizes("bcoo_spdot_general", in_avals, shapes, dimension_numbers)
     left, right, batch = found
     data_type, places_type = _spdot_types(*in_avals, dimension_numbers=dimension_numbers, **params)

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
 from jaxprtool.core.trace import words_of_key
-from jaxprtool.ir.dtypes import BFLOAT16, DType
+from jaxprtool.ir.dtypes import BFLOAT16, BOOL, DType
 from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import PARENTHESES
@@ -25,11 +25,13 @@ from jaxprtool.syntax.types import Scalar, exact_text, is_usual_nan, read_scalar
 
 __all__ = [
     "LARGE",
+    "UNREAD",
     "ArrayBytes",
     "ArrayRef",
     "ArrayText",
     "Const",
     "ElementError",
+    "UnreadConstant",
     "format_const",
     "has_bytes",
     "has_odd_nans",
@@ -104,6 +106,15 @@ class ArrayText:
 
     def __repr__(self) -> str:
         return f"ArrayText({self.values!r}, {self.shape}, {self.dtype})"
+
+
+class UnreadConstant(ArrayText):
+    """What stands for a constant that has no type in the text and that nothing reads; no text shows it."""
+
+    __slots__ = ()
+
+
+UNREAD = UnreadConstant(False, (), BOOL)
 
 
 class ArrayBytes:

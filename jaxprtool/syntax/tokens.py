@@ -20,6 +20,7 @@ __all__ = [
     "NUMBER_WORDS",
     "PLAIN_VALUE",
     "STORED",
+    "TRANSFORMED",
     "TYPE",
     "WEAK",
     "WHERE",
@@ -80,6 +81,8 @@ DEFINED = (
     r"let (?!\s|= )((?:(?! = )[^\n]){1,200}?) = "  # what stands before the jaxpr of a definition
 )
 WHERE = r"\s*+where(?=\s)(?![ \t]*+=(?!=))"  # the section of values of constants
+# The name that a function under `custom_transforms` (to 0.1.62) has from functions that made it.
+TRANSFORMED = r"(?:\w+\((?:[^()\[\]{};\n]|\((?:[^()\[\]{};\n]|\([^()\[\]{};\n]*+\))*+\))*+\)|<[\w ]++>)(?=\[ in_tree=)"
 LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
 PARENTHESES = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"  # with others inside, one level deep
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it

@@ -23,7 +23,10 @@ DECLARED = frozenset(vocabulary())  # before a test loads a plugin
 # The linear map of a custom_vjp_call has no value, only a transpose: the examples of that one reach it.
 NO_VALUE = {"custom_lin"}
 # What is outside of a program has types alone: tests/rules/test_outside. What only kernels hold: tests/control_flow/test_kernels.
-NO_VALUE |= {"ffi_call", "call_exported", "infeed", "outfeed"}
+NO_VALUE |= {"ffi_call", "call_exported", "infeed", "outfeed", "buffer_callback", "call_tf"}
+NO_VALUE |= {"rnn_fwd", "rnn_bwd"}
+NO_VALUE |= {f"dot_product_attention_{k}" for k in ("fwd", "bwd", "fp8_fwd", "fp8_bwd")}
+NO_VALUE |= {f"dot_product_attention_{k}_wrapper" for k in ("fwd", "bwd", "fp8_fwd", "fp8_bwd")}
 # JAX evaluates it in programs of symbolic sizes alone: tests/laws/test_symbolic_sizes.
 NO_VALUE |= {"dim_as_value"}
 NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}

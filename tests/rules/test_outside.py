@@ -11,6 +11,7 @@ import pytest
 from jax.experimental.custom_partitioning import custom_partitioning
 
 import jaxprtool as jt
+from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns
 
@@ -113,3 +114,105 @@ def test_partitioning_is_about_several_devices_and_not_about_values():
         batched = np.stack([X, X + 1])
         (mapped,) = jt.vmap(run, in_axes=(0, None))(batched, X)
         np.testing.assert_allclose(mapped, np.sin(batched) * X, rtol=1e-6)
+
+
+# Programs that need a GPU, TensorFlow or a Python function, as texts have them.
+KERNELS = {
+    "dot_product_attention_fwd_wrapper": """\
+{ lambda ; a:bf16[2,4,1,8] b:bf16[2,4,1,8] c:bf16[2,4,1,8]. let
+    d:bf16[2,4,1,8] = dot_product_attention_fwd_wrapper[
+      dropout_rate=0.0
+      is_training=False
+      layout=0
+      mask_type=MaskType.NO_MASK
+      scale=1.0
+      seed=42
+      sliding_window_length=0
+      variadic_args=(False, False)
+    ] a b c
+  in (d,) }""",
+    "dot_product_attention_fwd_wrapper of JAX 0.4.28": """\
+{ lambda ; a:bf16[2,4,1,8] b:bf16[2,4,1,8] c:bf16[2,4,1,8] d:bf16[0] e:bf16[0]. let
+    f:bf16[2,4,1,8] = dot_product_attention_fwd_wrapper[
+      dropout_rate=0.0
+      is_causal_mask=False
+      is_flash_attention=True
+      is_training=False
+      layout=0
+      scale=1.0
+      seed=42
+      variadic_args=(False, False, False)
+    ] a b c d e
+  in (f,) }""",
+    "dot_product_attention_fp8_bwd": """\
+{ lambda ; a:f8_e4m3fn[2,4,1,8] b:f32[1,1,1,1]. let
+    c:f8_e4m3fn[2,4,1,8] _:f32[1,1,1,1] = dot_product_attention_fp8_bwd[
+      layout=1
+      scale=0.125
+      use_causal_mask=True
+    ] a b
+  in (c,) }""",
+    "rnn_fwd": """\
+{ lambda ; a:f32[1,4,2] b:f32[1,1,3] c:f32[1,1,3] d:f32[84] e:i32[1]. let
+    f:f32[1,4,3] _:f32[1,1,3] _:f32[1,1,3] _:f32[16] = rnn_fwd[
+      bidirectional=False
+      cudnn_allow_tf32=True
+      dropout=0.0
+      hidden_size=3
+      input_size=2
+      num_layers=1
+    ] a b c d e
+  in (f,) }""",
+    "call_tf": """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = call_tf[
+      args_flat_sig_tf=(TensorSpec(shape=(3,), dtype=tf.float32, name=None),)
+      call_tf_graph=False
+      callable_flat_tf=<function call_tf.<locals>.make_call.<locals>.callable_flat_tf at 0xXXXXXXXXXXXX>
+      function_flat_tf=<tensorflow.python.eager.polymorphic_function.polymorphic_function.Function object at 0xXXXXXXXXXXXX>
+      has_side_effects=True
+      ordered=False
+      output_avals=None
+    ] a
+  in (b,) }""",
+    "buffer_callback": """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] = buffer_callback[
+      callback=<function f at 0xXXXXXXXXXXXX>
+      command_buffer_compatible=False
+      has_side_effect=False
+      in_tree=PyTreeDef(((*,), {}))
+      input_output_aliases=()
+      out_tree=PyTreeDef(*)
+      result_avals=(ShapedArray(float32[3]),)
+      vmap_method=None
+    ] a
+  in (b,) }""",
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_kernels_that_no_text_holds(name):
+    text = KERNELS[name]
+    program = jt.parse(text)
+    assert jt.format_jaxpr(program).strip() == text
+    typecheck_jaxpr(program.jaxpr)
+    args = [np.zeros(t.shape, np_dtype(t.dtype)) for t in program.jaxpr.in_avals]
+    with pytest.raises(jt.JaxprToolError) as error:
+        jt.eval_jaxpr(program.jaxpr, args)
+    primitive, eqn = name.split()[0], program.eqns[0]
+    assert error.value.diagnostics[0].code == "outside"
+    assert error.value.diagnostics[0].message.startswith(f"{primitive}: ")
+    assert eqn.primitive.name == primitive
+    for refuses in (
+        lambda: jt.lower(program),
+        lambda: jt.jvp(jt.jaxpr_as_fun(program), args, args),
+    ):
+        with pytest.raises(jt.JaxprToolError):
+            refuses()
+
+
+def test_a_kernel_with_a_param_that_no_release_has():
+    text = KERNELS["rnn_fwd"].replace("input_size", "inputs_size")
+    with pytest.raises(jt.JaxprToolError, match=r"7:7: error: rnn_fwd has no param inputs_size"):
+        typecheck_jaxpr(jt.parse(text).jaxpr)

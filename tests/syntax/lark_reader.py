@@ -38,6 +38,7 @@ from jaxprtool.syntax.building.atoms import next_drop, undrop
 from jaxprtool.syntax.building.drops import decide_reads
 from jaxprtool.syntax.building.tuples import OF_TUPLES, has_tuples, take_tuples_apart
 from jaxprtool.syntax.building.units import UNIT, take_units_out
+from jaxprtool.syntax.building.unread import stand_in_for_unread
 from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.infer import infer_literals, untyped_literal
 from jaxprtool.syntax.inference.open_programs import infer_types
@@ -192,6 +193,7 @@ class _File:
         if self.units:
             take_units_out([closed, *definitions])
         if self.untyped_binders:
+            stand_in_for_unread(closed)
             infer_types(closed, definitions, self.wide)
         elif self.untyped_literals:
             infer_literals([closed, *definitions], self.wide)

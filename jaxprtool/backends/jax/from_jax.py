@@ -83,6 +83,7 @@ from jaxprtool.ir.params import (
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.releases.dialects import installed
+from jaxprtool.syntax.releases.earlier import OLDER
 
 __all__ = ["as_struct", "aval_from_jax", "from_jax"]
 
@@ -186,7 +187,7 @@ class _Reader:
             env: dict[Any, Var] = {}
             constvars = [self.binder(v, env) for v in jaxpr.constvars]
             invars = [self.binder(v, env) for v in jaxpr.invars]
-            eqns = [self.eqn(e, env) for e in jaxpr.eqns]
+            eqns = [self.eqn(part, env) for e in jaxpr.eqns for part in _of_one_operand(e)]
             outs = [self.atom(x, env) for x in jaxpr.outvars]
             found = self.jaxprs[id(jaxpr)] = Jaxpr(invars, eqns, outs, constvars)
             self.alive.append(jaxpr)
@@ -362,6 +363,18 @@ _HIDES_LAYOUT = since(0, 10)  # a `reshard`, whose result says it
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
     """Whether a value is the type of an array in a param that is for types."""
     return isinstance(v, private.ShapedArray) and isinstance(primitive.params[key].kind, TypeKind)
+
+
+def _of_one_operand(eqn: Any) -> list[Any]:
+    """An equation, or one for each operand of a collective that had several (to JAX 0.8.3), as texts of it are read."""
+    count = len(eqn.invars)
+    if count < 2 or count != len(eqn.outvars):
+        return [eqn]
+    older = OLDER.get(eqn.primitive.name)
+    if older is None or not older.each:
+        return [eqn]
+    pairs = zip(eqn.invars, eqn.outvars, strict=True)
+    return [eqn.replace(invars=[x], outvars=[v]) for x, v in pairs]
 
 
 def _is_unsharded(eqn: Any) -> bool:

@@ -78,7 +78,23 @@ LOST: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
 # Params of our declarations that none of these releases has, or not when it is None.
 _UNLESS_NONE = frozenset({"branches_platforms", "unroll"})
 _OURS: dict[str, frozenset[str]] = {
-    "call_exported": frozenset({"out_avals"}),
+    **dict.fromkeys(
+        (
+            "call_exported",
+            "call_tf",
+            "dot_product_attention_bwd",
+            "dot_product_attention_bwd_wrapper",
+            "dot_product_attention_fp8_bwd",
+            "dot_product_attention_fp8_bwd_wrapper",
+            "dot_product_attention_fp8_fwd",
+            "dot_product_attention_fp8_fwd_wrapper",
+            "dot_product_attention_fwd",
+            "dot_product_attention_fwd_wrapper",
+            "rnn_bwd",
+            "rnn_fwd",
+        ),
+        frozenset({"out_avals"}),
+    ),
     "cond": frozenset({"branches_platforms"}),
     "conj": frozenset({"_input_dtype"}),
     "custom_vmap_call": frozenset({"batched_by"}),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import operator
+import re
 from collections.abc import Callable
 from typing import Any
 
 from jaxprtool.ir.kinds import UNREAD, Kind, Style
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.params import Opaque, ParamValue
 
 __all__ = [
     "NOTHING",
@@ -23,6 +24,10 @@ __all__ = [
     "tuple_of",
     "tuple_of_length",
 ]
+
+
+# An array of NumPy that a caller gave for a tuple, as releases print it that keep what they are given.
+_ARRAY = re.compile(r"\[ *(-?\d+(?: +-?\d+)+) *\]")
 
 
 class Anything(Kind):
@@ -74,6 +79,8 @@ class TupleOf(Kind):
         )
 
     def read(self, value: ParamValue) -> Any:
+        if type(value) is Opaque and (m := _ARRAY.fullmatch(value.text)):
+            value = tuple(map(int, m[1].split()))
         return _mapped(self.item.read, value)
 
     def given(self, value: Any) -> Any:

@@ -35,7 +35,7 @@ from jaxprtool.syntax.scanning.blocks import Block
 from jaxprtool.syntax.scanning.comments import CommentScanner
 from jaxprtool.syntax.scanning.hints import operand_hint, primitive_hint
 from jaxprtool.syntax.scanning.lines import start_of
-from jaxprtool.syntax.tokens import LITERAL, Token
+from jaxprtool.syntax.tokens import LITERAL, TRANSFORMED, Token
 
 __all__ = ["EquationCallbacks"]
 
@@ -43,6 +43,7 @@ __all__ = ["EquationCallbacks"]
 Equations: TypeAlias = JaxprEqn | list[JaxprEqn]
 
 _LITERAL = pattern(LITERAL)
+_TRANSFORMED = pattern(TRANSFORMED)
 _NO_NAME = pattern(r"""[\](){}=,;'"]""")  # what stands in no name of a primitive
 
 
@@ -203,7 +204,11 @@ class EquationCallbacks:
         """What a name stands for in equations with params, or without, which is remembered in `table`."""
         name = match[3]
         primitive = find_primitive(name)
-        if not primitive.known and _NO_NAME.search(name):
+        if (
+            not primitive.known
+            and _NO_NAME.search(name)
+            and not _TRANSFORMED.match(match.string, match.start(3))
+        ):
             self._refuse_name(name, match.start(3))
             return _Found(None, False, None)
         if self.scopes[-1].autodidax:

@@ -17,6 +17,7 @@ from jaxprtool.syntax.building.jaxprs import JaxprCallbacks
 from jaxprtool.syntax.building.params import ParamCallbacks, ReadInner
 from jaxprtool.syntax.building.tuples import take_tuples_apart
 from jaxprtool.syntax.building.units import take_units_out
+from jaxprtool.syntax.building.unread import stand_in_for_unread
 from jaxprtool.syntax.building.written_out import WrittenOut
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import infer_literals
@@ -167,6 +168,7 @@ class Builder:
             for x in found.read:
                 self.atoms.not_an_atom(missing.named[x], x.span.start if x.span else 0)
         if missing.binders and not self.errors:
+            stand_in_for_unread(program)
             infer_types(program, definitions, wide)
         elif missing.literals:
             infer_literals([program, *definitions], wide)

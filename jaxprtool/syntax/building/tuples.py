@@ -201,17 +201,27 @@ class _Body:
         jaxprs = ("body_jaxpr", "cond_jaxpr") if loop else ("true_jaxpr", "false_jaxpr")
         lacking = [k for k in jaxprs if not isinstance(eqn.params.get(k), ClosedJaxpr)]
         constants = inputs[1:] if loop else inputs[2::2]
+        order = jaxprs[::-1] if loop else jaxprs
         if lacking:
             what, code = f"has no jaxpr {lacking[0]}", "missing-param"
         elif len(inputs) not in ((1, 3) if loop else (5,)) or len(eqn.out_binders) != 1:
             what, code = f"has another number of operands than {3 if loop else 5}", "operand-count"
-        elif any(type(self.of(x)) is not tuple for x in constants):
+        elif not all(
+            self._are_constants(x, eqn.params[k]) for x, k in zip(constants, order, strict=True)
+        ):
             what, code = "takes constants that are no tuple", "operand-types"
         else:
             (self._loop if loop else self._branches)(eqn, *inputs)
             return
         message = f"{eqn.primitive}, as the first releases write it, {what}"
         self.faults.found.append(Diagnostic(message, code, eqn.span))
+
+    def _are_constants(self, x: Any, closed: ClosedJaxpr) -> bool:
+        """Whether an operand is the tuple of a jaxpr's constants; a constant or an argument is one where the jaxpr has none."""
+        none = not closed.jaxpr.const_binders and x in self.jaxpr.all_binders
+        if none and type(self.of(x)) is not tuple:
+            self.found[x] = ()
+        return type(self.of(x)) is tuple
 
     def _loop(
         self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT

@@ -15,8 +15,9 @@ from jaxprtool.core.bind import state
 from jaxprtool.core.declared import check_declared
 from jaxprtool.core.inner import inner_arguments
 from jaxprtool.core.stack import run_nested
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.dtypes import DType
+from jaxprtool.ir.dtypes import BOOL, DType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -33,7 +34,7 @@ from jaxprtool.syntax.infer import (
     taken_types,
     typed_operands,
 )
-from jaxprtool.syntax.inference.backwards import open_operands
+from jaxprtool.syntax.inference.backwards import decided_shape, open_operands
 from jaxprtool.syntax.inference.open_shapes import OpenShapes
 from jaxprtool.syntax.releases.earlier import OLDER, from_older
 from jaxprtool.syntax.types import UNTYPED
@@ -91,6 +92,7 @@ class _Propagation:
 
     Attributes:
       failures: how many equations do not fit the types of their operands.
+      constants: those of jaxprs inside that have no types; only their uses tell them.
       shapes: the values whose shapes their uses decide.
       noted: literals whose types are guesses, with their text, by equation and position.
       guesses: the values of a guessed type; the equation that is the first to use one with others decides it.
@@ -103,6 +105,7 @@ class _Propagation:
         self.trail: list[tuple[Any, dict[str, Any]]] = []
         self.seen: set[Jaxpr] = set()
         self.guesses: dict[Any, _Guess] = {}
+        self.constants: set[Any] = set()
         self.noted: dict[tuple[JaxprEqn, int], tuple[Lit, str]] = {}
         self.shapes, self.looks = OpenShapes(self.change), _MOST_LOOKS
         self.rules = ResultTypes(_result_types)
@@ -124,6 +127,8 @@ class _Propagation:
         """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
         left: Sequence[JaxprEqn] = jaxpr.eqns
         self.shapes.count_uses(jaxpr)
+        if call is not None:
+            self.constants.update(v for v in jaxpr.const_binders if v.aval is UNTYPED)
         for _ in range(_MOST_PASSES):  # again, as long as a use decides a shape
             decided, count = self.shapes.decided, len(left)
             left = yield from self.pass_over(left, axes)
@@ -163,6 +168,9 @@ class _Propagation:
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to operands whose shapes the equation decides, or what is inside it."""
         open_ = open_operands(eqn)
+        if len(open_) == 1 and open_[0] in self.constants:
+            self.decide_constant(eqn, open_[0], axes)
+            return
         if not all(x in self.shapes.awaited for x in open_):
             return
         if inner_jaxprs(eqn):
@@ -170,6 +178,21 @@ class _Propagation:
         elif eqn.primitive.known and not any(map(is_untyped, eqn.inputs)):
             state.axes = axes
             self.shapes.decide_operands(eqn, open_)
+
+    def decide_constant(self, eqn: JaxprEqn, x: Any, axes: Any) -> None:
+        """Give a constant of a jaxpr inside the type that is the only one with which an equation fits, but for axes of size 1."""
+        if not eqn.primitive.known or inner_jaxprs(eqn) or any(map(is_untyped, eqn.inputs)):
+            return
+        state.axes = axes
+        others = dict.fromkeys(getattr(y.aval, "dtype", None) for y in eqn.inputs if y is not x)
+        for dtype in (*others, BOOL):
+            if dtype is None:
+                continue
+            found = decided_shape(eqn, {x: dtype})
+            if found is not None:
+                self.change(x, aval=ShapedArray(found.shape, dtype))
+                self.shapes.decided += 1
+                return
 
     def backwards_inside(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """The walks of the jaxprs of an equation, some of whose arguments have shapes that are open."""
@@ -280,8 +303,25 @@ class _Propagation:
                 self.trail.append((closed.jaxpr, {}))
                 yield self.jaxpr(closed.jaxpr, axes, eqn)
         for closed in inner:
+            self.constant_results(closed, inner)
             self.literal_results(closed, inner)
         self.shapes.unite(eqn)
+
+    def constant_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
+        """Give types to constants among the results of a jaxpr: those of the results of other branches."""
+        outs = closed.jaxpr.outs
+        if self.constants.isdisjoint(outs):
+            return
+        beside = [c.jaxpr.outs for c in inner if len(c.jaxpr.outs) == len(outs)]
+        for i, x in enumerate(outs):
+            told = [o[i].aval for o in beside if isinstance(o[i].aval, ShapedArray)]
+            if (
+                x in self.constants
+                and x.aval is UNTYPED
+                and told
+                and not any(map(is_untyped, [o[i] for o in beside]))
+            ):
+                self.change(x, aval=told[0].strong)
 
     def literal_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
         """Give types to literals among the results of a jaxpr: those of the other branches, or of what it takes."""

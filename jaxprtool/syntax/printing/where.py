@@ -7,7 +7,8 @@ from typing import Any
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Var
-from jaxprtool.syntax.consts import format_const
+from jaxprtool.syntax.consts import UnreadConstant, format_const
+from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["where_lines"]
 
@@ -26,7 +27,7 @@ def where_lines(
     lines = [
         f"{names[v]} = {format_const(placed(value) if placed else value, v.aval)}"
         for v, value in zip(jaxpr.const_binders, closed.consts, strict=False)
-        if value is not None
+        if value is not None and not (v.aval is UNTYPED and type(value) is UnreadConstant)
     ]
     if lossless:
         bound = [*jaxpr.all_binders, *(v for eqn in jaxpr.eqns for v in eqn.out_binders)]

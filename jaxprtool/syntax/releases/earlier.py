@@ -38,6 +38,7 @@ class Older(NamedTuple):
       expand: for several equations in the place of this one: (params, operands, results) -> the equations, or None where the
         other fields say what becomes of it.
       foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
+      each: whether it took several operands, of which each has an equation of its own now.
       told_by: the params whose values may tell it; others need not be looked at.
     """
 
@@ -50,6 +51,7 @@ class Older(NamedTuple):
     arrange: Callable[[Params, Inputs], tuple[Params, list[Any]]] | None = None
     expand: Callable[[Params, Inputs, Sequence[Var]], list[JaxprEqn] | None] | None = None
     foreign: bool = False
+    each: bool = False
     told_by: tuple[str, ...] = ()
 
 
@@ -127,6 +129,11 @@ OLDER: dict[str, Older] = {
         "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
     ),
     "primal_fun": _PRIMAL_FUN,
+    # Functions with inverses, which only their derivatives used.
+    "custom_ivjp": _older_name(
+        "closed_call", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=("ivjp_jaxpr",)
+    ),
+    "invertible_call": _older_name("closed_call", dropped=("name",)),
     "eval_jaxpr": _older_name("closed_call"),
     **dict.fromkeys(("id", "pack"), Older(until="0.1.40")),  # see `syntax.building.tuples`
     "composite": _older_params(
@@ -149,13 +156,14 @@ OLDER: dict[str, Older] = {
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
     "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
     # ---- several devices
-    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True),
-    "psum2": _older_name("psum", "0.5.3"),
-    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups),
-    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes),
-    "pvary": Older(until="0.8.0", convert=changed.without_groups),
+    # Reductions of trees had all leaves as operands, to 0.8.3.
+    "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
+    "psum2": _older_name("psum", "0.5.3", each=True),
+    "psum_invariant": Older(until="0.8.0", convert=changed.without_groups, each=True),
+    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes, each=True),
+    "pvary": Older(until="0.8.0", convert=changed.without_groups, each=True),
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
     "soft_pmap": _older_name("xmap", "0.2.9", convert=changed.softly_mapped),
     "sharded_call": _jit("0.3.3")._replace(dropped=_SHARDED_DROPPED),
@@ -174,6 +182,7 @@ OLDER: dict[str, Older] = {
     "device_put": Older(until="0.6.1", dropped=("device_num",), convert=changed.device_put),
     # ---- shapes, slices and reductions
     "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
+    "axis_index": _older_params("0.1.77", "nreps", "sizes", "soft_size"),
     "concatenate": _older_params("0.1.59", "operand_shapes"),
     "conv_general_dilated": Older(
         until="0.4.25",
@@ -208,6 +217,9 @@ OLDER: dict[str, Older] = {
         told_by=("update_jaxpr", "updates_shape"),
     ),
     "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
+    **dict.fromkeys(
+        ("scatter-max", "scatter-min", "scatter-mul"), _older_params("0.1.59", "updates_shape")
+    ),
     "select": _older_name("select_n", "0.2.28", arrange=equations.swapped_cases),
     "select_and_scatter_add": Older(until="0.1.50", convert=changed.padding),
     "slice": _older_params("0.1.59", "operand_shape"),
@@ -215,6 +227,7 @@ OLDER: dict[str, Older] = {
         "0.1.72", given={"is_stable": False, "num_keys": 1}, convert=changed.from_last
     ),
     "sort_key_val": _older_name("sort", "0.1.67", convert=changed.from_last),
+    "shape_id": _older_name("copy", "0.1.50", dropped=("shape",)),
     "top_k": Older(until="0.8.0", convert=changed.top_k),
     "zeros_like": _older_name(
         "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
@@ -229,10 +242,13 @@ OLDER: dict[str, Older] = {
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
     "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
+    "lu": Older(foreign=True, expand=equations.factors),
+    "svd": Older(foreign=True, told_by=("compute_uv",), expand=equations.singular_values),
     "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
     "safe_mul": _older_name("mul", "0.1.60"),
+    "orgqr": _older_name("householder_product", "0.3.23"),
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
     "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
     "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
@@ -254,6 +270,7 @@ OLDER: dict[str, Older] = {
             "where",
         ),
     ),
+    "id_tap_dep": _older_name("copy", arrange=equations.first_operand),
     "mutable_array": _older_name("new_ref", "0.6.2"),
     "outside_call": _older_name(
         "pure_callback",
@@ -287,9 +304,11 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     if older is None:
         return not primitive.known and frozenset(given) in _BY_PARAMS
     found = frozenset(given)
+    if older.each:
+        return True
     if older.told_by:
         return not found.isdisjoint(older.told_by)
-    if not older.foreign:
+    if not older.foreign or not primitive.params:  # the names of none tell nothing
         return True
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
@@ -351,9 +370,22 @@ def expanded(
 ) -> list[JaxprEqn] | None:
     """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
     older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
+    if older is not None and older.each and len(inputs) == len(outs) > 1:
+        return _for_each(primitive, inputs, params, outs)
     if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:
         return older.expand(params, inputs, outs)
     except _FAULTS:
         return None
+
+
+def _for_each(
+    primitive: Primitive, inputs: Sequence[Any], params: Params, outs: Sequence[Var]
+) -> list[JaxprEqn]:
+    """An equation for each operand of one that had several."""
+    eqns: list[JaxprEqn] = []
+    for x, v in zip(inputs, outs, strict=True):
+        found, operands, new = from_older(primitive, [x], params)
+        eqns.append(JaxprEqn(found, operands, {**found.defaults, **new}, [v]))
+    return eqns

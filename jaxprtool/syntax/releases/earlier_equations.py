@@ -10,7 +10,7 @@ from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.dtypes import INT32, UINT32, custom_dtype
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Primitive, Var
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.patterns import pattern
@@ -19,6 +19,8 @@ from jaxprtool.syntax.types import UNTYPED, untyped_scalar
 
 __all__ = [
     "branches",
+    "factors",
+    "first_operand",
     "first_operand_last",
     "gamma_of_words",
     "hi_primitive",
@@ -27,6 +29,7 @@ __all__ = [
     "last_operand",
     "no_operands",
     "references",
+    "singular_values",
     "swapped_cases",
     "tridiagonal_with_info",
     "with_jaxpr",
@@ -50,6 +53,11 @@ def swapped_cases(params: Params, inputs: Sequence[Any]) -> Arranged:
 def last_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
     """`tie_in x y`, to 0.1.77, is y."""
     return params, [inputs[-1]]
+
+
+def first_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`id_tap_dep x y`, from 0.2.12 on, is x, after what y is the result of."""
+    return params, [inputs[0]]
 
 
 def first_operand_last(params: Params, inputs: Sequence[Any]) -> Arranged:
@@ -113,11 +121,18 @@ def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
 
 
 def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Params:
-    """The params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants are arguments now."""
+    """The params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants are arguments now.
+
+    A map over devices (`xla_pmap`) took all arguments along their first axis, and the constants whole.
+    """
     jaxpr = closed.jaxpr
     called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
     key = "jaxpr" if "jaxpr" in primitive.params else "call_jaxpr"
-    return {**params, key: ClosedJaxpr(called)}
+    new = {**params, key: ClosedJaxpr(called)}
+    if "in_axes" in primitive.params and "mapped_invars" not in params:
+        whole, mapped = (None,) * len(jaxpr.const_binders), (0,) * len(jaxpr.in_binders)
+        new.setdefault("in_axes", (*whole, *mapped))
+    return new
 
 
 # -- several equations ---------------------------------------------------------------------------
@@ -195,6 +210,22 @@ def _zeros(aval: Any) -> Arranged:
         raise ValueError(f"there are no zeros of {aval}")
     zero = Lit(_ZEROS[aval.dtype.kind], ShapedArray((), aval.dtype))
     return {"shape": aval.shape, "broadcast_dimensions": ()}, [zero]
+
+
+def factors(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn] | None:
+    """`lu` with two results, to 0.1.77: the permutation was computed from the pivots elsewhere."""
+    if len(outs) != 2:
+        return None
+    return [_equation("lu", inputs, params, [*outs, DropVar(UNTYPED)])]
+
+
+def singular_values(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`svd[compute_uv=False]` with three results, to 0.1.77, of which the first alone had a meaning."""
+    if len(outs) != 3 or params.get("compute_uv") is not False:
+        return None
+    return [_equation("svd", inputs, {**params, "compute_uv": True}, outs)]
 
 
 def identity_callback(

@@ -386,7 +386,10 @@ def padding(params: Params, inputs: Inputs) -> Params:
     if m[1] == "VALID":
         return {**params, "padding": ((0, 0),) * len(sizes)}
     pads: list[tuple[int, int]] = []
-    for n, size, stride in zip(_shape(inputs[-1]), sizes, strides, strict=True):
+    windowed = (
+        inputs[0] if "jaxpr" in params else inputs[-1]
+    )  # reduce_window takes the first value last
+    for n, size, stride in zip(_shape(windowed), sizes, strides, strict=True):
         total = max((-(-n // stride) - 1) * stride + size - n, 0)
         pads.append((total // 2, total - total // 2))
     return {**params, "padding": tuple(pads)}
@@ -409,6 +412,7 @@ def mapped(params: Params, inputs: Inputs) -> Params:
     new, closed = dict(params), params["call_jaxpr"]
     if "mapped_invars" in new:
         new["in_axes"] = tuple([0 if m is True else None for m in new.pop("mapped_invars")])
+    if "out_axes" not in new:
         new["out_axes"] = (0,) * len(closed.jaxpr.outs)
     return new
 

@@ -11,7 +11,7 @@ from jaxprtool.syntax.scanning.hints import BARE_RESULTS
 from jaxprtool.syntax.scanning.lines import Line, Lines, start_of
 from jaxprtool.syntax.scanning.params import ParamScanner
 from jaxprtool.syntax.scanning.reading import AfterLine, Reading, State
-from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED, WHERE
+from jaxprtool.syntax.tokens import BINDER, IDENT, LOOSE_BINDER, STORED, TRANSFORMED, WHERE
 
 __all__ = ["EquationScanner"]
 
@@ -21,7 +21,7 @@ _EQUATION = pattern(
 )
 _LOOSE_BINDERS = pattern(rf"[ \n]*+(?:{LOOSE_BINDER}(?:[ ]++|(?=\n)))++")  # on a line
 _LOOSE_EQUATION = pattern(
-    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?:[ ]*+\n)?+[ ]++(?!\{{ lambda\b)((?!#)[^\s\[=;]++)(?=[\s\[;]|\Z)"
+    rf"([\s;]*+)(?<![^\s;])((?:{LOOSE_BINDER}(?:[ ]*+\n)?+[ ]++)++)=(?:[ ]*+\n)?+[ ]++(?!\{{ lambda\b)((?!#)(?:{TRANSFORMED}|[^\s\[=;]++))(?=[\s\[;]|\Z)"
 )
 _UNPACKING = pattern(rf"([\s;]*+)(?<![^\s;])(\((?:{IDENT}(?: {IDENT})*+)?+\) )= (id)(?=\s)")
 _NO_RESULT = pattern(

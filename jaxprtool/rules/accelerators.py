@@ -1,0 +1,75 @@
+"""Rows of kernels of libraries of one kind of device, and of calls into other systems: they have types, and cannot run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from jaxprtool import ops as lax
+from jaxprtool.core.rule_table import unsupported
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.cost import FREE
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
+from jaxprtool.rules.define import define
+
+__all__: list[str] = []
+
+
+def _refused(message: str) -> Callable[..., Value]:
+    """The impl rule of what cannot run here."""
+
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
+        fail(UsageError, message, "outside")
+
+    return rule
+
+
+def _types_of(name: str, param: str) -> Callable[..., list[Aval]]:
+    """The type rule of one whose results have the types that a param says."""
+
+    def rule(*avals: Aval, **params: Any) -> list[Aval]:
+        for a in params[param]:
+            if not isinstance(a, ShapedArray):
+                ill_typed(f"{name}: {a} is not the type of an array", "param-value")
+        return [a.strong for a in params[param]]
+
+    return rule
+
+
+_OTHERS = {
+    "cuDNN, which only GPUs of NVIDIA have, computes it": (
+        lax.dot_product_attention_fwd,
+        lax.dot_product_attention_fwd_wrapper,
+        lax.dot_product_attention_bwd,
+        lax.dot_product_attention_bwd_wrapper,
+        lax.dot_product_attention_fp8_fwd,
+        lax.dot_product_attention_fp8_fwd_wrapper,
+        lax.dot_product_attention_fp8_bwd,
+        lax.dot_product_attention_fp8_bwd_wrapper,
+        lax.rnn_fwd,
+        lax.rnn_bwd,
+    ),
+    "the function of TensorFlow is not in the text": (lax.call_tf,),
+    "the Python function is not in the text": (lax.buffer_callback,),
+}
+
+for _why, _ops in _OTHERS.items():
+    for _op in _ops:
+        _name = _op.primitive.name
+        _none = unsupported(_why)
+        define(
+            _op,
+            abstract_eval=_types_of(
+                _name, "result_avals" if _op is lax.buffer_callback else "out_avals"
+            ),
+            impl=_refused(f"{_name}: {_why}"),
+            jvp=_none,
+            transpose=_none,
+            batch=_none,
+            lower=_none,
+            cost=FREE,
+        )
