@@ -20,7 +20,7 @@ from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
-from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns, map_jaxprs, sub_jaxprs, with_eqns
 from jaxprtool.passes.inline import called
 from tests.analyses.exchanged import exchanges, other_variables
 from tests.programs.catalogue import EXAMPLES
@@ -494,3 +494,44 @@ def test_an_equation_before_a_branch_or_a_loop_comes_before_what_differs_inside(
         assert place["primitive"] == "mul" and not place["path"]
     inside = jt.compare(jt.trace(a, x), jt.trace(b, x), x, first=True).json()
     assert inside["first_b"]["primitive"] == "min"
+
+
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_exchanged_copy_is_found_where_the_other_side_has_none(path):
+    """One side computes once, and without dead equations and results of loops, what the other computes several times."""
+    program = load_constants(jt.load(path))
+    once = jt.opt(program, "cse,dce")
+    if count_eqns(once.jaxpr) == count_eqns(program.jaxpr):
+        pytest.skip("it has no copies, and nothing that is not read")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = arguments(open_binders(program), ["random:0"])
+        for made in exchanges(program, 6 * CANDIDATES, seed=5):
+            try:
+                found = compare(made.program, once, args, first=True, step_limit=20000)
+            except JaxprToolError as e:
+                assert "step" in str(e), made.how
+                continue
+            if not found.equal:
+                assert found.first is not None and found.first.a is not None, made.how
+                assert found.first.a.eqn.span == made.eqn.span, (made.how, str(found))
+
+
+def test_a_wrong_copy_is_found_with_its_counterpart():
+    """The second of two copies of which the other side has one, behind operations that are the same."""
+
+    def f(x, g):
+        y, z = jnp.sqrt(jnp.sin(x) + 2), jnp.sqrt(g(x) + 2)
+        return y * 3, z / y, jnp.cumsum(x)[0]
+
+    x = np.linspace(0.1, 1, 4, dtype=np.float32)
+    a, b = [
+        jt.parse(str(jt.trace(lambda x, g=g: f(x, g), x)), n)
+        for g, n in ((jnp.cos, "a"), (jnp.sin, "b"))
+    ]
+    for first, second in ((a, jt.opt(b, "cse,dce")), (jt.opt(b, "cse,dce"), a)):
+        found = compare(first, second, [x], first=True).first
+        assert found is not None
+        names = [p.eqn.primitive.name for p in (found.a, found.b)]
+        assert sorted(names) == ["cos", "sin"]

@@ -11,6 +11,7 @@ from jaxprtool.analyses.comparing.first_difference import Search
 from jaxprtool.analyses.comparing.in_step import Alternating, Stepped
 from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
+from jaxprtool.driver.comparing.surplus import without_surplus
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.driver.running.ends import ends_for_sure
@@ -201,20 +202,31 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
     Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
     calls in the place of equations of the other, they run without calls: in a second run, or at once where they have effects.
+    Where one computes once what the other computes several times, both do.
     """
     find = _in_step if a.steps and b.steps else _by_prefixes
     opened = opened_calls(a.program, b.program)
     if opened is None:
-        return find(a, b, tolerance)
-    p, q = opened.opened
+        p, q = _searched(a, b, (a.program, b.program))
+        return find(a._replace(program=p), b._replace(program=q), tolerance)
+    p, q = _searched(a, b, opened.opened)
     bare = a._replace(program=p), b._replace(program=q)
     if opened.once:
         found = find(*bare, tolerance)
-        first, flips = opened.as_written(found.first), opened.as_written(found.flips)
+        first, flips = [opened.as_written(x, (p, q)) for x in (found.first, found.flips)]
         return found._replace(first=first, flips=flips)
     found = find(a, b, tolerance)
-    inside = None if found.first is None else opened.as_written(find(*bare, tolerance).first)
+    if found.first is None:
+        return found
+    inside = opened.as_written(find(*bare, tolerance).first, (p, q))
     return found._replace(first=inside or found.first)
+
+
+def _searched(
+    a: Side, b: Side, programs: tuple[ClosedJaxpr, ClosedJaxpr]
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """The programs in which two sides are searched: without surplus where both run equation by equation."""
+    return without_surplus(*programs) if a.steps and b.steps else programs
 
 
 def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:

@@ -39,11 +39,13 @@ class Opened(NamedTuple):
     opened: tuple[ClosedJaxpr, ClosedJaxpr]
     once: bool
 
-    def as_written(self, first: First | None) -> First | None:
-        """What was found in the opened programs, where it stands in the programs as they are."""
+    def as_written(
+        self, first: First | None, searched: tuple[ClosedJaxpr, ClosedJaxpr]
+    ) -> First | None:
+        """What was found in the opened programs, or in `searched` parts of them, where it stands in the programs as they are."""
         if first is None:
             return None
-        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
+        sides = zip(self.programs, searched, (first.a, first.b), strict=True)
         a, b = _of_literals(first, *[_as_written(*side) for side in sides])
         p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
         of_a, of_b = _of_whole_call(a, p - q), _of_whole_call(b, q - p)
@@ -128,14 +130,15 @@ def _beside(missing: Place, place: Place | Written | None) -> Any:
 def _as_written(
     program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
 ) -> Place | Written | None:
-    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order."""
+    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order.
+
+    Of the equations of a function that is called several times some may be missing there, but for the first ones.
+    """
     if not isinstance(place, Place):
         return place
     ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
-    if len(ways) != len(others):
-        return place
     k = next((k for k, (eqn, _) in enumerate(others) if eqn is place.eqn), None)
-    if k is None:
+    if k is None or (k and len(ways) != len(others)):
         return place
     eqn, way = ways[k]
     inside = iter(place.path)
