@@ -535,3 +535,52 @@ def test_a_wrong_copy_is_found_with_its_counterpart():
         assert found is not None
         names = [p.eqn.primitive.name for p in (found.a, found.b)]
         assert sorted(names) == ["cos", "sin"]
+
+
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_exchanged_equation_is_found_inside_of_loops_that_are_written_out(path, swapped):
+    """One side has loops, the other their steps one after the other."""
+    program = load_constants(jt.load(path))
+    opened = jt.opt(program, "unroll steps=200 size=10000")
+    if "scan" not in {e.primitive.name for e in all_eqns(program.jaxpr)} - {
+        e.primitive.name for e in all_eqns(opened.jaxpr)
+    }:
+        pytest.skip("it has no loops, or long ones")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = arguments(open_binders(program), ["random:0"])
+        for made in exchanges(program, 3 * CANDIDATES, seed=8):
+            sides = (opened, made.program) if swapped else (made.program, opened)
+            try:
+                found = compare(*sides, args, first=True, step_limit=20000)
+            except JaxprToolError as e:
+                assert "step" in str(e), made.how
+                continue
+            if not found.equal:
+                assert found.first is not None, made.how
+                place = found.first.b if swapped else found.first.a
+                assert place is not None and place.eqn.span == made.eqn.span, str(found)
+                assert all(s.step is not None for s in place.path if s.eqn.primitive.name == "scan")
+
+
+def test_the_step_of_a_loop_that_is_written_out_is_named():
+    """Backward too: the position along the scanned axis."""
+
+    def f(x, last, reverse):
+        def step(c, y):
+            z = jnp.where(y == last, jnp.cos(c), jnp.sin(c))
+            return z + y, z
+
+        return jax.lax.scan(step, 0.5, x, reverse=reverse, unroll=1)
+
+    x = np.arange(5, dtype=np.float32)
+    for reverse in (False, True):
+        a, b = [
+            jt.parse(str(jt.trace(lambda x, n=n, r=reverse: f(x, n, r), x)), "ab"[n > 2])
+            for n in (2.0, 9.0)
+        ]
+        found = compare(a, jt.opt(b, "unroll"), [x], first=True).first
+        assert found is not None and found.a is not None
+        assert [s.step for s in found.a.path][:1] == [2], str(found.a)

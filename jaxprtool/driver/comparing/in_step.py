@@ -10,6 +10,7 @@ from jaxprtool.analyses.comparing.comparison import First, Tolerance
 from jaxprtool.analyses.comparing.first_difference import Search
 from jaxprtool.analyses.comparing.in_step import Alternating, Stepped
 from jaxprtool.driver.comparing.inside_calls import opened_calls
+from jaxprtool.driver.comparing.inside_loops import written_out_loops
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.comparing.surplus import without_surplus
 from jaxprtool.driver.progress import evaluating, working
@@ -198,6 +199,19 @@ def _counted(side: Side) -> None:
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    """`_search`; where one program has loops that the other has written out, inside of these too, in a second run."""
+    found = _search(a, b, tolerance)
+    if found.first is None or not (a.steps and b.steps):
+        return found
+    loops = written_out_loops(a.program, b.program)
+    if loops is None:
+        return found
+    p, q = loops.opened
+    opened = _search(a._replace(program=p), b._replace(program=q), tolerance)
+    return found._replace(first=loops.as_written(opened.first) or found.first)
+
+
+def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """Run both sides and find the first equation whose results differ although its operands agree.
 
     Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
@@ -213,12 +227,12 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     bare = a._replace(program=p), b._replace(program=q)
     if opened.once:
         found = find(*bare, tolerance)
-        first, flips = [opened.as_written(x, (p, q)) for x in (found.first, found.flips)]
+        first, flips = opened.as_written(found.first), opened.as_written(found.flips)
         return found._replace(first=first, flips=flips)
     found = find(a, b, tolerance)
     if found.first is None:
         return found
-    inside = opened.as_written(find(*bare, tolerance).first, (p, q))
+    inside = opened.as_written(find(*bare, tolerance).first)
     return found._replace(first=inside or found.first)
 
 

@@ -22,7 +22,7 @@ from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
-__all__ = ["Opened", "opened_calls"]
+__all__ = ["Opened", "is_same", "like", "opened_calls"]
 
 _MOST = 100_000  # equations of a program whose calls are opened
 
@@ -39,13 +39,11 @@ class Opened(NamedTuple):
     opened: tuple[ClosedJaxpr, ClosedJaxpr]
     once: bool
 
-    def as_written(
-        self, first: First | None, searched: tuple[ClosedJaxpr, ClosedJaxpr]
-    ) -> First | None:
-        """What was found in the opened programs, or in `searched` parts of them, where it stands in the programs as they are."""
+    def as_written(self, first: First | None) -> First | None:
+        """What was found in the opened programs, or in a part of their equations, where it stands in the programs as they are."""
         if first is None:
             return None
-        sides = zip(self.programs, searched, (first.a, first.b), strict=True)
+        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
         a, b = _of_literals(first, *[_as_written(*side) for side in sides])
         p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
         of_a, of_b = _of_whole_call(a, p - q), _of_whole_call(b, q - p)
@@ -130,15 +128,14 @@ def _beside(missing: Place, place: Place | Written | None) -> Any:
 def _as_written(
     program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
 ) -> Place | Written | None:
-    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order.
-
-    Of the equations of a function that is called several times some may be missing there, but for the first ones.
-    """
+    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order."""
     if not isinstance(place, Place):
         return place
     ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
-    k = next((k for k, (eqn, _) in enumerate(others) if eqn is place.eqn), None)
-    if k is None or (k and len(ways) != len(others)):
+    if len(ways) != len(others):
+        return place
+    k = next((k for k, (eqn, _) in enumerate(others) if is_same(eqn, place.eqn)), None)
+    if k is None:
         return place
     eqn, way = ways[k]
     inside = iter(place.path)
@@ -149,12 +146,22 @@ def _as_written(
     return Place(eqn, tuple(path))
 
 
+def is_same(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+    """Whether two equations are one, which may have been given other operands, or fewer results."""
+    return eqn is other or any(v is w for v in eqn.out_binders for w in other.out_binders)
+
+
+def like(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+    """Whether an equation may have been made of another one."""
+    return eqn.primitive is other.primitive and eqn.span == other.span
+
+
 def _ways(
-    closed: ClosedJaxpr, like: JaxprEqn, path: tuple[Step, ...] = ()
+    closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...] = ()
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
     """The equations of a program of which one may have been made, in order, each with the way to it."""
     for eqn in closed.eqns:
-        if eqn.primitive is like.primitive and eqn.span == like.span:
+        if like(eqn, wanted):
             yield eqn, path
         for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
-            yield from _ways(run.jaxpr, like, (*path, Step(eqn, run.param, run.branch)))
+            yield from _ways(run.jaxpr, wanted, (*path, Step(eqn, run.param, run.branch)))
