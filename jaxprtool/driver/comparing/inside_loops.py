@@ -15,7 +15,7 @@ from jaxprtool.analyses.places import Place, Step
 from jaxprtool.driver.comparing.inside_calls import is_same, like
 from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
-from jaxprtool.ir.walk import all_eqns, count_eqns
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.passes.once import runs_once
 from jaxprtool.passes.unroll import unroll
 
@@ -55,13 +55,12 @@ class WrittenOut(NamedTuple):
 def written_out_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> WrittenOut | None:
     """Two programs without loops of known length; None where they have as many of these, long ones, or effects, which would happen twice."""
     counts = _loops(a.jaxpr), _loops(b.jaxpr)
-    if counts[0] == counts[1] or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
+    if counts[0] == counts[1] or any(_size(p.jaxpr) > _MOST for p in (a, b)):
         return None
     if runs_once(a) or runs_once(b):
         return None
     opened = tuple(unroll(p, steps=_STEPS, size=_MOST) for p in (a, b))
-    large = any(count_eqns(p.jaxpr) > _MOST for p in opened)
-    if large or any(_loops(p.jaxpr) for p in opened):
+    if any(_loops(p.jaxpr) for p in opened):
         return None
     return WrittenOut((a, b), (opened[0], opened[1]))
 
@@ -77,6 +76,20 @@ def _turns(eqn: JaxprEqn) -> range | None:
 def _loops(jaxpr: Jaxpr) -> int:
     """How many loops of known length a jaxpr has, at any depth; those of a jaxpr in it count once."""
     return sum(_turns(e) is not None for e in all_eqns(jaxpr) if e.primitive.holds_jaxprs)
+
+
+def _size(jaxpr: Jaxpr) -> int:
+    """How many equations a jaxpr has with its loops of known length written out, those of others once."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        total += 1
+        if eqn.primitive.holds_jaxprs:
+            turns = _turns(eqn)
+            times = 1 if turns is None else len(turns)
+            total += times * sum(_size(c.jaxpr) for c in sub_jaxprs(eqn))
+        if total > _MOST:
+            break
+    return total
 
 
 def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Place | None:
