@@ -48,7 +48,7 @@ def equiv(
 
     Proved: they have one normal form, up to names, order and repetition of equations, dead code, calls, operations on
     constants, and commutativity and associativity where these are exact. Callbacks are the same where their functions are one
-    object, or texts give them the same name in a module. Probable: they agree on all samples, which hold ordinary values (--args first, when given), halves, powers of two, equal arguments and the numbers written in A and B,
+    object, or texts give them the same name in a module. Derivative rules of custom functions do not count. Probable: they agree on all samples, which hold ordinary values (--args first, when given), halves, powers of two, equal arguments and the numbers written in A and B,
     then also 0, -0, infinities, NaN, the smallest and the largest numbers. What the rounding of operations may explain is no
     difference, and samples on which a loop takes many more steps than before are left out.
     Refuted: they differ on a sample, which is made as simple as it gets and printed as values for `run --args`. Status 1

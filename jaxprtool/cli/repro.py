@@ -46,7 +46,7 @@ def repro(
     modules, other files and the network are refused, and so are archives that are damaged, too large or name paths.
 
     Exit status: 0 written; of a replay 0 it still happens (the same status and output, but for the last digits of
-    floats), 1 it does not.
+    floats; of what measures times the status alone), 1 it does not.
 
     \b
     In JSON, of an archive that is made {"schema", "members": {name: bytes},

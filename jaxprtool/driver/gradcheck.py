@@ -20,7 +20,7 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
     differentiable,
     directions_of,
 )
-from jaxprtool.analyses.gradchecking.point import MODES, How, copied
+from jaxprtool.analyses.gradchecking.point import MODES, How, copied, without_float0
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.places import with_places
@@ -79,7 +79,7 @@ def gradcheck(
         program = with_types(program, args)
     check_arrays(check_input(program), "gradcheck", sized=True)
     program, args = _with_arguments(load_constants(program), checked_arguments(program, args))
-    program = with_places(transformable(program))
+    program, args = without_float0(with_places(transformable(program)), args)
     if not differentiable(program):
         message = "the program has no floating or complex argument and result, and so no derivative"
         fail(UnsupportedError, message, "no-derivative", span=program.jaxpr.span)

@@ -18,7 +18,7 @@ from jaxprtool.driver.bundles.bundle import (
     Bundle,
     bundle_bytes,
 )
-from jaxprtool.driver.bundles.commands import ARGS_VERBS, checked_command, command_words
+from jaxprtool.driver.bundles.commands import ARGS_VERBS, checked_command, command_words, measures
 from jaxprtool.driver.bundles.packing import argument_names, packed_args
 from jaxprtool.driver.bundles.readme import readme_of
 from jaxprtool.driver.bundles.replaying import (
@@ -371,7 +371,7 @@ def replayed(bundle: Bundle, limit: float = TIME_LIMIT) -> Replay:
     return Replay(
         bundle,
         now,
-        happens(then, now),
+        happens(then, now, measured=measures(bundle.verb, bundle.options)),
         _changed(bundle.versions, versions_of_here()),
         _changed(bundle.platform, platform_of_here()),
     )

@@ -126,7 +126,9 @@ class _Body:
 
         for e in jaxpr.eqns:
             ins, outs = map(atom, e.inputs), map(atom, e.out_binders)
-            self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=eqn.span))
+            here = e.span is not None and eqn.span is not None and e.span.source is eqn.span.source
+            span = e.span if here else eqn.span  # of an equation of a jaxpr in its params, its own
+            self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=span))
         for v, x in zip(eqn.out_binders, jaxpr.outs, strict=True):
             if atom(x) is not v:
                 self.new[v] = atom(x)

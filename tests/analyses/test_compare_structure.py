@@ -20,7 +20,7 @@ from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
-from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns, map_jaxprs, sub_jaxprs, with_eqns
 from jaxprtool.passes.inline import called
 from tests.analyses.exchanged import exchanges, other_variables
 from tests.programs.catalogue import EXAMPLES
@@ -494,3 +494,93 @@ def test_an_equation_before_a_branch_or_a_loop_comes_before_what_differs_inside(
         assert place["primitive"] == "mul" and not place["path"]
     inside = jt.compare(jt.trace(a, x), jt.trace(b, x), x, first=True).json()
     assert inside["first_b"]["primitive"] == "min"
+
+
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_exchanged_copy_is_found_where_the_other_side_has_none(path):
+    """One side computes once, and without dead equations and results of loops, what the other computes several times."""
+    program = load_constants(jt.load(path))
+    once = jt.opt(program, "cse,dce")
+    if count_eqns(once.jaxpr) == count_eqns(program.jaxpr):
+        pytest.skip("it has no copies, and nothing that is not read")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = arguments(open_binders(program), ["random:0"])
+        for made in exchanges(program, 6 * CANDIDATES, seed=5):
+            try:
+                found = compare(made.program, once, args, first=True, step_limit=20000)
+            except JaxprToolError as e:
+                assert "step" in str(e), made.how
+                continue
+            if not found.equal:
+                assert found.first is not None and found.first.a is not None, made.how
+                assert found.first.a.eqn.span == made.eqn.span, (made.how, str(found))
+
+
+def test_a_wrong_copy_is_found_with_its_counterpart():
+    """The second of two copies of which the other side has one, behind operations that are the same."""
+
+    def f(x, g):
+        y, z = jnp.sqrt(jnp.sin(x) + 2), jnp.sqrt(g(x) + 2)
+        return y * 3, z / y, jnp.cumsum(x)[0]
+
+    x = np.linspace(0.1, 1, 4, dtype=np.float32)
+    a, b = [
+        jt.parse(str(jt.trace(lambda x, g=g: f(x, g), x)), n)
+        for g, n in ((jnp.cos, "a"), (jnp.sin, "b"))
+    ]
+    for first, second in ((a, jt.opt(b, "cse,dce")), (jt.opt(b, "cse,dce"), a)):
+        found = compare(first, second, [x], first=True).first
+        assert found is not None
+        names = [p.eqn.primitive.name for p in (found.a, found.b)]
+        assert sorted(names) == ["cos", "sin"]
+
+
+@pytest.mark.filterwarnings("ignore::jaxprtool.passes.own_rules.LostRuleWarning")
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
+def test_an_exchanged_equation_is_found_inside_of_loops_that_are_written_out(path, swapped):
+    """One side has loops, the other their steps one after the other."""
+    program = load_constants(jt.load(path))
+    opened = jt.opt(program, "unroll steps=200 size=10000")
+    if "scan" not in {e.primitive.name for e in all_eqns(program.jaxpr)} - {
+        e.primitive.name for e in all_eqns(opened.jaxpr)
+    }:
+        pytest.skip("it has no loops, or long ones")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        args = arguments(open_binders(program), ["random:0"])
+        for made in exchanges(program, 3 * CANDIDATES, seed=8):
+            sides = (opened, made.program) if swapped else (made.program, opened)
+            try:
+                found = compare(*sides, args, first=True, step_limit=20000)
+            except JaxprToolError as e:
+                assert "step" in str(e), made.how
+                continue
+            if not found.equal:
+                assert found.first is not None, made.how
+                place = found.first.b if swapped else found.first.a
+                assert place is not None and place.eqn.span == made.eqn.span, str(found)
+                assert all(s.step is not None for s in place.path if s.eqn.primitive.name == "scan")
+
+
+def test_the_step_of_a_loop_that_is_written_out_is_named():
+    """Backward too: the position along the scanned axis."""
+
+    def f(x, last, reverse):
+        def step(c, y):
+            z = jnp.where(y == last, jnp.cos(c), jnp.sin(c))
+            return z + y, z
+
+        return jax.lax.scan(step, 0.5, x, reverse=reverse, unroll=1)
+
+    x = np.arange(5, dtype=np.float32)
+    for reverse in (False, True):
+        a, b = [
+            jt.parse(str(jt.trace(lambda x, n=n, r=reverse: f(x, n, r), x)), "ab"[n > 2])
+            for n in (2.0, 9.0)
+        ]
+        found = compare(a, jt.opt(b, "unroll"), [x], first=True).first
+        assert found is not None and found.a is not None
+        assert [s.step for s in found.a.path][:1] == [2], str(found.a)

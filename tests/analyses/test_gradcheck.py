@@ -412,3 +412,25 @@ def test_a_loop_that_forgets_where_it_began_hides_no_wrong_step(steps, wrong, ke
     (found,) = jt.gradcheck(late, jnp.array([0.3, -0.7, 1.1], jnp.float32)).blame
     place = found.place.json()
     assert place["primitive"] == "custom_vjp_call" and place["path"][0]["step"] == wrong
+
+
+@pytest.mark.parametrize("where", ["top", "scan"])
+def test_results_of_float0_have_nothing_to_compare(where):
+    """What `jax.jvp` gives of a function with integer results: their tangents are of float0, as of no other program."""
+
+    def f(x):
+        return jnp.sin(x) * x, jnp.argmax(x)
+
+    def forward(x, t):
+        if where == "top":
+            return jax.jvp(f, (x,), (t,))
+        step = lambda c, _: (c + 1.0, jax.jvp(f, (c,), (t,)))
+        return jax.lax.scan(step, x, None, length=3)
+
+    x = np.linspace(0.1, 1, 3, dtype=np.float32)
+    program = jt.trace(forward, x, x)
+    assert any(str(a.dtype) == "float0" for a in program.out_avals)
+    for order in (1, 2):
+        found = jt.gradcheck(program, x, x, order=order)
+        assert found.passed
+        assert {c.status for d in found.derivatives for c in d.checks} == {"agrees"}

@@ -333,3 +333,21 @@ def test_every_primitive_beside_long_double(name, capfd):
         assert error.diagnostics
         return
     assert len(found.outputs) <= len(outs)
+
+
+def test_rounding_to_few_bits_is_what_adds_the_error():
+    """The shadow has the bits of its own type, as it has its own type in the place of bf16; what remat saves is not rounded in it."""
+    x = np.linspace(0.1, 1, 6, dtype=np.float32)
+    found = jt.precision(
+        jax.jit(lambda x: (jax.lax.reduce_precision(jnp.sin(x), 8, 7) * 3 + x).sum()), x
+    )
+    worst = max(found.equations, key=lambda e: e.local or 0)
+    assert worst.place.eqn.primitive.name == "reduce_precision"
+    assert worst.local > 1000
+
+    def wide(bits):
+        program = jt.trace(lambda x: jax.lax.reduce_precision(x / 3, *bits), x)
+        return jt.eval_jaxpr(in_double(program).jaxpr, [x.astype(np.float64)])[0]
+
+    for bits in ((8, 23), (8, 7), (5, 10)):
+        np.testing.assert_array_equal(wide(bits), x.astype(np.float64) / 3)

@@ -59,11 +59,22 @@ def test_every_example_is_kept_and_replays(path: Path, tmp_path: Path) -> None:
 def test_every_built_in_verb_replays(verb: str, tmp_path: Path) -> None:
     """Also where it ends with a message: that happens again."""
     args = "--args [1,2,3]" if verb in ARGS_VERBS else ""
-    quiet = (
-        "--quiet --seconds=0" if verb in ("bench", "profile") else ""
-    )  # times are never the same
-    path = made(tmp_path, LOG, f"{args} -- {verb} {quiet}")
+    short = "--seconds=0" if verb in ("bench", "profile") else ""
+    path = made(tmp_path, LOG, f"{args} -- {verb} {short}")
     assert invoke(f"repro {path}").output.startswith("still happens")
+
+
+def test_times_are_never_the_same(tmp_path: Path) -> None:
+    """Of what measures them the status counts, and where it fails its message too."""
+    for line in ("opt --time", "opt --passes dce --time", "bench --seconds=0 --json"):
+        args = "--args [1,2,3]" if line.startswith("bench") else ""
+        path = made(tmp_path, LOG, f"{args} -- {line}")
+        assert invoke(f"repro {path}").output.startswith("still happens")
+    before, now = Outcome(0, "took 1.25 ms", ""), Outcome(0, "took 2.5 ms", "")
+    assert happens(before, now, measured=True) and not happens(before, now)
+    assert not happens(before, now._replace(status=1), measured=True)
+    failed = Outcome(2, "", "error: one")
+    assert not happens(failed, Outcome(2, "", "error: two"), measured=True)
 
 
 def test_the_same_things_give_the_same_bytes(tmp_path: Path) -> None:

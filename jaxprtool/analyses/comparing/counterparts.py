@@ -166,13 +166,15 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
     def_a, def_b = definitions(a), definitions(b)
     votes: dict[int, Counter[int]] = {}
 
-    def vote(xs: Sequence[object], ys: Sequence[object]) -> None:
+    def vote(xs: Sequence[object], ys: Sequence[object], *, alike: bool = False) -> None:
         if len(xs) != len(ys):
             return
         for x, y in zip(xs, ys, strict=True):
             i = def_a.get(x) if isinstance(x, Var) else None
             j = def_b.get(y) if isinstance(y, Var) else None
-            if i is not None and j is not None:
+            if i is None or j is None:
+                continue
+            if not alike or a.eqns[i].primitive is b.eqns[j].primitive:
                 votes.setdefault(i, Counter())[j] += 1
 
     vote(a.outs, b.outs)
@@ -187,7 +189,9 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
                     del found[other]
                 found[i], taken[j] = j, i
         if i in found:
-            vote(a.eqns[i].inputs, b.eqns[found[i]].inputs)
+            p, q = a.eqns[i], b.eqns[found[i]]
+            # of two operations the operands may be others too: a conversion that one program has alone
+            vote(p.inputs, q.inputs, alike=p.primitive is not q.primitive)
     return in_order(sorted(found.items()))
 
 

@@ -10,7 +10,6 @@ from jaxprtool.analyses.comparing.comparison import First
 from jaxprtool.analyses.comparing.counterparts import (
     NO_EQUATION,
     counterparts,
-    giving,
     in_order,
     other_results,
     results,
@@ -135,25 +134,73 @@ class Search:
             and isinstance(leave_a, Leave)
             and isinstance(leave_b, Leave)
         ):
-            self._compare_results(others, (a, b), leave_a, leave_b)
+            self._compare_results(pairs, others, (a, b), (leave_a, leave_b))
         self._paths = outer
 
     def _compare_results(
-        self, others: Sequence[int], jaxprs: tuple[Jaxpr, Jaxpr], a: Leave, b: Leave
+        self,
+        pairs: Pairs,
+        others: Sequence[int],
+        jaxprs: tuple[Jaxpr, Jaxpr],
+        ends: tuple[Leave, Leave],
     ) -> None:
         """Compare results of jaxprs that equations give which are no counterparts of each other."""
+        defined = [results(j) for j in jaxprs]
         for k in others:
-            if self.same(a.outs[k], b.outs[k]):
+            x, y = ends[0].outs[k], ends[1].outs[k]
+            if self.same(x, y):
                 continue
-            found = self.difference(a.outs[k], b.outs[k])
+            found = self.difference(x, y)
             if found.n_different:
-                eqns = [giving(jaxpr, k) for jaxpr in jaxprs]
-                if any(eqns):
+                atoms = [j.outs[k] for j in jaxprs]
+                given = [
+                    d.get(z, NO_EQUATION)[0] if isinstance(z, Var) else None
+                    for d, z in zip(defined, atoms, strict=True)
+                ]
+                if given != [None, None]:
+                    eqns = self._where_alone_begins(pairs, jaxprs, (given[0], given[1]))
                     places = [
                         self._place(i, e) if e else self._around(i) for i, e in enumerate(eqns)
                     ]
                     self.first = First(places[0], places[1], found)
                 return
+
+    def _where_alone_begins(
+        self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], given: tuple[int | None, int | None]
+    ) -> list[JaxprEqn | None]:
+        """The equations to blame for two values that differ, of which one at least is given by an equation without a counterpart.
+
+        They are those that give the values; or, where the same operations lead to both, those where these begin: one side may
+        compute once what the other computes twice, with a mistake.
+        """
+        chosen = [*given]
+        paired = [{i for i, _ in pairs}, {j for _, j in pairs}]
+        for side in (0, 1):
+            i = given[side]
+            if i is not None and i not in paired[side]:
+                ways = self._ways(jaxprs[side], i, paired[side])
+                ends = ((m, _follow(jaxprs, pairs, given, side, ways[m])) for m in sorted(ways))
+                begin = next((end for end in ends if end[1] is not None), None)
+                if begin is not None:
+                    chosen[side], chosen[1 - side] = begin
+                    break
+        return [None if i is None else j.eqns[i] for j, i in zip(jaxprs, chosen, strict=True)]
+
+    def _ways(self, jaxpr: Jaxpr, i: int, paired: set[int]) -> dict[int, list[int]]:
+        """The equations without counterparts from which the value of one comes, each with the operands on the way to it."""
+        where = results(jaxpr)
+        ways: dict[int, list[int]] = {i: []}
+        queue = [i]
+        while queue:
+            n = queue.pop()
+            for k, x in enumerate(jaxpr.eqns[n].inputs):
+                m = where.get(x, NO_EQUATION)[0] if isinstance(x, Var) else None
+                if m is None or m in paired or m in ways:
+                    continue
+                ways[m] = [*ways[n], k]
+                queue.append(m)
+        del ways[i]
+        return ways
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
         """Run an equation of each side, which stand in each other's place, with what is inside them."""
@@ -259,8 +306,8 @@ class Search:
             (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
             alone = i is not None and i not in partner, j is not None and j not in partner.values()
             if any(alone):
-                p = a.eqn if i is None else jaxprs[0].eqns[i]
-                q = b.eqn if j is None else jaxprs[1].eqns[j]
+                begins = self._where_alone_begins(pairs, jaxprs, (i, j))
+                p, q = begins[0] or a.eqn, begins[1] or b.eqn
                 if _are_written(
                     jaxprs, [e if one else None for e, one in zip((p, q), alone, strict=True)]
                 ):
@@ -350,6 +397,55 @@ def _matches(a: Step | None, b: Step | None) -> bool:
     if a is None or b is None:
         return a is b
     return (a.param, a.branch, a.step) == (b.param, b.branch, b.step)
+
+
+def _follow(
+    jaxprs: tuple[Jaxpr, Jaxpr],
+    pairs: Pairs,
+    given: tuple[int | None, int | None],
+    side: int,
+    way: Sequence[int],
+) -> int | None:
+    """What stands on the other side where a way through operands ends on one.
+
+    None unless the operations on the way are the same, and so is what is read at its end.
+    """
+    here, there = given[side], given[1 - side]
+    where = [results(j) for j in jaxprs]
+    for k in way:
+        if here is None or there is None:
+            return None
+        p, q = jaxprs[side].eqns[here], jaxprs[1 - side].eqns[there]
+        if p.primitive is not q.primitive or len(p.inputs) != len(q.inputs):
+            return None
+        here, there = [
+            where[s].get(x, NO_EQUATION)[0] if isinstance(x, Var) else None
+            for s, x in ((side, p.inputs[k]), (1 - side, q.inputs[k]))
+        ]
+    if here is None or there is None:
+        return None
+    partner = {pair[side]: pair[1 - side] for pair in pairs}
+    ours = _reads(jaxprs[side], here, where[side], partner)
+    return there if ours == _reads(jaxprs[1 - side], there, where[1 - side], None) else None
+
+
+def _reads(
+    jaxpr: Jaxpr,
+    i: int,
+    where: dict[Var, tuple[int, int]],
+    partner: dict[int, int] | None,
+) -> set[tuple[int | None, int]]:
+    """The variables that an equation reads, as results of equations, or of those that are their partners, and as binders."""
+    binders = {v: n for n, v in enumerate(jaxpr.all_binders)}
+    found: set[tuple[int | None, int]] = set()
+    for x in jaxpr.eqns[i].inputs:
+        if isinstance(x, Var):
+            n, k = where.get(x, NO_EQUATION)
+            if n is None:
+                found.add((None, binders.get(x, -1)))
+            else:
+                found.add((n if partner is None else partner.get(n, -1), k))
+    return found
 
 
 def _skip(side: Stepped, n: int) -> None:

@@ -13,7 +13,7 @@ from jaxprtool.analyses.gradchecking.gradcheck import (
     directions_of,
     is_symmetric,
 )
-from jaxprtool.analyses.gradchecking.point import MODES, How
+from jaxprtool.analyses.gradchecking.point import MODES, How, without_float0
 from jaxprtool.analyses.places import Place, Watch
 from jaxprtool.analyses.promises import breaks_promise
 from jaxprtool.core.trace import inexact
@@ -22,6 +22,7 @@ from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.interpreters.evaluation.observe import observed_by
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
@@ -316,6 +317,8 @@ def _program_of(eqn: JaxprEqn, solving: Sequence[Any] = ()) -> tuple[ClosedJaxpr
     outs = [Var(v.aval) for v in eqn.out_binders]
     alone = eqn.replace(out_binders=outs)
     program = ClosedJaxpr(Jaxpr([*variables], [alone], outs, [*held]), [*held.values()])
+    if all(v.aval.dtype.kind != "0" for v in variables if isinstance(v.aval, ShapedArray)):
+        program, _ = without_float0(program, [None] * len(variables))
     if not differentiable(program) or has_effects(eqn):
         return None
     return program, [atoms.index(v) for v in variables]

@@ -9,11 +9,12 @@ from typing import Any, NamedTuple
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Var
 from jaxprtool.ir.walk import all_eqns, map_programs
 from jaxprtool.passes.precisions.double import doubled, in_complex, in_double
 
-__all__ = ["FEW_BITS", "MODES", "How", "Point", "copied"]
+__all__ = ["FEW_BITS", "MODES", "How", "Point", "copied", "without_float0"]
 
 MODES = ("fwd", "rev")
 FEW_BITS = 16  # after the point
@@ -145,6 +146,32 @@ class Point:
 def copied(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program, and all in it, as other objects, so that what is made of these and kept with them can go before they do."""
     return map_programs(program, lambda c: c.replace(jaxpr=c.jaxpr.replace()))
+
+
+def without_float0(program: ClosedJaxpr, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
+    """The program and its arguments with a boolean in the place of each argument and result of type float0.
+
+    There is nothing to compare of them, and float0 is its own tangent type, so that derivatives would take and give them.
+    """
+    jaxpr = program.jaxpr
+    ours = [_is_float0(v.aval) for v in jaxpr.in_binders]
+    theirs = [_is_float0(x.aval) for x in jaxpr.outs]
+    if not any(ours) and not any(theirs):
+        return program, [*args]
+    flag = ShapedArray((), BOOL)
+    held = [*compress(jaxpr.in_binders, ours)]
+    made = jaxpr.replace(
+        in_binders=[Var(flag) if f else v for v, f in zip(jaxpr.in_binders, ours, strict=True)],
+        const_binders=[*jaxpr.const_binders, *held],
+        outs=[Lit(False, flag) if f else x for x, f in zip(jaxpr.outs, theirs, strict=True)],
+    )
+    no = numpy_namespace().zeros((), bool)
+    values = [no if f else x for x, f in zip(args, ours, strict=True)]
+    return program.replace(jaxpr=made, consts=[*program.consts, *compress(args, ours)]), values
+
+
+def _is_float0(aval: Any) -> bool:
+    return isinstance(aval, ShapedArray) and aval.dtype.kind == "0"
 
 
 def _dtypes(program: ClosedJaxpr) -> set[Any]:

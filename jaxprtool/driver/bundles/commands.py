@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["ARGS_VERBS", "OUT", "PAIR_VERBS", "checked_command", "command_words"]
+__all__ = ["ARGS_VERBS", "OUT", "PAIR_VERBS", "checked_command", "command_words", "measures"]
 
 OUT = "{out}"  # in a command, a file in the temporary folder
 
@@ -23,6 +23,8 @@ ARGS_VERBS = (
     "bench",
     "profile",
 )
+_MEASURING_VERBS = ("bench", "profile")
+_MEASURING_OPTIONS = {"opt": "--time"}
 PAIR_VERBS = ("diff", "equiv", "triage")
 _PLAIN_VERBS = (
     *("check", "fmt", "upgrade", "jvp", "vmap", "partial-eval", "linearize", "transpose"),
@@ -43,6 +45,12 @@ _ALLOWED = """
 """
 _OPTIONS = frozenset(_ALLOWED.split())
 _OUTPUTS = ("--output", "--save-values", "--keep-good")  # their value has to be OUT
+
+
+def measures(verb: str, options: Sequence[Sequence[str]]) -> bool:
+    """Whether a command prints how long something took, which is never the same twice."""
+    option = _MEASURING_OPTIONS.get(verb)
+    return verb in _MEASURING_VERBS or any(words[:1] == [option] for words in map(list, options))
 
 
 def checked_command(verb: str, options: Sequence[Sequence[str]], name: str) -> None:

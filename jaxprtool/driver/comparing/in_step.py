@@ -10,7 +10,9 @@ from jaxprtool.analyses.comparing.comparison import First, Tolerance
 from jaxprtool.analyses.comparing.first_difference import Search
 from jaxprtool.analyses.comparing.in_step import Alternating, Stepped
 from jaxprtool.driver.comparing.inside_calls import opened_calls
+from jaxprtool.driver.comparing.inside_loops import written_out_loops
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
+from jaxprtool.driver.comparing.surplus import without_surplus
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.run import evaluated, printing_aside, ready, run
 from jaxprtool.driver.running.ends import ends_for_sure
@@ -197,24 +199,48 @@ def _counted(side: Side) -> None:
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    """`_search`; where one program has loops that the other has written out, inside of these too, in a second run."""
+    found = _search(a, b, tolerance)
+    if found.first is None or not (a.steps and b.steps):
+        return found
+    loops = written_out_loops(a.program, b.program)
+    if loops is None:
+        return found
+    p, q = loops.opened
+    opened = _search(a._replace(program=p), b._replace(program=q), tolerance)
+    return found._replace(first=loops.as_written(opened.first) or found.first)
+
+
+def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """Run both sides and find the first equation whose results differ although its operands agree.
 
     Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
     calls in the place of equations of the other, they run without calls: in a second run, or at once where they have effects.
+    Where one computes once what the other computes several times, both do.
     """
     find = _in_step if a.steps and b.steps else _by_prefixes
     opened = opened_calls(a.program, b.program)
     if opened is None:
-        return find(a, b, tolerance)
-    p, q = opened.opened
+        p, q = _searched(a, b, (a.program, b.program))
+        return find(a._replace(program=p), b._replace(program=q), tolerance)
+    p, q = _searched(a, b, opened.opened)
     bare = a._replace(program=p), b._replace(program=q)
     if opened.once:
         found = find(*bare, tolerance)
         first, flips = opened.as_written(found.first), opened.as_written(found.flips)
         return found._replace(first=first, flips=flips)
     found = find(a, b, tolerance)
-    inside = None if found.first is None else opened.as_written(find(*bare, tolerance).first)
+    if found.first is None:
+        return found
+    inside = opened.as_written(find(*bare, tolerance).first)
     return found._replace(first=inside or found.first)
+
+
+def _searched(
+    a: Side, b: Side, programs: tuple[ClosedJaxpr, ClosedJaxpr]
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """The programs in which two sides are searched: without surplus where both run equation by equation."""
+    return without_surplus(*programs) if a.steps and b.steps else programs
 
 
 def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:

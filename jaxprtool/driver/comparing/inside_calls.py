@@ -22,7 +22,7 @@ from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
-__all__ = ["Opened", "opened_calls"]
+__all__ = ["Opened", "is_same", "like", "opened_calls"]
 
 _MOST = 100_000  # equations of a program whose calls are opened
 
@@ -40,7 +40,7 @@ class Opened(NamedTuple):
     once: bool
 
     def as_written(self, first: First | None) -> First | None:
-        """What was found in the opened programs, where it stands in the programs as they are."""
+        """What was found in the opened programs, or in a part of their equations, where it stands in the programs as they are."""
         if first is None:
             return None
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
@@ -134,7 +134,7 @@ def _as_written(
     ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
     if len(ways) != len(others):
         return place
-    k = next((k for k, (eqn, _) in enumerate(others) if eqn is place.eqn), None)
+    k = next((k for k, (eqn, _) in enumerate(others) if is_same(eqn, place.eqn)), None)
     if k is None:
         return place
     eqn, way = ways[k]
@@ -146,12 +146,22 @@ def _as_written(
     return Place(eqn, tuple(path))
 
 
+def is_same(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+    """Whether two equations are one, which may have been given other operands, or fewer results."""
+    return eqn is other or any(v is w for v in eqn.out_binders for w in other.out_binders)
+
+
+def like(eqn: JaxprEqn, other: JaxprEqn) -> bool:
+    """Whether an equation may have been made of another one."""
+    return eqn.primitive is other.primitive and eqn.span == other.span
+
+
 def _ways(
-    closed: ClosedJaxpr, like: JaxprEqn, path: tuple[Step, ...] = ()
+    closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...] = ()
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
     """The equations of a program of which one may have been made, in order, each with the way to it."""
     for eqn in closed.eqns:
-        if eqn.primitive is like.primitive and eqn.span == like.span:
+        if like(eqn, wanted):
             yield eqn, path
         for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
-            yield from _ways(run.jaxpr, like, (*path, Step(eqn, run.param, run.branch)))
+            yield from _ways(run.jaxpr, wanted, (*path, Step(eqn, run.param, run.branch)))

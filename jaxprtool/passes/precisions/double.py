@@ -31,6 +31,9 @@ __all__ = [
 ]
 
 
+_BITS = {"exponent_bits": 11, "mantissa_bits": 52}  # of f64
+
+
 class Raised:
     """A program in double precision, and what its equations were.
 
@@ -49,7 +52,7 @@ class Raised:
 def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
     """The program with f64 in the place of every type of floats, and c128 of complex numbers, in nested jaxprs too.
 
-    Types in params follow. An equation that cannot be raised, since it looks at the bits of floats (`bitcast_convert_type`), or
+    Types in params follow, and the bits to which an equation rounds. An equation that cannot be raised, since it looks at the bits of floats (`bitcast_convert_type`), or
     calls what takes the types that it has (a function of Python), or draws random numbers, stays as it is, between conversions. Equations keep their
     places.
 
@@ -208,8 +211,10 @@ class Raising:
                 return type(value)([_wide(v, types) for v in value])
             return _raised(value, self.scoped.closed, self.to)
 
+        # rounding to fewer bits than a type has is a type of its own: JAX rounds what remat saves to its own type
+        bits = _BITS if _BITS.keys() <= eqn.params.keys() else {}
         with self.scoped.inside(eqn):
-            return {k: change(v) for k, v in eqn.params.items()}
+            return {k: change(v) for k, v in eqn.params.items()} | bits
 
     def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
         """Remember what an equation was made from; returns it."""

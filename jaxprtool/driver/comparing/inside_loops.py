@@ -1,0 +1,123 @@
+"""Where two programs differ of which one has loops that the other has written out: inside of these loops.
+
+Both are run with all loops of known length written out, so that the equations of each step have counterparts, and what is found
+is told where it stands in the programs as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from jaxprtool.analyses.comparing.comparison import First
+from jaxprtool.analyses.places import Place, Step
+from jaxprtool.driver.comparing.inside_calls import is_same, like
+from jaxprtool.interpreters.columns.runs import runs_of
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
+from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.passes.once import runs_once
+from jaxprtool.passes.unroll import unroll
+
+__all__ = ["WrittenOut", "written_out_loops"]
+
+_STEPS = 200  # of a loop that is written out
+_MOST = 20_000  # equations of a program with its loops written out
+
+
+class WrittenOut(NamedTuple):
+    """Two programs with the steps of all loops one after the other.
+
+    Attributes:
+      programs: the programs as they are; opened: without loops.
+    """
+
+    programs: tuple[ClosedJaxpr, ClosedJaxpr]
+    opened: tuple[ClosedJaxpr, ClosedJaxpr]
+
+    def as_written(self, first: First | None) -> First | None:
+        """What was found in the opened programs, where it stands in the programs as they are; None of what is in neither."""
+        if first is None:
+            return None
+        found: list[Place] = []
+        for program, opened, place in zip(
+            self.programs, self.opened, (first.a, first.b), strict=True
+        ):
+            if not isinstance(place, Place):
+                return None
+            there = _as_written(program, opened, place)
+            if there is None:
+                return None
+            found.append(there)
+        return replace(first, a=found[0], b=found[1])
+
+
+def written_out_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> WrittenOut | None:
+    """Two programs without loops of known length; None where they have as many of these, long ones, or effects, which would happen twice."""
+    counts = _loops(a.jaxpr), _loops(b.jaxpr)
+    if counts[0] == counts[1] or any(_size(p.jaxpr) > _MOST for p in (a, b)):
+        return None
+    if runs_once(a) or runs_once(b):
+        return None
+    opened = tuple(unroll(p, steps=_STEPS, size=_MOST) for p in (a, b))
+    if any(_loops(p.jaxpr) for p in opened):
+        return None
+    return WrittenOut((a, b), (opened[0], opened[1]))
+
+
+def _turns(eqn: JaxprEqn) -> range | None:
+    """The steps of a loop of known length, in order; None of another equation."""
+    length = eqn.params.get("length")
+    if not isinstance(length, int) or "num_carry" not in eqn.params:
+        return None
+    return range(length)[:: -1 if eqn.params.get("reverse") else 1]
+
+
+def _loops(jaxpr: Jaxpr) -> int:
+    """How many loops of known length a jaxpr has, at any depth; those of a jaxpr in it count once."""
+    return sum(_turns(e) is not None for e in all_eqns(jaxpr) if e.primitive.holds_jaxprs)
+
+
+def _size(jaxpr: Jaxpr) -> int:
+    """How many equations a jaxpr has with its loops of known length written out, those of others once."""
+    total = 0
+    for eqn in jaxpr.eqns:
+        total += 1
+        if eqn.primitive.holds_jaxprs:
+            turns = _turns(eqn)
+            times = 1 if turns is None else len(turns)
+            total += times * sum(_size(c.jaxpr) for c in sub_jaxprs(eqn))
+        if total > _MOST:
+            break
+    return total
+
+
+def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Place | None:
+    """The place in a program of one that was found in it with its loops written out; None of what there is only then."""
+    ways, others = [*_ways(program, place.eqn, ())], [*_ways(opened, place.eqn, ())]
+    if len(ways) != len(others):
+        return None
+    for (eqn, way), (other, _) in zip(ways, others, strict=True):
+        if is_same(other, place.eqn):
+            inside = iter(place.path)
+            path: list[Step] = []
+            for above in way:
+                of = None if _turns(above.eqn) is not None else next(inside)
+                path.append(above if of is None else above._replace(branch=of.branch, step=of.step))
+            return Place(eqn, tuple(path))
+    return None
+
+
+def _ways(
+    closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...]
+) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
+    """The equations of a program of which one may have been made, once for each step, in order, each with the way to it."""
+    for eqn in closed.eqns:
+        if like(eqn, wanted):
+            yield eqn, path
+        for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
+            steps = _turns(eqn)
+            for step in (None,) if steps is None else steps:
+                way = Step(eqn, run.param, run.branch)
+                way = way if step is None else way._replace(step=step)
+                yield from _ways(run.jaxpr, wanted, (*path, way))
