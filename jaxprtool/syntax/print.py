@@ -12,6 +12,7 @@ from jaxprtool.syntax.origins import annotate
 from jaxprtool.syntax.printing.autodidax import format_autodidax
 from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
+from jaxprtool.syntax.releases.trees import joined
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 
@@ -115,6 +116,8 @@ def _printer(
 ) -> Printer:
     """A print of a program. One that JAX printed is laid out anew where the dialect that is asked for does that otherwise."""
     source, relaid = dialect_of(program), False
+    if (dialect or source).joins_leaves:
+        program = joined(program)
     if dialect is not None and dialect.layout != source.layout and not _has_comments(program):
         again = Printer(program, False, width, dialect=source, relaid=True)
         relaid = again.text() == Printer(program, False, width, dialect=source).text()

@@ -580,7 +580,7 @@ def test_a_custom_vjp_rule_with_constants_of_its_own_is_kept():
 
 
 def test_a_reduction_of_a_tree_has_an_equation_for_each_leaf():
-    """As releases after 0.8.3 trace it; those to 0.8.3 trace one with all leaves as operands."""
+    """As releases after 0.8.1 trace it; those to 0.8.1 trace one with all leaves as operands."""
     made = jax.make_jaxpr(lambda x, y: lax.psum((x, y), "i"), axis_env=[("i", 2)])(V, W)
     program = from_jax(made)
     assert [(e.primitive.name, len(e.inputs)) for e in program.eqns] == [("psum", 1)] * 2

@@ -187,7 +187,7 @@ COLLECTIVES = ["psum", "pmax", "pmin", "psum_invariant", "pvary"]
 
 @pytest.mark.parametrize("primitive", COLLECTIVES)
 def test_collectives_of_several_operands(primitive):
-    """To 0.8.3 a reduction of a tree is one equation, which has the leaves as operands; now each has its own."""
+    """To 0.8.1 a reduction of a tree is one equation, which has the leaves as operands; now each has its own."""
     begin, end = "{ lambda ; a:f32[2] b:f32[3]. let\n    ", "\n  in (c, d) }"
     params = "[axes=('i',) axis_index_groups=None]"
     together = f"{begin}c:f32[2] d:f32[3] = {primitive}{params} a b{end}"
@@ -253,3 +253,30 @@ def test_axis_index_of_the_first_releases():
   in (b,) }
 """
     np.testing.assert_allclose(jt.eval_jaxpr(jt.parse(text), [X])[0], X * [0, 1, 2])
+
+
+TREES = """{ lambda ; a:f32[3] b:f32[2]. let
+    c:f32[3] d:f32[2] = psum[axes=('i',) axis_index_groups=None] a b
+    e:f32[3] f:f32[2] = psum[axes=('i',) axis_index_groups=None] a b
+    g:f32[3] = psum[axes=('i',) axis_index_groups=None] c
+    h:f32[2] = psum[axes=('i',) axis_index_groups=None] d
+  in (e, f, g, h) }"""
+LEAVES = """{ lambda ; a:f32[3] b:f32[2]. let
+    c:f32[3] = psum[axes=('i',) axis_index_groups=None] a
+    d:f32[2] = psum[axes=('i',) axis_index_groups=None] b
+    e:f32[3] = psum[axes=('i',) axis_index_groups=None] a
+    f:f32[2] = psum[axes=('i',) axis_index_groups=None] b
+    g:f32[3] = psum[axes=('i',) axis_index_groups=None] c
+    h:f32[2] = psum[axes=('i',) axis_index_groups=None] d
+  in (e, f, g, h) }"""
+
+
+def test_a_reduction_of_a_tree_is_printed_as_it_was():
+    """Two equations that JAX traced for two arrays are no tree."""
+    program = jt.parse(TREES)
+    assert [len(e.inputs) for e in program.eqns] == [1] * 6
+    assert str(program) == TREES
+    assert jt.format_jaxpr(program, dialect="jax-0.8.3") == LEAVES
+    assert str(jt.parse(LEAVES)) == jt.format_jaxpr(jt.parse(LEAVES), dialect="jax-0.8.1") == LEAVES
+    lossless = jt.format_jaxpr(program, lossless=True)
+    assert jt.format_jaxpr(jt.parse(lossless), lossless=True) == lossless

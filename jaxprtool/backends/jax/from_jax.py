@@ -83,7 +83,7 @@ from jaxprtool.ir.params import (
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.syntax.params import read_value
 from jaxprtool.syntax.releases.dialects import installed
-from jaxprtool.syntax.releases.earlier import OLDER
+from jaxprtool.syntax.releases.earlier import of_leaves, takes_leaves
 
 __all__ = ["as_struct", "aval_from_jax", "from_jax"]
 
@@ -187,7 +187,7 @@ class _Reader:
             env: dict[Any, Var] = {}
             constvars = [self.binder(v, env) for v in jaxpr.constvars]
             invars = [self.binder(v, env) for v in jaxpr.invars]
-            eqns = [self.eqn(part, env) for e in jaxpr.eqns for part in _of_one_operand(e)]
+            eqns = [part for e in jaxpr.eqns for part in self.eqns(e, env)]
             outs = [self.atom(x, env) for x in jaxpr.outvars]
             found = self.jaxprs[id(jaxpr)] = Jaxpr(invars, eqns, outs, constvars)
             self.alive.append(jaxpr)
@@ -207,6 +207,14 @@ class _Reader:
             return env[x]
         array = np.asarray(x.val)
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
+
+    def eqns(self, eqn: Any, env: dict[Any, Var]) -> list[JaxprEqn]:
+        """An equation, or one for each leaf of a tree that a collective had (to JAX 0.8.1), as texts of it are read."""
+        count = len(eqn.invars)
+        if not takes_leaves(eqn.primitive) or count != len(eqn.outvars) or not count:
+            return [self.eqn(eqn, env)]
+        pairs = zip(eqn.invars, eqn.outvars, strict=True)
+        return of_leaves([self.eqn(eqn.replace(invars=[x], outvars=[v]), env) for x, v in pairs])
 
     def eqn(self, eqn: Any, env: dict[Any, Var]) -> JaxprEqn:
         eqn = plain_reference(by_own_name(eqn))
@@ -363,18 +371,6 @@ _HIDES_LAYOUT = since(0, 10)  # a `reshard`, whose result says it
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
     """Whether a value is the type of an array in a param that is for types."""
     return isinstance(v, private.ShapedArray) and isinstance(primitive.params[key].kind, TypeKind)
-
-
-def _of_one_operand(eqn: Any) -> list[Any]:
-    """An equation, or one for each operand of a collective that had several (to JAX 0.8.3), as texts of it are read."""
-    count = len(eqn.invars)
-    if count < 2 or count != len(eqn.outvars):
-        return [eqn]
-    older = OLDER.get(eqn.primitive.name)
-    if older is None or not older.each:
-        return [eqn]
-    pairs = zip(eqn.invars, eqn.outvars, strict=True)
-    return [eqn.replace(invars=[x], outvars=[v]) for x, v in pairs]
 
 
 def _is_unsharded(eqn: Any) -> bool:

@@ -98,6 +98,8 @@ from jaxprtool.makers.indexing import update_jaxpr_of
 from jaxprtool.rules.effects import absent_function, calls_absent
 from jaxprtool.rules.scatter import COMBINED_BY
 from jaxprtool.syntax.elided_params import params_order, without_defaults
+from jaxprtool.syntax.releases.dialects import installed
+from jaxprtool.syntax.releases.trees import joined
 
 __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
@@ -114,6 +116,8 @@ def to_jax(program: ClosedJaxpr) -> Any:
         constant without a value.
     """
     check_constants(program)
+    if installed().joins_leaves:
+        program = joined(program)
     try:
         writer = _Writer(mesh_of_live(live_jaxpr.find(program)))
         of_keys = functools.partial(writer.named_objects, program)

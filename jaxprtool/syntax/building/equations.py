@@ -28,9 +28,9 @@ from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.refs import read_reference
-from jaxprtool.syntax.releases.earlier import OLDER, expanded, from_older, is_older
+from jaxprtool.syntax.releases.earlier import OLDER, expanded, from_older, has_leaves, is_older
 from jaxprtool.syntax.releases.earlier_equations import with_jaxpr
-from jaxprtool.syntax.releases.spellings import TELLING, told_by
+from jaxprtool.syntax.releases.spellings import EACH_LEAF, TELLING, told_by
 from jaxprtool.syntax.scanning.blocks import Block
 from jaxprtool.syntax.scanning.comments import CommentScanner
 from jaxprtool.syntax.scanning.hints import operand_hint, primitive_hint
@@ -246,6 +246,8 @@ class EquationCallbacks:
         if scope.autodidax:
             primitive, inputs, given, before = from_autodidax(primitive, inputs, given, jaxprs)
         elif (primitive.name in OLDER or not primitive.known) and is_older(primitive, given):
+            if has_leaves(primitive, inputs, binders):
+                self.params.told.add(("before", EACH_LEAF))
             several = expanded(primitive, inputs, given, binders)
             if several is not None and not self.atoms.lone:
                 return self._several(several, match, end)

@@ -21,7 +21,7 @@ from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.source_release import source_release
-from jaxprtool.syntax.releases.spellings import DEFINITIONS, Form, Release, forms_of
+from jaxprtool.syntax.releases.spellings import DEFINITIONS, EACH_LEAF, Form, Release, forms_of
 
 __all__ = [
     "ANNOTATES_BELOW",
@@ -76,6 +76,11 @@ class Dialect:
     @property
     def names_inner_drops(self) -> bool:
         return self.release >= _PRINTER_DROPS
+
+    @property
+    def joins_leaves(self) -> bool:
+        """Whether a collective takes all leaves of a tree."""
+        return self.release < EACH_LEAF
 
     @property
     def annotates_beside(self) -> bool:

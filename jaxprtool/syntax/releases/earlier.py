@@ -10,12 +10,23 @@ from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
 from jaxprtool.ir.declaration import Param
 from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import Params as FrozenParams
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax.releases import earlier_equations as equations
 from jaxprtool.syntax.releases import earlier_params as changed
 from jaxprtool.syntax.releases.spellings import Release, renamed
 
-__all__ = ["LAST_SETS", "OLDER", "declared_params", "expanded", "from_older", "is_older"]
+__all__ = [
+    "LAST_SETS",
+    "OLDER",
+    "declared_params",
+    "expanded",
+    "from_older",
+    "has_leaves",
+    "is_older",
+    "of_leaves",
+    "takes_leaves",
+]
 
 Params = dict[str, Any]
 Inputs = Sequence[Any]
@@ -156,7 +167,7 @@ OLDER: dict[str, Older] = {
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
     "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
     # ---- several devices
-    # Reductions of trees had all leaves as operands, to 0.8.3.
+    # Reductions of trees had all leaves as operands, to 0.8.1.
     "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
     "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
     "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
@@ -370,8 +381,8 @@ def expanded(
 ) -> list[JaxprEqn] | None:
     """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
     older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
-    if older is not None and older.each and len(inputs) == len(outs) > 1:
-        return _for_each(primitive, inputs, params, outs)
+    if has_leaves(primitive, inputs, outs):
+        return _for_each_leaf(primitive, inputs, params, outs)
     if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:
@@ -380,12 +391,32 @@ def expanded(
         return None
 
 
-def _for_each(
-    primitive: Primitive, inputs: Sequence[Any], params: Params, outs: Sequence[Var]
+# -- collectives of trees: see `trees` ----------------------------------------------------------------
+
+
+def takes_leaves(primitive: Any) -> bool:
+    """Whether a primitive, ours or JAX's, is a collective that took all leaves of a tree."""
+    older = OLDER.get(primitive.name)
+    return older is not None and older.each
+
+
+def has_leaves(primitive: Primitive, inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
+    """Whether an equation is of several leaves."""
+    return len(inputs) == len(outs) > 1 and takes_leaves(primitive)
+
+
+def _for_each_leaf(
+    primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any], outs: Sequence[Var]
 ) -> list[JaxprEqn]:
-    """An equation for each operand of one that had several."""
+    """The equations in the place of one that `has_leaves`, as the current release spells them."""
     eqns: list[JaxprEqn] = []
     for x, v in zip(inputs, outs, strict=True):
         found, operands, new = from_older(primitive, [x], params)
         eqns.append(JaxprEqn(found, operands, {**found.defaults, **new}, [v]))
-    return eqns
+    return of_leaves(eqns)
+
+
+def of_leaves(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
+    """The equations that stand for one, with params of their own: one object for all."""
+    params = FrozenParams(eqns[0].params)
+    return [eqn.replace(params=params) for eqn in eqns]

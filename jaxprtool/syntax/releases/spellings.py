@@ -19,6 +19,7 @@ from jaxprtool.syntax.releases.scan_trees import flat_trees, parts_of_trees
 
 __all__ = [
     "DEFINITIONS",
+    "EACH_LEAF",
     "LONG",
     "SPELLINGS",
     "TELLING",
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
+EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
 LONG = 10  # those with more equations
 # The params of an equation by the names that they are printed with, and the equation -> the same in another release.
