@@ -14,7 +14,7 @@ from jaxprtool.backends.jax import private
 from jaxprtool.backends.jax.flat_trees import flat_trees
 from jaxprtool.backends.jax.live import live_hints
 from jaxprtool.backends.jax.releases import named, since
-from jaxprtool.core.primitive import find_primitive
+from jaxprtool.core.primitive import find_primitive, types_of_results
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 
@@ -78,23 +78,6 @@ LOST: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
 # Params of our declarations that none of these releases has, or not when it is None.
 _UNLESS_NONE = frozenset({"branches_platforms", "unroll"})
 _OURS: dict[str, frozenset[str]] = {
-    **dict.fromkeys(
-        (
-            "call_exported",
-            "call_tf",
-            "dot_product_attention_bwd",
-            "dot_product_attention_bwd_wrapper",
-            "dot_product_attention_fp8_bwd",
-            "dot_product_attention_fp8_bwd_wrapper",
-            "dot_product_attention_fp8_fwd",
-            "dot_product_attention_fp8_fwd_wrapper",
-            "dot_product_attention_fwd",
-            "dot_product_attention_fwd_wrapper",
-            "rnn_bwd",
-            "rnn_fwd",
-        ),
-        frozenset({"out_avals"}),
-    ),
     "cond": frozenset({"branches_platforms"}),
     "conj": frozenset({"_input_dtype"}),
     "custom_vmap_call": frozenset({"batched_by"}),
@@ -273,7 +256,7 @@ if not since(0, 11):
 
 def _counts(name: str) -> bool:
     """Whether an equation of a primitive counts with Threefry, as its context says in JAX, and its param in ours."""
-    return "partitionable" in _OURS.get(name, ())
+    return "partitionable" in _ours(name)
 
 
 def by_place(eqn: JaxprEqn) -> bool | None:
@@ -372,7 +355,7 @@ def leaving(
     """
     texts = {key: ours.get(key) for primitive, key in TEXTS if primitive == name}
     params = {**_added(name), **texts, **params}
-    for key in _OURS.get(name, ()):
+    for key in _ours(name):
         if key in params and (key not in _UNLESS_NONE or params[key] is None):
             params = {k: v for k, v in params.items() if k != key}
     for key, nothing in _ABSENT.get(name, {}).items():
@@ -385,6 +368,14 @@ def leaving(
         return params
     left = change.leave(params, n_in, n_out, rank)
     return _with_hints(name, left, ours, change)
+
+
+@functools.cache
+def _ours(name: str) -> frozenset[str]:
+    """The params of a primitive that no release has: those of `_OURS`, and the types of results where a print does not have them."""
+    declared = find_primitive(name).params.items()
+    implied = [k for k, p in declared if p.hidden == "implied" and p.recover is types_of_results]
+    return _OURS.get(name, frozenset()).union(implied)
 
 
 @functools.cache
