@@ -32,7 +32,9 @@ RUNNING = [(id, eqn) for id, eqn in EXAMPLE_EQNS if runs_of(eqn)]
 
 # Primitives whose jaxprs are a part of the operation, or are not evaluated at all, or that may hold some in JAX's bookkeeping.
 WITHOUT = {
-    "addupdate", "custom_lin", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
+    "addupdate", "buffer_callback", "call_tf", "custom_lin", "dot_product_attention_bwd", "dot_product_attention_bwd_wrapper",
+    "dot_product_attention_fp8_bwd", "dot_product_attention_fp8_bwd_wrapper", "dot_product_attention_fp8_fwd",
+    "dot_product_attention_fp8_fwd_wrapper", "dot_product_attention_fwd", "dot_product_attention_fwd_wrapper", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
     "scatter-min", "scatter-mul", "scatter-sub", "select_and_scatter", "swap",
 }  # fmt: skip
 
