@@ -186,6 +186,8 @@ def _of_equation(
     names = [x.name for x in now]
     if names != [was.name]:
         many = " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+        if len({*names}) < len(names):
+            many = f"{len(names)} equations of {', '.join(dict.fromkeys(names))}"
         message = f"{was.name} is now {many}"
         yield Change(span, "primitive", was.name, was.name, ", ".join(names), message)
     if len(now) > 1:
