@@ -3,41 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NoReturn
 
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import unsupported
-from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import UsageError, fail
-from jaxprtool.ir.jaxpr import Aval, Value
-from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.jaxpr import Aval
+from jaxprtool.makers.outside import array_types, refused_impl
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
 
 
-def _refused(message: str) -> Callable[..., Value]:
-    """The impl rule of what cannot run here."""
-
-    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
-        fail(UsageError, message, "outside")
-
-    return rule
-
-
 def _types_of(name: str, param: str) -> Callable[..., list[Aval]]:
     """The type rule of one whose results have the types that a param says."""
-
-    def rule(*avals: Aval, **params: Any) -> list[Aval]:
-        for a in params[param]:
-            if not isinstance(a, ShapedArray):
-                ill_typed(f"{name}: {a} is not the type of an array", "param-value")
-        return [a.strong for a in params[param]]
-
-    return rule
+    return lambda *avals, **params: array_types(name, params[param])
 
 
 _OTHERS = {
@@ -66,7 +45,7 @@ for _why, _ops in _OTHERS.items():
             abstract_eval=_types_of(
                 _name, "result_avals" if _op is lax.buffer_callback else "out_avals"
             ),
-            impl=_refused(f"{_name}: {_why}"),
+            impl=refused_impl(f"{_name}: {_why}"),
             jvp=_none,
             transpose=_none,
             batch=_none,

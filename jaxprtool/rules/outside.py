@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Sequence
+from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import are_devices
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.batch import materialize, one_by_one
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.contracts import Namespace, OutAndDim
+from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.cost import FREE
-from jaxprtool.ir.avals import AbstractToken, ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
-from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.avals import AbstractToken
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
+from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.makers.outside import array_types, refused_impl
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -23,26 +24,9 @@ __all__: list[str] = []
 _TOKEN = AbstractToken()
 
 
-def _refused(what: str, help: str = "") -> Callable[..., Value]:
-    """The impl rule of what cannot run here; `what` is formatted with the params."""
-
-    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
-        fail(UsageError, what.format(**params), "outside", help=help)
-
-    return rule
-
-
 def _is_token(name: str, token: Aval) -> None:
     if token is not _TOKEN:
         ill_typed(f"{name} takes a token first, and its operand is {token}")
-
-
-def _arrays(name: str, avals: Sequence[Aval]) -> list[Aval]:
-    """Types of results, which have to be arrays."""
-    for a in avals:
-        if not isinstance(a, ShapedArray):
-            ill_typed(f"{name}: {a} is not the type of an array", "param-value")
-    return [a.strong for a in avals]
 
 
 # -- ffi_call ----------------------------------------------------------------------------------
@@ -52,7 +36,7 @@ def _ffi_types(
     *avals: Aval, result_avals: Sequence[Aval], target_name: str, **params: Any
 ) -> list[Aval]:
     name = f"ffi_call of {target_name}"
-    outs = _arrays(name, result_avals)
+    outs = array_types(name, result_avals)
     for i, o in params["input_output_aliases"]:
         if not (0 <= i < len(avals) and 0 <= o < len(outs)):
             ill_typed(
@@ -104,7 +88,7 @@ _FOREIGN = unsupported("what the foreign function does is not known; give it a c
 define(
     lax.ffi_call,
     abstract_eval=_ffi_types,
-    impl=_refused(
+    impl=refused_impl(
         "ffi_call: the foreign function {target_name} is not in the program",
         help="`run --jit --through jax` runs it in a process that has registered it",
     ),
@@ -124,8 +108,8 @@ _EXPORTED = unsupported("the exported program is not in the text")
 
 define(
     lax.call_exported,
-    abstract_eval=lambda *avals, out_avals, **_: _arrays("call_exported", out_avals),
-    impl=_refused(
+    abstract_eval=lambda *avals, out_avals, **_: array_types("call_exported", out_avals),
+    impl=refused_impl(
         "call_exported: the program of {exported} is not in the text",
         help="it runs with `--through jax` in the process that traced the call",
     ),
@@ -142,12 +126,12 @@ define(
 
 def _infeed_types(token: Aval, *, shapes: Sequence[Aval], **_: ParamValue) -> list[Aval]:
     _is_token("infeed", token)
-    return [*_arrays("infeed", shapes), _TOKEN]
+    return [*array_types("infeed", shapes), _TOKEN]
 
 
 def _outfeed_type(token: Aval, *operands: Aval, **_: ParamValue) -> Aval:
     _is_token("outfeed", token)
-    _arrays("outfeed", operands)
+    array_types("outfeed", operands)
     return _TOKEN
 
 
@@ -157,7 +141,7 @@ for _op, _type in ((lax.infeed, _infeed_types), (lax.outfeed, _outfeed_type)):
     define(
         _op,
         abstract_eval=_type,
-        impl=_refused(f"{_op.primitive}: there is no queue between host and device here"),
+        impl=refused_impl(f"{_op.primitive}: there is no queue between host and device here"),
         jvp=_QUEUE,
         transpose=_QUEUE,
         batch=_QUEUE,

@@ -7,7 +7,7 @@ stands in the programs as they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -22,7 +22,7 @@ from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
-__all__ = ["Opened", "is_same", "like", "opened_calls"]
+__all__ = ["Opened", "is_same", "like", "opened_calls", "with_steps"]
 
 _MOST = 100_000  # equations of a program whose calls are opened
 
@@ -138,12 +138,19 @@ def _as_written(
     if k is None:
         return place
     eqn, way = ways[k]
-    inside = iter(place.path)
-    path: list[Step] = []
+    return Place(eqn, with_steps(way, place.path, lambda above: called(above) is not None))
+
+
+def with_steps(
+    way: Sequence[Step], path: Sequence[Step], opened: Callable[[JaxprEqn], bool]
+) -> tuple[Step, ...]:
+    """A way into a program with the branches and steps of the path in it with some equations opened, which is without these."""
+    inside = iter(path)
+    found: list[Step] = []
     for above in way:
-        of = None if called(above.eqn) is not None else next(inside)
-        path.append(above if of is None else above._replace(branch=of.branch, step=of.step))
-    return Place(eqn, tuple(path))
+        of = None if opened(above.eqn) else next(inside)
+        found.append(above if of is None else above._replace(branch=of.branch, step=of.step))
+    return tuple(found)
 
 
 def is_same(eqn: JaxprEqn, other: JaxprEqn) -> bool:

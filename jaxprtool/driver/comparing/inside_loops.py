@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.driver.comparing.inside_calls import is_same, like
+from jaxprtool.driver.comparing.inside_calls import is_same, like, with_steps
 from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -99,12 +99,8 @@ def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Plac
         return None
     for (eqn, way), (other, _) in zip(ways, others, strict=True):
         if is_same(other, place.eqn):
-            inside = iter(place.path)
-            path: list[Step] = []
-            for above in way:
-                of = None if _turns(above.eqn) is not None else next(inside)
-                path.append(above if of is None else above._replace(branch=of.branch, step=of.step))
-            return Place(eqn, tuple(path))
+            path = with_steps(way, place.path, lambda above: _turns(above) is not None)
+            return Place(eqn, path)
     return None
 
 

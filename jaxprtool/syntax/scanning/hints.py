@@ -34,7 +34,8 @@ _TORN_TYPE = pattern(
 LOOSE_START = pattern(
     rf"\s*+({IDENT}) = ({IDENT})(?=[ \[])"
 )  # of an equation whose results have no types
-_ODD_BLANK = pattern(r"[^\n#]*?\S([^\S \r\n])")  # within a line
+# Among the results of an equation, or right behind its `=`.
+_ODD_BLANK = pattern(r"\s*+(?:[^\n#=]*?([^\S \r\n])[^\n#=]*=|[^\n#=]*=([^\S \r\n]))")
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
 _BINDER = pattern(BINDER)
 _NAME = pattern(IDENT)
@@ -95,8 +96,9 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
 def _equation_hint(text: str, at: int) -> Hint | None:
     """Where an equation begins with typed results, and does not go on."""
     if m := _ODD_BLANK.match(text, at):
-        found = "a tab" if m[1] == "\t" else f"U+{ord(m[1]):04X}"
-        return Hint(f"a blank has to stand here, and not {found}", *m.span(1))
+        blank = m[1] or m[2]
+        found = "a tab" if blank == "\t" else f"U+{ord(blank):04X}"
+        return Hint(f"a blank has to stand here, and not {found}", *m.span(m.lastindex or 0))
     if m := _TORN_TYPE.match(text, at):
         return Hint(f"malformed type {m[1]}", m.start(1), m.end(1))
     m = _RESULTS_OF_ONE.match(text, at)

@@ -1,0 +1,32 @@
+"""Makers of rules of what is outside of a program: it has types, and cannot run here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from jaxprtool.interpreters.check import ill_typed
+from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.ir.params import ParamValue
+
+__all__ = ["array_types", "refused_impl"]
+
+
+def refused_impl(what: str, help: str = "") -> Callable[..., Value]:
+    """The impl rule of what cannot run here; `what` is formatted with the params."""
+
+    def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
+        fail(UsageError, what.format(**params), "outside", help=help)
+
+    return rule
+
+
+def array_types(name: str, avals: Sequence[Aval]) -> list[Aval]:
+    """Types of results, which have to be arrays."""
+    for a in avals:
+        if not isinstance(a, ShapedArray):
+            ill_typed(f"{name}: {a} is not the type of an array", "param-value")
+    return [a.strong for a in avals]
