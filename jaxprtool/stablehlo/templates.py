@@ -58,22 +58,29 @@ class Template:
         """
         names, bound = [x.name for x in ins], builder.counter - first
         own = {f"%{first + i}": i for i in range(bound)}
-        apart = len(set(names)) == len(names)
-        if out.name not in own or not apart or not all(type(line) is str for line in lines):
+        known = {name: i for i, name in enumerate(names)}
+        if out.name not in own or len(known) < len(names):
+            return False
+        if not all(type(line) is str for line in lines):
             return False
         whole = "\n".join(lines)
-        if any("%" in s for s in _STRING.findall(whole)):  # what looks like a name is none
-            return False
+        if '"' in whole and any("%" in s for s in _STRING.findall(whole)):
+            return False  # what looks like a name is none
         parts = _NAME.split(whole)
-        keys = {x.name: key for key, x in builder.constants.items() if x.name not in names}
-        used = [*dict.fromkeys([name for name in parts[1::2] if name in keys])]
-        known = {name: i for i, name in enumerate([*names, *used, *own])}
-        if not known.keys() >= {*parts[1::2]}:
-            return False
-        text = [p.replace("%", "%%") for p in parts]
-        text[1::2] = ["%%%s" if name in own else "%s" for name in parts[1::2]]
-        places, constants = [known[name] for name in parts[1::2]], [keys[name] for name in used]
-        return cls("".join(text), places, constants, bound, own[out.name], out.aval)
+        found = parts[1::2]
+        if whole.count("%") > len(found):
+            parts = [part.replace("%", "%%") for part in parts]
+        constants: list[Any] = []
+        if others := [x for x in dict.fromkeys(found) if x not in known and x not in own]:
+            keys = {x.name: key for key, x in builder.constants.items()}
+            if not keys.keys() >= {*others}:
+                return False
+            constants = [keys[name] for name in others]
+            known |= {name: i for i, name in enumerate(others, len(known))}
+        known |= {name: i for i, name in enumerate(own, len(known))}
+        parts[1::2] = ["%%%s" if name in own else "%s" for name in found]
+        places = [known[name] for name in found]
+        return cls("".join(parts), places, constants, bound, own[out.name], out.aval)
 
     def write(self, builder: Builder, names: tuple[str, ...]) -> HloValue | None:
         """Write the lines for operands of other names; None, and nothing written, where a constant was not written before."""
