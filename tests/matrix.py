@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 NEWEST = "newest"
-RELEASES = ("0.8.3", "0.9.2", "0.10.2", "0.11.2", NEWEST)
+RELEASES = ("0.8.0", "0.8.3", "0.9.2", "0.10.2", "0.11.2", NEWEST)
 # The Pythons that a series was published for: (oldest, newest), as minor versions.
 PYTHONS = {"0.8": (11, 14), "0.9": (11, 14), "0.10": (11, 14), "0.11": (12, 14), "0.12": (12, 14)}
 PACKAGES = (

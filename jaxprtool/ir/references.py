@@ -206,6 +206,17 @@ class RefIndex(Structured):
         """What JAX prints after the reference, and the strides of slices, with these names for the operands."""
         return "".join([_step_text(s, names) for s in self.steps]) or "[...]"
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is that of a whole cell: `[...]`, or a colon for each dimension, `[:,:]`."""
+        if len(self.steps) > 1:
+            return False
+        every = Slice()
+        return all(
+            isinstance(step, Indexer) and all(item == every for item in step.items)
+            for step in self.steps
+        )
+
     def operands(self) -> Iterator[Operand]:
         """The operands in the order of the index."""
         for step in self.steps:

@@ -120,7 +120,7 @@ def params_in_form(
             found[key] = value
             continue
         if key in lacks:
-            if value == lacks[key] or _says_nothing(declaration.kind, value, eqn):
+            if value == form.nothing(key, eqn) or _says_nothing(declaration.kind, value, eqn):
                 continue
         elif key in form.unless_none:
             if value is None:

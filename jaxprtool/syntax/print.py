@@ -118,10 +118,20 @@ def _printer(
     source, relaid = dialect_of(program), False
     if (dialect or source).joins_leaves:
         program = joined(program)
-    if dialect is not None and dialect.layout != source.layout and not _has_comments(program):
+    if dialect is not None and _other_layout(program, source, dialect, lossless):
         again = Printer(program, False, width, dialect=source, relaid=True)
         relaid = again.text() == Printer(program, False, width, dialect=source).text()
     return Printer(program, lossless, width, placed=placed, dialect=dialect, relaid=relaid)
+
+
+def _other_layout(program: ClosedJaxpr, source: Dialect, dialect: Dialect, lossless: bool) -> bool:
+    """Whether a program is laid out anew in a dialect. A lossless text names what stands below in each of them: one that has it
+    written out may not tell of which it is any more, and would be laid out in another way when it is read again."""
+    written = program.jaxpr.written
+    if _has_comments(program) or dialect.release == source.release:
+        return False
+    written_out = written is not None and written.later_written_out
+    return dialect.layout != source.layout or (lossless and written_out)
 
 
 def _has_comments(program: ClosedJaxpr) -> bool:

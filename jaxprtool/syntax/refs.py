@@ -230,10 +230,12 @@ def format_reference(
     atom: Callable[[Any], str],
     binder: Callable[[Any], str],
     written_long: Container[Var] = (),
+    whole: str = "",
 ) -> str | None:
     """The text of an equation on a reference; None when it is not of the form that we read.
 
     What a write replaces is bound in the text unless it is dropped; `written_long` are the dropped ones that are bound all the same.
+    The index of a whole cell is as it was read, or by `whole`: `:` for each dimension, or `...`.
     """
     index = eqn.params.get("index")
     if not isinstance(index, (RefIndex, Fragments)):
@@ -244,7 +246,12 @@ def format_reference(
     index, names = eqn.params["index"], [atom(x) for x in eqn.inputs]
     notation = eqn.primitive.notation
     first = 1 if notation == "read" else 2
-    ref = names[0] + _index_text(index, names[first:])
+    if whole and index.is_whole:
+        cell = eqn.inputs[0].aval
+        ndim = getattr(getattr(cell, "inner", cell), "ndim", 0)
+        ref = f"{names[0]}[{','.join(whole * ndim) if whole == ':' and ndim else '...'}]"
+    else:
+        ref = names[0] + _index_text(index, names[first:])
     flags = [f for f in ("mask", "other") if eqn.params.get(f)]
     extra = "".join(
         f" {f}={n}" for f, n in zip(flags, names[len(names) - len(flags) :], strict=True)

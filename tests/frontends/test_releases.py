@@ -339,6 +339,8 @@ def test_what_the_printer_knows_of_a_release_the_bridge_knows_too():
     }
     for name, found in SPELLINGS.items():
         for spelling in found:
+            if spelling.since <= (0, 8):  # what no JAX beside us lacks
+                continue
             for table, told in (
                 (vocabulary.ADDED, spelling.added),
                 (vocabulary.LOST, spelling.removed),

@@ -155,7 +155,7 @@ def test_check_fmt_and_diff(page):
     text = run(f"fmt {path}")
     assert run("fmt --check -", text) == ""
     assert run(f"diff {path} -", text) == ""
-    for old in ("linear", "pjit", "xla_call"):
+    for old in ("linear", "xla_call"):
         assert old not in text or path.stem == "scan"
 
 

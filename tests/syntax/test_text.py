@@ -82,9 +82,9 @@ def test_unchanged(case):
 
 
 ACCEPTED = {
-    "indented anew": "{ lambda ; a:f32[3]. let\n b:f32[3] = sin a\n c:f32[] = reduce_sum[\n  axes=(0,)\n ] b\n in (c,) }",
-    "semicolons over lines": "{ lambda ; a:f32[3].\nlet b:f32[3] = sin a ;\n c:f32[] = reduce_sum[axes=(0,)] b ; in (c,) }",
-    "long types": "{ lambda ; a:float32[3]. let b:float32[3] = sin a; c:float32[] = reduce_sum[axes=(0,)] b in (c,) }",
+    "indented anew": "{ lambda ; a:f32[3]. let\n b:f32[3] = sin a\n c:f32[] = reduce_sum[\n  axes=(0,)\n  out_sharding=None\n ] b\n in (c,) }",
+    "semicolons over lines": "{ lambda ; a:f32[3].\nlet b:f32[3] = sin a ;\n c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b ; in (c,) }",
+    "long types": "{ lambda ; a:float32[3]. let b:float32[3] = sin a; c:float32[] = reduce_sum[axes=(0,) out_sharding=None] b in (c,) }",
     "keys in any order": (
         "{ lambda ; a:f32[3]. let b:f32[3] = sin a; c:f32[] = reduce_sum[out_sharding=None axes=(0,)] b in (c,) }"
     ),
@@ -92,7 +92,7 @@ ACCEPTED = {
         "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n    c:f32[] = reduce_sum[\n"
         "      out_sharding=None axes=(0,)\n    ] b\n  in (c,) }"
     ),
-    "carriage returns": "{ lambda ; a:f32[3]. let\r\n    b:f32[3] = sin a\r\n    c:f32[] = reduce_sum[axes=(0,)] b\r\n  in (c,) }\r\n",
+    "carriage returns": "{ lambda ; a:f32[3]. let\r\n    b:f32[3] = sin a\r\n    c:f32[] = reduce_sum[axes=(0,) out_sharding=None] b\r\n  in (c,) }\r\n",
 }  # fmt: skip
 
 

@@ -22,6 +22,7 @@ from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
+from jaxprtool.ir.references import RefIndex
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.rules.policies import policy_as_called, policy_name
 from jaxprtool.syntax.elided_params import printed_params
@@ -75,6 +76,8 @@ def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str
     parts = (None,) if kind is None else kind.parts
     if POLICY in parts and (policy := policy_name(value)):
         return policy
+    if isinstance(value, RefIndex) and value.is_whole:
+        return str(RefIndex())
     value = policy_as_called(value) if POLICY in parts else value
     if NAME in parts and isinstance(value, (str, Word, Opaque)):
         return _ADDRESS.sub("0x", str(value))

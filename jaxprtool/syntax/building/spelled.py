@@ -168,7 +168,8 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     if reading.below:
         certain.add(_BELOW)
     last = min(until, default=None)
-    first = max((r for r in since if all(r < x for x in {*certain, *until})), default=None)
+    fit = (r for r in since if all(r < x for x in certain) and all(r <= x for x in until))
+    first = max(fit, default=None)
     end = min(certain | {r for r in before if not first or r > first}, default=None)
     if end is not None and last is not None:
         end, last = (end, None) if end <= last else (None, last)

@@ -48,12 +48,16 @@ def end_of(jaxpr: Jaxpr) -> str:
 
 
 class _Types(dict[Any, str]):
-    """The texts of types, with the colon before them."""
+    """The texts of types in a dialect, with the colon before them."""
 
-    __slots__ = ()
+    __slots__ = ("dialect",)
+
+    def __init__(self, dialect: Dialect):
+        super().__init__({UNTYPED: ""})
+        self.dialect = dialect
 
     def __missing__(self, aval: Any) -> str:
-        text = self[aval] = f":{aval}"
+        text = self[aval] = f":{self.dialect.type_text(aval)}"
         return text
 
 
@@ -92,6 +96,9 @@ class Pieces(ABC):
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
         self.forms = dialect.forms
+        colons = dialect_of(program).writes_colons
+        self.whole = ":" if dialect.writes_colons else "..." if colons else ""
+        self.called = {name: f.name for name, f in self.forms.items() if f.name != name}
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
         self.nested, self.definitions, self.later = self._shared(program, outer, relaid)
@@ -117,7 +124,7 @@ class Pieces(ABC):
         # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
-        self.types = _Types({UNTYPED: ""})
+        self.types = _Types(dialect)
         self.params: dict[int, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
@@ -280,13 +287,16 @@ class Pieces(ABC):
         params = ""
         if eqn.params:
             if "index" in eqn.params:
-                text = format_reference(eqn, self._atom, self._binder, self.written_long)
+                text = format_reference(
+                    eqn, self._atom, self._binder, self.written_long, self.whole
+                )
                 if text is not None:
                     return text
             params = self._plain_params(eqn)[0]
         atom, names, types = self._atom, self.names, self.types
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
-        rest = f"{eqn.primitive.name}{params} {inputs}"
+        name = eqn.primitive.name
+        rest = f"{self.called.get(name, name)}{params} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:
             v = outs[0]

@@ -1,4 +1,4 @@
-"""The dialects of JAX's printer: how each release since 0.8.1 writes a program.
+"""The dialects of JAX's printer: how each release since 0.6.2 writes a program.
 
 A dialect is recognised while a text is read, and kept with the program: it is printed back as it was written. What is made
 anew is in the dialect of the installed JAX, which is found without an import of it, or else of the newest release known.
@@ -15,13 +15,23 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from jaxprtool.core.primitive import known_primitive
+from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
+from jaxprtool.syntax.releases.earlier_types import TAGGED, has_types, told_by_types, type_in
 from jaxprtool.syntax.releases.source_release import source_release
-from jaxprtool.syntax.releases.spellings import DEFINITIONS, EACH_LEAF, Form, Release, forms_of
+from jaxprtool.syntax.releases.spellings import (
+    DEFINITIONS,
+    EACH_LEAF,
+    WHOLE_CELLS,
+    Form,
+    Release,
+    forms_of,
+)
 
 __all__ = [
     "ANNOTATES_BELOW",
@@ -38,11 +48,16 @@ __all__ = [
 
 # The releases that print something in another way than the one before. A text of an earlier one is read, and upgraded.
 RELEASES: tuple[Release, ...] = (
-    (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2), (0, 10, 0), (0, 10, 1), (0, 10, 2),
-    (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
+    (0, 6, 2), (0, 7, 0), (0, 7, 1), (0, 7, 2), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2),
+    (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
 ANNOTATES_BELOW = (0, 10, 1)
-_PARTITION_SPEC, _SORTED_SETS, _PRINTER_DROPS = (0, 9, 1), (0, 10, 1), (0, 10, 1)
+_COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS, _PRINTER_DROPS = (
+    (0, 7, 2),
+    (0, 9, 1),
+    (0, 10, 1),
+    (0, 10, 1),
+)
 
 
 @dataclass(frozen=True)
@@ -78,6 +93,11 @@ class Dialect:
         return self.release >= _PRINTER_DROPS
 
     @property
+    def writes_colons(self) -> bool:
+        """Whether the index of a whole cell has a colon for each dimension."""
+        return self.release < WHOLE_CELLS
+
+    @property
     def joins_leaves(self) -> bool:
         """Whether a collective takes all leaves of a tree."""
         return self.release < EACH_LEAF
@@ -92,8 +112,15 @@ class Dialect:
         """What names and definitions depend on."""
         return self.long_jaxprs_above, self.names_inner_drops
 
+    def type_text(self, aval: AbstractType) -> str:
+        """The text of a type in this release."""
+        return str(aval) if self.release >= TAGGED else type_in(self.release, aval)
+
     def respell(self, text: str) -> str:
-        """The text of the value of a param, with this release's words for sets and partition specs."""
+        """The text of the value of a param, with this release's words for sets, partition specs and ways to copy."""
+        if self.release < _COPY_SEMANTICS and "ArrayCopySemantics." in text:
+            for i, (then, now) in enumerate(WAYS_TO_COPY.items(), 1):
+                text = text.replace(f"ArrayCopySemantics.{now}", f"<CopySemantics.{then}: {i}>")
         if self.release < _PARTITION_SPEC:
             if "P(" in text:
                 text = _SPEC.sub("PartitionSpec(", text)
@@ -163,11 +190,11 @@ def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
         if form is None or not _is_meant(eqn.primitive, form):
             continue
         what = "" if form.has else f"{eqn.primitive} is no primitive there"
-        for key, nothing in form.lacks.items():
+        for key in form.lacks:
             value, declared = eqn.params.get(key), eqn.primitive.params.get(key)
             if what or declared is None or declared.kind.is_bookkeeping or form.rewrite:
                 continue
-            if value is not None and value != nothing:
+            if value is not None and value != form.nothing(key, eqn):
                 what = f"{eqn.primitive} has no param {key} there, which is {value}"
         for key in form.shown:
             if not what and isinstance(eqn.params.get(key), Placement):
@@ -231,7 +258,7 @@ def knows_inner_drops(program: ClosedJaxpr) -> bool:
 def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
     """The dialect of a text: of the last release that prints it so.
 
-    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.8.1 printed in that of 0.8.1.
+    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.6.2 printed in that of 0.6.2.
 
     Args:
       text: the text.
@@ -240,13 +267,15 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
     if given := source_release():
         return _nearest(given)
     since, before = set[Release]([(0,)]), set[Release]()
-    for bound, release in told:
+    for bound, release in (*told, *told_by_types(text)):
         (since if bound == "since" else before).add(release)
+    if "<CopySemantics." in text:
+        before.add(_COPY_SEMANTICS)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
     # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.
     if "frozenset()" in text and "frozenset({})" not in text:
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
-    fit = [r for r in RELEASES if last is None or r < last]
+    fit = [r for r in RELEASES if (last is None or r < last) and has_types(r, text)]
     return _dialect(fit[-1] if fit else RELEASES[0])

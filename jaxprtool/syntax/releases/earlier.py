@@ -87,7 +87,7 @@ _BY_PARAMS = {
     frozenset({"_prim"}): Older(expand=equations.hi_primitive),
 }
 _JIT_DROPPED = (
-    "backend", "device", "device_assignment", "device_values", "donated_invars", "inline", "keep_unused", "resource_env",
+    "backend", "device", "device_assignment", "device_values", "inline", "resource_env",
     "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
 )  # fmt: skip
 _SHARDED_DROPPED = (

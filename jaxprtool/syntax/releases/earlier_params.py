@@ -206,13 +206,14 @@ def _as_tuple(value: Any) -> Any:
     return (*value,) if isinstance(value, list) else value
 
 
-_SEMANTICS = pattern(r"<CopySemantics\.(\w+): \d+>")  # 0.4.34 to 0.6.1
-_SEMANTICS_NOW = {"ALIAS": "REUSE_INPUT", "COPY": "ALWAYS_COPY", "DONATE": "DONATE_INPUT"}
+_SEMANTICS = pattern(r"<CopySemantics\.(\w+): \d+>")  # 0.4.34 to 0.7.1
+# The ways of `device_put` to copy, by what they were called, in the order of their numbers.
+WAYS_TO_COPY = {"ALIAS": "REUSE_INPUT", "COPY": "ALWAYS_COPY", "DONATE": "DONATE_INPUT"}
 
 
 def _copy_semantics(value: Any) -> Any:
     m = _SEMANTICS.fullmatch(str(value))
-    return Word(f"ArrayCopySemantics.{_SEMANTICS_NOW[m[1]]}") if m else value
+    return Word(f"ArrayCopySemantics.{WAYS_TO_COPY[m[1]]}") if m else value
 
 
 def platform_index(params: Params, inputs: Inputs) -> Params:

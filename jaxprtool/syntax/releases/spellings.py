@@ -1,4 +1,4 @@
-"""How each release of JAX since 0.8 prints the equations of a primitive: one table, for reading and for writing.
+"""How each release of JAX since 0.6.2 prints the equations of a primitive: one table, for reading and for writing.
 
 A row says what changed with a release. Texts are read by what they hold, in the spelling of any release; the rows say
 which releases print that (`told_by`), and what is printed in the dialect of each (`Form`).
@@ -23,6 +23,7 @@ __all__ = [
     "LONG",
     "SPELLINGS",
     "TELLING",
+    "WHOLE_CELLS",
     "Form",
     "Release",
     "Spelling",
@@ -33,6 +34,11 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
+WHOLE_CELLS: Release = (
+    0,
+    8,
+    0,
+)  # since then the index of a whole cell may be `[...]`, and was `[:,:]`
 EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
 LONG = 10  # those with more equations
@@ -46,6 +52,7 @@ class Spelling(NamedTuple):
     Attributes:
       since: the release.
       name: what the primitive is called since then, where that is not its name here.
+      called: what the primitive was called before, where that was another name.
       born, gone: whether the primitive came, or went.
       renamed: what our params are called since then, where that is not their name here.
       was: what our params were called before.
@@ -60,6 +67,7 @@ class Spelling(NamedTuple):
 
     since: Release
     name: str = ""
+    called: str = ""
     born: bool = False
     gone: bool = False
     renamed: Mapping[str, str] = {}
@@ -109,6 +117,7 @@ def _last_axis(eqn: JaxprEqn) -> int | None:
 
 _NO_GROUPS = (Spelling((0, 8, 1), removed={"axis_index_groups": None}),)
 _OUT_SHARDING = (Spelling((0, 11, 1), added={"out_sharding": None}),)
+_SUM = (Spelling((0, 8), added={"out_sharding": None}),)
 
 _ASYNCHRONOUS = (
     "all_to_all_start", "all_to_all_done", "pbroadcast_start", "pbroadcast_done", "ppermute_start", "ppermute_done",
@@ -131,6 +140,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
     "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
+    "jit": (Spelling((0, 7), called="pjit"),),
     "linear_call": (Spelling((0, 10), replaces="custom_transpose_call"),),
     "scan": (
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
@@ -157,17 +167,26 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 9, 1), hidden=("shape", "broadcast_dimensions", "sharding")),
         Spelling((0, 10), unless_none=("sharding",)),
     ),
+    "conv_general_dilated": (Spelling((0, 7, 2), added={"out_sharding": None}),),
     "convert_element_type": (Spelling((0, 9, 1), unless_none=("sharding",)),),
     "dot_general": (Spelling((0, 10), unless_none=("out_sharding",)),),
     "ragged_dot_general": (Spelling((0, 10, 1), added={"out_sharding": None}),),
     "reduce_max": _OUT_SHARDING,
     "reduce_min": _OUT_SHARDING,
+    "reduce_sum": _SUM,
     "scaled_dot": _born(0, 9, 1),
+    "scatter-add": (
+        Spelling((0, 7), added={"out_sharding": None}),
+        Spelling((0, 7, 1), removed={"out_sharding": None}),
+    ),
     "stack": _born(0, 10, 1),
     "tile": _born(0, 9),
     "unstack": _born(0, 10, 1),
     # ---- elements, sorting and matrices
-    "eig": (Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),),
+    "eig": (
+        Spelling((0, 8), added={"implementation": None}, removed={"use_magma": None}),
+        Spelling((0, 10, 1), added={"enable_eigvec_derivs": False}),
+    ),
     "eigh": (Spelling((0, 8, 1), added={"algorithm": None}),),
     **dict.fromkeys(("Frexp", "Ldexp", "Nonzero", "polynomial"), _born(0, 12)),
     "erfc": (Spelling((0, 12), added={"accuracy": None}, unless_none=("accuracy",)),),
@@ -183,17 +202,24 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
     # ---- effects, references and kernels
     "dce_sink": (Spelling((0, 10), added={"prevent_mlir_dce": False}),),
-    "debug_print": (Spelling((0, 8, 1), added={"logging_record": None}),),
+    "debug_print": (
+        *_born(0, 7, 2),
+        Spelling((0, 8, 1), added={"logging_record": None}),
+    ),
     "empty_ref": (
         *_born(0, 9, 1),
         Spelling((0, 11, 1), added={"pin": False}),
     ),
     "free_ref": _born(0, 9, 1),
     "new_ref": (
+        Spelling((0, 7), added={"memory_space": None}),
+        Spelling((0, 7, 1), called="mutable_array"),
+        Spelling((0, 7, 2), called="array_ref"),
         Spelling((0, 8, 1), added={"kind": None}),
         Spelling((0, 11, 1), added={"pin": False}),
     ),
     "pallas_call": (
+        Spelling((0, 7), added={"metadata": None}),
         Spelling((0, 8, 1), added={"name": None}),
         Spelling((0, 9, 1), removed={"backend": None}),
     ),
@@ -236,14 +262,18 @@ def _told_by(
 def _bounds(
     name: str, found: frozenset[str], none: frozenset[str]
 ) -> Iterator[tuple[str, Release]]:
-    for spelling in _SPELLED[name]:
+    row = _SPELLED[name]
+    # Those that came and went: where one lacks, the text may be of a release before or after.
+    passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
+    for spelling in row:
         since = spelling.since
-        if spelling.gone or spelling.name not in ("", name):
+        if spelling.gone or spelling.name not in ("", name) or spelling.called == name:
             yield "before", since
             continue
-        if spelling.born or spelling.name:
+        if spelling.born or spelling.name or spelling.called:
             yield "since", since
-            continue
+            if not spelling.added:
+                continue
         for ours, theirs in spelling.renamed.items():
             if ours in found or theirs in found:
                 yield "before" if ours in found else "since", since
@@ -254,19 +284,27 @@ def _bounds(
             yield "before", since
         if spelling.hidden and spelling.hidden[0] not in found:
             yield "since", since
-        # One without any says nothing, where there were some before: the defaults of a text that a person wrote.
-        if found or spelling.added.keys() == _declared(name):
+        # One without any says nothing, where there were some before: the defaults of a text that a person wrote, who
+        # would not use the name that a primitive had.
+        if found or spelling.added.keys() == _declared(name) or name not in SPELLINGS:
             for key in spelling.added:
-                yield "since" if key in found else "before", since
+                if key in found or key not in passing:
+                    yield "since" if key in found else "before", since
             for key, value in spelling.removed.items():
-                if key in found or value is not _nothing:  # one that may not lack says nothing
+                if key in found or not (
+                    value is _nothing or key in passing
+                ):  # one that may not lack says nothing
                     yield "before" if key in found else "since", since
 
 
 def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
     found = dict(SPELLINGS)
-    for spellings in SPELLINGS.values():
-        found |= {s.name: (s,) for s in spellings if s.name}
+    for row in SPELLINGS.values():
+        for i, spelling in enumerate(row, 1):
+            if spelling.name:
+                found[spelling.name] = (spelling,)
+            if spelling.called:
+                found[spelling.called] = row[:i]
     return found
 
 
@@ -306,23 +344,43 @@ class Form:
         self.rewrite: list[Rewrite] = []
         self.other = ""
         for spelling in SPELLINGS[name]:
-            new = spelling.since <= release
-            self.has &= not (spelling.gone if new else spelling.born)
-            if new and spelling.name:
-                self.name = spelling.name
-            if new and spelling.rewrite is not None:
-                self.rewrite.append(spelling.rewrite)
-            self.names.update(spelling.renamed if new else spelling.was)
-            (self.more if new else self.lacks).update(spelling.added)
-            (self.lacks if new else self.more).update(spelling.removed)
-            if new:
-                for key in (*spelling.hidden, *spelling.unless_none):
-                    self.more.pop(key, None)
-            else:
-                self.shown.update(spelling.hidden)
-                self.unless_none.update(spelling.unless_none)
-                self.other = self.other or spelling.replaces
+            if spelling.since <= release:
+                self._follow(spelling)
+        for spelling in reversed(SPELLINGS[name]):
+            if spelling.since > release:
+                self._undo(spelling)
+        self.shown -= self.lacks.keys()
         self.printed = {*self.shown, *self.more}.difference(self.lacks, self.unless_none)
+
+    def nothing(self, key: str, eqn: JaxprEqn) -> Any:
+        """What says nothing in the place of a param that the release lacks."""
+        found = self.lacks[key]
+        return found(eqn) if callable(found) else found
+
+    def _follow(self, spelling: Spelling) -> None:
+        """What the release has changed, or one before it."""
+        self.has &= not spelling.gone
+        self.name = spelling.name or self.name
+        if spelling.rewrite is not None:
+            self.rewrite.append(spelling.rewrite)
+        self.names.update(spelling.renamed)
+        self.more.update(spelling.added)
+        self.lacks.update(spelling.removed)
+        for key in (*spelling.removed, *spelling.hidden, *spelling.unless_none):
+            self.more.pop(key, None)
+
+    def _undo(self, spelling: Spelling) -> None:
+        """What a later release has changed, from the last one on."""
+        self.has &= not spelling.born
+        self.name = spelling.called or self.name
+        self.names.update(spelling.was)
+        for key in spelling.added:
+            self.more.pop(key, None)
+        self.lacks.update(spelling.added)
+        self.more.update(spelling.removed)
+        self.shown.update(spelling.hidden)
+        self.unless_none.update(spelling.unless_none)
+        self.other = spelling.replaces or self.other
 
     def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
         """The params of the primitive `other`, where an equation was read as one of that."""

@@ -1,0 +1,50 @@
+"""How earlier releases print the types that they print otherwise: those that vary along axes of a mesh, and references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, RefType, ShapedArray
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.spellings import Release
+
+__all__ = ["TAGGED", "has_types", "told_by_types", "type_in"]
+
+_UNTAGGED: Release = (0, 7)
+_SHORT_REFERENCES: Release = (0, 7, 1)
+TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
+
+
+def type_in(release: Release, aval: AbstractType) -> str:
+    """The text of a type in a release: the axes that it varies along have no tag from 0.7.0 to 0.8.0, `f32[2]{i,j}`, and
+    a reference to an array has the long name of the element type before 0.7.1, `Ref{float32[3]}`.
+
+    A type with further groups of axes, whose text could not be read, keeps ours.
+    """
+    if isinstance(aval, RefType) and isinstance(aval.inner, ShapedArray):
+        if release >= _SHORT_REFERENCES:
+            return str(aval)
+        return str(aval).replace(str(aval.inner), aval.inner.str_short())
+    if not isinstance(aval, ShapedArray) or not _UNTAGGED <= release < TAGGED:
+        return str(aval)
+    groups = aval.vary
+    if not groups.varying or groups.unreduced or groups.reduced:
+        return str(aval)
+    return f"{aval.update(vary=NO_GROUPS)}{{{','.join(groups.varying)}}}"
+
+
+_LETTERLESS = pattern(r"\]\{(?![VUR]:)\w")
+_REFERENCE = pattern(r"\b(Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)\d)?")
+
+
+def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
+    """What the types of a text say about the release that printed it: ("since", release) and ("before", release)."""
+    if "]{" in text and _LETTERLESS.search(text):
+        yield from (("since", _UNTAGGED), ("before", TAGGED))
+    if "Ref" in text and (m := _REFERENCE.search(text)):
+        yield "before" if m[1] or m[2] else "since", _SHORT_REFERENCES
+
+
+def has_types(release: Release, text: str) -> bool:
+    """Whether a release may print the types of a text: the axes that one varies along have a tag, or none, in each."""
+    return not (_UNTAGGED <= release < TAGGED and "]{V:" in text)
