@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from jaxprtool.core.primitive import declared_primitive
+from jaxprtool.syntax.releases.dialects import RELEASES, find_dialect
 from jaxprtool.syntax.releases.earlier import OLDER, declared_params
 
 TABLE = Path(__file__).parent / "dialects" / "params_of_releases.txt"
@@ -57,3 +59,50 @@ def test_params_are_declared(name, keys, releases):
     assert not missing or name in CONVERTED | UNREADABLE.keys(), (
         f"{name} of {releases} has {missing}"
     )
+
+
+# ---- in the dialects
+
+VERSIONS = next(
+    line.split()[1:] for line in TABLE.read_text().split("\n") if line.startswith("Versions: ")
+)
+
+
+def versions_of(releases: str) -> list[str]:
+    """`0.6.0 0.7.0..0.8.0` as a list."""
+    found: list[str] = []
+    for span in releases.split():
+        first, _, last = span.partition("..")
+        i, j = VERSIONS.index(first), VERSIONS.index(last or first)
+        found += VERSIONS[i : j + 1]
+    return found
+
+
+def with_a_dialect() -> list[tuple[str, str, tuple[str, ...]]]:
+    """What each release with a dialect prints: the release, a primitive, and its params."""
+    found = {(v, name, keys) for name, keys, spans in ROWS for v in versions_of(spans)}
+    numbers = {v: tuple(map(int, v.split(".")[:3])) for v in VERSIONS}
+    return sorted(row for row in found if numbers[row[0]] >= RELEASES[0])
+
+
+@pytest.mark.parametrize("version", dict.fromkeys(v for v, _, _ in with_a_dialect()))
+def test_a_dialect_has_the_names_and_params_of_its_release(version):
+    """Each name is one of a primitive there, and each param is one that it has there."""
+    dialect = find_dialect("jax-" + ".".join(version.split(".")[:3]))
+    ours = {form.name: name for name, form in dialect.forms.items()}
+    wrong = []
+    for release, name, keys in with_a_dialect():
+        primitive = declared_primitive(ours.get(name, name))
+        if release != version or primitive is None:
+            continue
+        form = dialect.forms.get(primitive.name)
+        if form is None:
+            can = {*primitive.params}
+        else:
+            kept = {form.names.get(key, key) for key in primitive.params if key not in form.lacks}
+            can = kept | form.more.keys()
+            always = {key for key, value in form.more.items() if not callable(value)}
+            wrong += [f"{name} has no {key}" for key in always.difference(keys)]
+            wrong += [] if form.has else [f"{name} is none"]
+        wrong += [f"{name} has {key}" for key in {*keys} - can]
+    assert wrong == []
