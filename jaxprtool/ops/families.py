@@ -3,7 +3,7 @@
 FAMILIES = {
     "accelerators": "buffer_callback call_tf dot_product_attention_bwd dot_product_attention_bwd_wrapper dot_product_attention_fp8_bwd dot_product_attention_fp8_bwd_wrapper dot_product_attention_fp8_fwd dot_product_attention_fp8_fwd_wrapper dot_product_attention_fwd dot_product_attention_fwd_wrapper rnn_bwd rnn_fwd",
     "annotated_calls": "compute_on xla_metadata_call",
-    "asynchronous": "all_gather_done all_gather_start all_to_all_done all_to_all_start pbroadcast_done pbroadcast_start ppermute_done ppermute_start psum_done psum_invariant_start psum_start reduce_scatter_done reduce_scatter_start",
+    "asynchronous": "all_gather_done all_gather_reduced_start all_gather_start all_to_all_done all_to_all_start pbroadcast_done pbroadcast_start ppermute_done ppermute_start psum_done psum_invariant_start psum_start reduce_scatter_done reduce_scatter_start unreduced_psum_start unreduced_reduce_scatter_start",
     "binary": "add sub div rem max min pow atan2 add_any mul complex",
     "bits": "bitcast_convert_type clz mulhi nextafter population_count",
     "bitwise": "and_ or_ xor not_ shift_left shift_right_logical shift_right_arithmetic and or not",
@@ -34,7 +34,7 @@ FAMILIES = {
     "linear_solve": "linear_solve custom_linear_solve",
     "outside": "call_exported ffi_call infeed outfeed",
     "pallas": "multiple_of num_programs pallas_call program_id run_scoped",
-    "parallel": "all_gather all_gather_invariant all_to_all axis_index pbroadcast pgather pmax pmin ppermute psum psum_invariant pvary ragged_all_to_all reduce_scatter reshard shard_map xla_pmap xmap",
+    "parallel": "all_gather all_gather_invariant all_gather_reduced all_to_all axis_index pbroadcast pgather pmax pmin ppermute precv preduced psend psum psum_invariant pvary ragged_all_to_all reduce_scatter reduced_vary_cast_p reshard shard_map unreduced_pmax unreduced_pmin unreduced_psum unreduced_reduce_scatter vary_unreduced_cast_p xla_pmap xmap",
     "placement": "device_put empty empty2 layout_constraint sharding_constraint tie xla_metadata_value",
     "polynomials": "polynomial",
     "precision": "reduce_precision",
