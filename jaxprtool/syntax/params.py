@@ -438,7 +438,7 @@ def _range(args: tuple[Any, ...]) -> RangeTuple:
     if not all(type(a) is int for a in args) or (len(args) == 3 and not args[2]):
         raise _Outside
     bounds = range(*args)
-    if len(bounds) > _LONGEST_RANGE or repr(bounds) != f"range({', '.join(map(str, args))})":
+    if bounds[_LONGEST_RANGE:] or repr(bounds) != f"range({', '.join(map(str, args))})":
         raise _Outside
     return RangeTuple(bounds)
 
