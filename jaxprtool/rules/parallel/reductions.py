@@ -20,6 +20,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placed, placement_of, read_placement
+from jaxprtool.ir.sharding import find_mesh, mentioned, shard_shape
 from jaxprtool.makers.axes import lexicographic, lowest, varied
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
@@ -241,6 +242,12 @@ def _reshard_type(x: Aval, *, dst_sharding: ParamValue, **_: ParamValue) -> Aval
     target = None if dst_sharding is None else read_placement(dst_sharding, x.ndim)
     if target is None or len(target.spec) not in (0, x.ndim):
         return x
+    mesh = find_mesh(dst_sharding)
+    if mesh is not None and mentioned(target.spec) <= mesh.sizes.keys():
+        try:
+            shard_shape(x.shape, target.spec, mesh)
+        except ValueError as e:
+            ill_typed(f"reshard of {x} to {dst_sharding}: {e}", "spec")
     return placed(x, target)
 
 
