@@ -49,3 +49,13 @@ def test_explicit_axes_divide_dimensions():
     jt.typecheck_jaxpr(jt.parse(RESHARD.format(n=4)).jaxpr)
     with pytest.raises(jt.JaxprTypeError, match="dimension 0 of size 8 is not divisible by 7"):
         jt.typecheck_jaxpr(jt.parse(RESHARD.format(n=7)).jaxpr)
+
+
+@pytest.mark.parametrize("specs", ["in_specs=(P(None,),)", "out_specs=(P(None,),)"])
+def test_an_axis_splits_one_dimension(specs):
+    key = specs.split("=")[0]
+    text = SHARDS.format(n=1).replace("f32[8]", "f32[8,8]")
+    twice = text.replace(specs, f"{key}=(P('x', 'x'),)")
+    jt.typecheck_jaxpr(jt.parse(text).jaxpr)
+    with pytest.raises(jt.JaxprTypeError, match="splits several dimensions over one axis"):
+        jt.typecheck_jaxpr(jt.parse(twice).jaxpr)
