@@ -33,7 +33,7 @@ FAMILIES = {
     "linalg.tridiagonal": "tridiagonal tridiagonal_solve",
     "linear_solve": "linear_solve custom_linear_solve",
     "outside": "call_exported ffi_call infeed outfeed",
-    "pallas": "multiple_of num_programs pallas_call program_id run_scoped",
+    "pallas": "max_contiguous multiple_of num_programs pallas_call program_id reciprocal repeat roll run_scoped",
     "parallel": "all_gather all_gather_invariant all_gather_reduced all_to_all axis_index pbroadcast pgather pmax pmin ppermute precv preduced psend psum psum_invariant pvary ragged_all_to_all reduce_scatter reduced_vary_cast_p reshard shard_map unreduced_pmax unreduced_pmin unreduced_psum unreduced_reduce_scatter vary_unreduced_cast_p xla_pmap xmap",
     "placement": "device_put empty empty2 layout_constraint sharding_constraint tie xla_metadata_value",
     "polynomials": "polynomial",
