@@ -13,6 +13,7 @@ from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.printable import one_line
+from jaxprtool.ir.references import Indexer, RefIndex, Slice
 from jaxprtool.ir.spans import Span
 from jaxprtool.ir.walk import all_eqns, jaxprs_in
 from jaxprtool.syntax.building.draws import draws_of
@@ -37,6 +38,7 @@ __all__ = ["Change", "Report", "report", "target"]
 
 Programs = Mapping[str, ClosedJaxpr]
 _NAME = re.compile(r"(?!(?:(?:inf|nan)j?|True|False)\b)[^\W\d]\w*")
+_ARROW = re.compile(r" (?:<-|\+=) ")
 _PYTHON = re.compile(r"<\w|functools\.partial\(")  # a value that is an object of Python's, printed
 
 
@@ -46,7 +48,7 @@ class Change(NamedTuple):
     Attributes:
       span: where, in the old text.
       kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`, `literal-typed`, `binder-typed`,
-        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which a key draws).
+        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which a key draws), `stride`.
       primitive: of the equation, as the old text calls it; "" outside of equations.
       old, new: the spellings; "" for none.
       message: the same in words.
@@ -62,7 +64,7 @@ class Change(NamedTuple):
     @property
     def lost(self) -> bool:
         """Whether something is not in the text, and so not in the program."""
-        return self.kind in ("function", "constant", "opaque", "type", "numbers")
+        return self.kind in ("function", "constant", "opaque", "type", "numbers", "stride")
 
 
 @dataclass(frozen=True)
@@ -148,6 +150,7 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
     releases = releases_of(reading, before.values())
     if not version_line(text):  # a text of ours draws as it says, here and everywhere
         changes += _draws(reading, programs)
+        changes += _strides(programs)
     changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
     return Report(name, dialect, releases, changes)
 
@@ -276,6 +279,34 @@ def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
             name = eqn.primitive.name
             message = f"{name} draws other numbers than releases before {before} did"
             yield Change(eqn.span, "numbers", name, "", "", message)
+
+
+def _strides(programs: Programs) -> Iterator[Change]:
+    """The slices of references that a text prints alike for several strides: JAX prints where one begins and its size."""
+    for program in programs.values():
+        for eqn in all_eqns(program.jaxpr):
+            index = next((v for v in eqn.params.values() if isinstance(v, RefIndex)), None)
+            if index is None or eqn.span is None or not _ARROW.search(_text(eqn.span)):
+                continue  # with all its params an equation shows the stride
+            held = getattr(eqn.inputs[0].aval, "inner", None)
+            shape = getattr(held, "shape", ())
+            first = index.steps[0] if index.steps else None
+            items = first.items if isinstance(first, Indexer) else ()
+            for axis, (item, n) in enumerate(zip(items, shape, strict=False)):
+                if isinstance(item, Slice) and _has_room(item, n):
+                    message = (
+                        f"the slice along axis {axis}, {item.size} of {n} elements, may have had a stride, "
+                        "which JAX does not print: it is read without one"
+                    )
+                    yield Change(eqn.span, "stride", eqn.primitive.name, "", "", message)
+
+
+def _has_room(s: Slice, n: Any) -> bool:
+    """Whether as many elements, two apart, are in a dimension of n."""
+    if s.stride != 1 or not isinstance(s.size, int) or not isinstance(n, int) or s.size < 2:
+        return False
+    start = s.start if isinstance(s.start, int) else 0
+    return start + 2 * (s.size - 1) < n
 
 
 def _lost(program: ClosedJaxpr) -> Iterator[Change]:

@@ -73,7 +73,7 @@ custom_vjp_call: custom_vjp custom_vjp_call_jaxpr custom_gradient
 debug_callback: debug_print_callback
 device_put: to_device
 digamma: psi
-div: divide true_divide truediv realdiv reciprocal
+div: divide true_divide truediv realdiv
 dot_general: dot matmul mm bmm einsum tensordot inner vdot gemm batch_matmul linear
 dynamic_slice: slice_dynamic
 dynamic_update_slice: index_update update_slice set_slice

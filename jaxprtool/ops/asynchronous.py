@@ -3,16 +3,20 @@
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ops.parallel import (
     all_gather,
+    all_gather_reduced,
     all_to_all,
     pbroadcast,
     ppermute,
     psum,
     psum_invariant,
     reduce_scatter,
+    unreduced_psum,
+    unreduced_reduce_scatter,
 )
 
 __all__ = [
     "all_gather_done",
+    "all_gather_reduced_start",
     "all_gather_start",
     "all_to_all_done",
     "all_to_all_start",
@@ -25,6 +29,8 @@ __all__ = [
     "psum_start",
     "reduce_scatter_done",
     "reduce_scatter_start",
+    "unreduced_psum_start",
+    "unreduced_reduce_scatter_start",
 ]
 
 
@@ -36,6 +42,21 @@ def psum_start():
 @primitive(like=psum_invariant)
 def psum_invariant_start():
     """Starts a `psum_invariant`."""
+
+
+@primitive(like=unreduced_psum)
+def unreduced_psum_start():
+    """Starts an `unreduced_psum`."""
+
+
+@primitive(like=unreduced_reduce_scatter)
+def unreduced_reduce_scatter_start():
+    """Starts an `unreduced_reduce_scatter`."""
+
+
+@primitive(like=all_gather_reduced)
+def all_gather_reduced_start():
+    """Starts an `all_gather_reduced`."""
 
 
 @primitive(like=ppermute)

@@ -17,7 +17,17 @@ from jaxprtool.core.kinds.placement import Pairs
 from jaxprtool.core.primitive import optional, param, primitive, shown, types_of_results
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
-__all__ = ["multiple_of", "num_programs", "pallas_call", "program_id", "run_scoped"]
+__all__ = [
+    "max_contiguous",
+    "multiple_of",
+    "num_programs",
+    "pallas_call",
+    "program_id",
+    "reciprocal",
+    "repeat",
+    "roll",
+    "run_scoped",
+]
 
 
 @primitive(multiple_results=True)
@@ -82,6 +92,49 @@ def multiple_of(x, *, values: Axes):
     """x, of which the compiler may know that it is a multiple.
 
     values: of what.
+    """
+
+
+@primitive
+def max_contiguous(x, *, values: Axes):
+    """x, of which the compiler may know that so many elements follow each other.
+
+    values: how many, along each dimension.
+    """
+
+
+@primitive
+def roll(
+    x,
+    shift,
+    *,
+    axis: Axis,
+    stride: int | None = shown(None),
+    stride_axis: Axis | None = shown(None),
+):
+    """x turned along an axis, as by `jax.numpy.roll`: out[i + shift] = x[i].
+
+    axis: the axis.
+    stride: how much further each next slice along `stride_axis` is turned, or None.
+    stride_axis: the axis of these slices, or None.
+    """
+
+
+@primitive
+def repeat(x, *, axis: Axis, repeats: int):
+    """x several times, one after the other along an axis; to JAX 0.9.0.
+
+    axis: the axis.
+    repeats: how often.
+    """
+
+
+@primitive
+def reciprocal(x, *, approx: bool = shown(False), full_range: bool | None = optional(None)):
+    """1 / x.
+
+    approx: whether it may be less precise.
+    full_range: whether it is exact at the ends of the range, too.
     """
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of
 from jaxprtool.core.kinds.numbers import Axis, Size
-from jaxprtool.core.kinds.objects import Bookkeeping, Flags
+from jaxprtool.core.kinds.objects import Bookkeeping, Flags, ValueType
 from jaxprtool.core.kinds.placement import (
     AxesByName,
     AxisNames,
@@ -42,6 +42,7 @@ from jaxprtool.ir.sharding import (
 __all__ = [
     "all_gather",
     "all_gather_invariant",
+    "all_gather_reduced",
     "all_to_all",
     "axis_index",
     "pbroadcast",
@@ -49,13 +50,22 @@ __all__ = [
     "pmax",
     "pmin",
     "ppermute",
+    "precv",
+    "preduced",
+    "psend",
     "psum",
     "psum_invariant",
     "pvary",
     "ragged_all_to_all",
     "reduce_scatter",
+    "reduced_vary_cast_p",
     "reshard",
     "shard_map",
+    "unreduced_pmax",
+    "unreduced_pmin",
+    "unreduced_psum",
+    "unreduced_reduce_scatter",
+    "vary_unreduced_cast_p",
     "xla_pmap",
     "xmap",
 ]
@@ -224,6 +234,107 @@ def reduce_scatter(
     scatter_dimension: the dimension that is cut into parts; it goes away unless tiled.
     axis_index_groups: groups of members that are summed separately, or None.
     tiled: whether the parts keep the dimension.
+    """
+
+
+# Along axes over which a value is still to be summed (`{U:x}`) each device holds a part; a value that was summed (`{R:x}`) is
+# the same on all of them, and its cotangents are parts.
+
+
+@primitive
+def vary_unreduced_cast_p(operand, *, axes: AxisNames = param(acts_along=True)):
+    """operand, as parts of a sum over axes along which it varies.
+
+    axes: names.
+    """
+
+
+@primitive
+def reduced_vary_cast_p(operand, *, axes: AxisNames = param(acts_along=True)):
+    """operand, which is the same along axes, as a value that varies along them.
+
+    axes: names, along which operand was summed.
+    """
+
+
+@primitive
+def preduced(operand, *, axes: AxisNames = param(acts_along=True)):
+    """operand, which is the same along axes, as one whose cotangents are parts.
+
+    axes: names.
+    """
+
+
+@primitive
+def unreduced_psum(operand, *, axes: AxisNames = param(acts_along=True)):
+    """The sum of the parts.
+
+    axes: names, over which operand is still to be summed.
+    """
+
+
+@primitive(like=unreduced_psum)
+def unreduced_pmax():
+    """The largest of the parts, of a value that is their largest."""
+
+
+@primitive(like=unreduced_psum)
+def unreduced_pmin():
+    """The smallest of the parts, of a value that is their smallest."""
+
+
+@primitive
+def unreduced_reduce_scatter(
+    operand,
+    *,
+    axis_name: Names = param(acts_along=True),
+    axis_size: Size,
+    scatter_dimension: Axis = shown(0),
+    tiled: bool = shown(False),
+):
+    """Part k of the sum of what the members hold, for member k.
+
+    axis_name: the axis, over which operand is still to be summed.
+    axis_size: the number of members.
+    scatter_dimension: the dimension that is cut into parts; it goes away unless tiled.
+    tiled: whether the parts keep the dimension.
+    """
+
+
+@primitive
+def all_gather_reduced(
+    operand,
+    *,
+    axis_name: Names = param(acts_along=True),
+    axis_size: Size,
+    all_gather_dimension: Axis = shown(0),
+    tiled: bool = shown(False),
+):
+    """The values of all members, with a type that is the same along the axis, and whose cotangents are parts.
+
+    axis_name: the axis.
+    axis_size: the number of members.
+    all_gather_dimension: the dimension of the result to stack along, or to concatenate along.
+    tiled: whether to concatenate instead of stacking.
+    """
+
+
+@primitive
+def psend(operand, *, axis_name: Names = param(acts_along=True), perm: Pairs):
+    """Starts to send operand to another member: a token, which the `precv` there takes.
+
+    axis_name: the axis.
+    perm: pairs (source, destination).
+    """
+
+
+@primitive
+def precv(token, *, out_shape: ValueType, axis_name: Names = param(acts_along=True), perm: Pairs):
+    """What another member has sent.
+
+    out_shape: its type.
+    axis_name: the axis.
+    perm: pairs (source, destination).
     """
 
 

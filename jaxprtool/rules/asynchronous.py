@@ -54,6 +54,9 @@ for _start, _whole in (
     (lax.all_gather_start, lax.all_gather),
     (lax.all_to_all_start, lax.all_to_all),
     (lax.reduce_scatter_start, lax.reduce_scatter),
+    (lax.unreduced_psum_start, lax.unreduced_psum),
+    (lax.unreduced_reduce_scatter_start, lax.unreduced_reduce_scatter),
+    (lax.all_gather_reduced_start, lax.all_gather_reduced),
 ):
     define(
         _start,

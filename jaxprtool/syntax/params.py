@@ -70,7 +70,7 @@ _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
 _CLASS = pattern(r"<class '((?:numpy|jax(?:\._src)?\.numpy(?:\.lax_numpy)?|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
 _LONGEST_RANGE = 1000  # of axes, for which ranges stand
-_SCALAR_TYPES = pattern(r"np\.(?:u?int\d+)")
+_SCALAR_TYPES = pattern(r"np\.(u?)int(\d{1,3})")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
 ReadName = Callable[[str, int], "ClosedJaxpr | None"]
@@ -425,7 +425,11 @@ def _construct(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
     """The value of `name(...)` for the names that we know; else a `Record`."""
     if name == "slice" and not fields and 1 <= len(args) <= 3:
         return slice(*args)
-    if _SCALAR_TYPES.fullmatch(name) and len(args) == 1 and not fields and type(args[0]) is int:
+    scalar = _SCALAR_TYPES.fullmatch(name)
+    if scalar and len(args) == 1 and not fields and type(args[0]) is int:
+        low = 0 if scalar[1] else -(1 << int(scalar[2]) - 1)
+        if not low <= args[0] < low + (1 << int(scalar[2])):
+            raise _Outside  # no scalar of NumPy's prints so
         return NumpyScalar(args[0], name)
     if name == "range" and not fields and 1 <= len(args) <= 3:
         return _range(args)
@@ -438,7 +442,7 @@ def _range(args: tuple[Any, ...]) -> RangeTuple:
     if not all(type(a) is int for a in args) or (len(args) == 3 and not args[2]):
         raise _Outside
     bounds = range(*args)
-    if len(bounds) > _LONGEST_RANGE or repr(bounds) != f"range({', '.join(map(str, args))})":
+    if bounds[_LONGEST_RANGE:] or repr(bounds) != f"range({', '.join(map(str, args))})":
         raise _Outside
     return RangeTuple(bounds)
 

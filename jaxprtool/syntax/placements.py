@@ -26,7 +26,7 @@ def _mesh(name: str, sizes: Fields, args: list[Any], fields: Fields) -> Mesh:
         sizes = _listed(args, fields)
     types = fields.pop("axis_types", None)
     kinds = None if types is None else [_axis_type(t) for t in types]
-    if not all(type(n) is str and type(size) is int for n, size in sizes.items()):
+    if not all(type(n) is str and type(size) is int and size > 0 for n, size in sizes.items()):
         raise ValueError(f"not sizes of axes: {sizes}")
     return Mesh(sizes, kinds, name, fields)
 

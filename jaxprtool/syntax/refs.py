@@ -42,7 +42,7 @@ __all__ = [
 # Equations of Pallas that have forms of their own; they are kept as text around the variables in it.
 RAW_EQUATION = (
     r"(?:dma_start(?:\([^()\n]*+\))?+|dma_wait|semaphore_signal|semaphore_wait(?:\[dec\])?|barrier_(?:arrive|wait|test)"
-    r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++[^\n;]*+"
+    r"|wgmma_ref|copy_(?:smem_to_gmem|gmem_to_smem)(?:\[[^\]\n]*+\])?) [^\s=;]++(?:(?! in ++\()[^\n;])*+"
 )
 _RAW = pattern(rf"(?={RAW_EQUATION})([a-z_]+)(.*)")
 # A view as 0.4.34 to 0.5.3 print it: `[reshape(float32[4,2,128])]`.

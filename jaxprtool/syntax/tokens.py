@@ -93,6 +93,6 @@ LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.3
 # comma (`in` may be a variable before a complex literal); a comment, a jaxpr and a separator end it too, and results that
 # lack their parentheses.
 ATOMS = (
-    r"(?:[ ]++(?![#{;]|in (?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)|\([^(),\s]*+,"
+    r"(?:[ ]++(?![#{;]|in ++(?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)|\([^(),\s]*+,"
     r"|(?:(?!#)[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may come again and again
 )

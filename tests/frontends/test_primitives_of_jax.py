@@ -33,20 +33,9 @@ ELSEWHERE = (
 )
 # Other primitives that are not known, and why.
 LEFT_OUT = {
-    **dict.fromkeys(
-        (
-            "all_gather_reduced", "preduced", "reduced_vary_cast", "reduced_vary_cast_p", "unreduced_pmax", "unreduced_pmin",
-            "unreduced_psum", "unreduced_reduce_scatter", "vary_unreduced_cast", "vary_unreduced_cast_p",
-        ),
-        "types with parts that are not summed yet",
-    ),
-    **dict.fromkeys(
-        (
-            "ag_done", "ag_start", "all_gather_reduced_start", "pbroadcast", "pbroadcast_dynamic", "precv", "psend",
-            "unreduced_psum_start", "unreduced_reduce_scatter_start",
-        ),
-        "has no lowering for a CPU",
-    ),
+    **dict.fromkeys(("ag_done", "ag_start"), "has no lowering for a CPU"),
+    "pbroadcast": "another primitive of the name, of the pass over a shard_map",
+    "pbroadcast_dynamic": "has no lowering for a CPU",
     **dict.fromkeys(("assert_consumed_value", "consume"), "marks of the checker of reused keys"),
     **dict.fromkeys(("dimension_size", "shape_assertion"), "made when a program is exported"),
     **dict.fromkeys(("create_linear", "pin", "unpin"), "buffers that stay where they are, before 0.11 a trial"),

@@ -75,6 +75,8 @@ REFUSED = {
 # XLA's CPU backend aborts the process when JAX compiles these.
 ABORTS = {
     "concatenate": {"i2", "u2"},
+    "repeat": {"i2", "u2"},
+    "roll": {"i2", "u2"},
     "stack": {"i2", "u2"},
     "tile": {"i2", "u2"},
 }

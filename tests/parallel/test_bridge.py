@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax._src.core import check_jaxpr
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import AbstractMesh, AxisType
 from jax.sharding import PartitionSpec as P
@@ -59,6 +60,8 @@ def test_types_that_vary(name):
     for program in (live, text, lossless):
         back = jt.to_jax(program)
         assert str(back) == str(closed)
+        assert [e.effects for e in back.eqns] == [e.effects for e in closed.eqns]
+        check_jaxpr(back.jaxpr)
         (got,) = jax.jit(jaxpr_as_fun(back))(X)
         np.testing.assert_allclose(got, f(X), rtol=1e-6)
         assert program is text or jt.diff(jt.from_jax(back), live).equal

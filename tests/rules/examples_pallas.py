@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -90,9 +91,45 @@ def _whole(x: Any) -> Any:
     return _call(kernel, "f64[2,3]")(x)
 
 
+def _rolled(
+    x: Any, shift: Any, *, axis: int, stride: int | None = None, stride_axis: int | None = None
+) -> Any:
+    import jax.numpy as jnp
+
+    if stride is None or stride_axis is None:
+        return jnp.roll(x, shift, axis)
+    parts = jnp.split(x, x.shape[stride_axis], stride_axis)
+    turned = [jnp.roll(part, shift + i * stride, axis) for i, part in enumerate(parts)]
+    return jnp.concatenate(turned, stride_axis)
+
+
+def _repeated(x: Any, *, axis: int, repeats: int) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.concatenate([x] * repeats, axis)
+
+
 EXAMPLES = [
     _kernel(_products, "f64[4,3]", "f64[4,3]", label="products"),
     _kernel(_ragged, "f64[5,3]", label="ragged"),
     _kernel(_rows, "f64[2,3]", label="rows"),
     _kernel(_whole, "f64[2,3]", label="whole"),
+    Example(
+        lax.roll,
+        (arg("f64[3,4]"), arg("i32[]", "small")),
+        {"axis": 1},
+        jax=functools.partial(_rolled, axis=1),
+    ),
+    Example(
+        lax.roll,
+        (arg("f32[3,4]"), arg("i32[]", "small")),
+        {"axis": 1, "stride": 2, "stride_axis": 0},
+        jax=functools.partial(_rolled, axis=1, stride=2, stride_axis=0),
+    ),
+    Example(
+        lax.repeat,
+        (arg("f64[2,3]"),),
+        {"axis": 0, "repeats": 3},
+        jax=functools.partial(_repeated, axis=0, repeats=3),
+    ),
 ]

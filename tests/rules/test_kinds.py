@@ -90,6 +90,7 @@ WRONG: dict[str, list[Any]] = {
     "NamedParams": [1, (("a", 1),), ((1, 2, 3),)],
     "Names": [1.5, (1.5,), None],
     "OperandType": [1, ()],
+    "ValueType": [1, ()],
     "Options": [1, (1,), ((1.5, 2),)],
     "Padding": [(0, 0), ((0, 0, 0),), 1],
     "PaddingConfig": [((0, 0),), 1],

@@ -295,10 +295,14 @@ def _made(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
         if not all(type(a) is int for a in args) or (len(args) == 3 and not args[2]):
             raise _Outside
         bounds = range(*args)
-        if len(bounds) > 1000 or repr(bounds) != f"range({', '.join(map(str, args))})":
+        if bounds[1000:] or repr(bounds) != f"range({', '.join(map(str, args))})":
             raise _Outside
         return RangeTuple(bounds)
-    if re.fullmatch(r"np\.u?int\d+", name) and len(args) == 1 and type(args[0]) is int:
+    scalar = re.fullmatch(r"np\.(u?)int(\d{1,3})", name)
+    if scalar and len(args) == 1 and type(args[0]) is int:
+        bits = int(scalar[2])
+        if not (0 if scalar[1] else -(2 ** (bits - 1))) <= args[0] < 2 ** (bits - (not scalar[1])):
+            raise _Outside
         return NumpyScalar(args[0], name)
     if not all(f.isidentifier() for f in fields):
         raise _Outside

@@ -244,3 +244,24 @@ def test_references_of_kernels_from_0_4_34_to_0_5_3():
     assert str(program.jaxpr.in_binders[0].aval) == "Ref{f32[8,128]}"
     assert [str(e.params["index"]) for e in program.eqns][:2] != ["", ""]
     assert len(program.eqns[0].inputs) == 1  # words in a view are no variables
+
+
+@pytest.mark.parametrize("blanks", [" ", "  ", "     "])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{ lambda ; a:f32[3]. let b:f32[3] = sin a in(b,) }",
+        "{ lambda ; a:f32[3]. let\n    b:f32[3] = sin a\n  in(b,\n    a) }",
+        "{ lambda ; in:c64[]. let a:c64[] = mul in(1+2j):c64[] in(a, in) }",
+        "{ lambda ; a:Ref{f32[8]}. let dma_wait a[...] a[...] in() }",
+    ],
+)
+def test_blanks_before_the_results(text, blanks):
+    """Columns are aligned by hand; JAX prints one."""
+    spaced = text.replace("in(", f"in{blanks}(")
+    assert difference(spaced) is None
+    (read,), (plain,) = (
+        parse_file(spaced).values(),
+        parse_file(text.replace("in(", "in (")).values(),
+    )
+    assert str(read) == str(plain)

@@ -349,3 +349,10 @@ def test_sizes_with_names(size):
 )  # fmt: skip
 def test_brackets_that_do_not_balance_make_no_value(text):
     assert isinstance(read_value(text), Opaque)
+
+
+@pytest.mark.parametrize("n", [10**3, 10**20])
+def test_long_ranges(n):
+    """A range is a value of its own, of as many elements as it says."""
+    text = f"{{ lambda ; a:f32[]. let b:f32[] = odd[r=range(0, {n})] a in (b,) }}"
+    assert f"odd[r=range(0, {n})]" in str(parse(text))

@@ -43,6 +43,15 @@ UNCHANGED = {
     g:f32[2,4] <- a{reshape([4, 2, 4])}[0,:,:]
     dma_start(p0) a[...] -> a[i] c[...]
   in (e,) }""",
+    "kernels on one line": (
+        "{ lambda ; a:Ref{f32[8]} b:Ref{f32[8]} c:Ref<semaphore_mem>{dma_sem[]}. let\n"
+        "    run_scoped[\n"
+        "      collective_axes=()\n"
+        "      jaxpr={ lambda d:Ref{f32[8]}; . let dma_wait d[...] d[0] in () }\n"
+        "      ref_transforms=()\n"
+        "    ] a\n"
+        "  in () }"
+    ),
     "odd definitions": """\
 let f g=h {x} ; [y] = { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) } in
 { lambda ; a:f32[3]. let

@@ -116,7 +116,7 @@ def grid_mapping_to_jax(eqn: JaxprEqn, in_avals: Sequence[Any], closed: Callable
     map_avals = (*[id_type] * n_grid, *in_avals[:first])
     blocks = [
         core.BlockMapping(
-            block_shape=tuple(_dim(core, d) for d in mapping.block_mappings[k].block_shape),
+            block_shape=_block_shape(core, mapping.block_mappings[k], block),
             transformed_block_aval=in_avals[first + k],
             index_map_jaxpr=closed(_map(k, block, layout, eqn)),
             index_map_out_tree=jax.tree.structure((0,) * len(block.dims)),
@@ -148,6 +148,12 @@ def _map(k: int, block: Block, layout: Layout, eqn: JaxprEqn) -> ClosedJaxpr:
     binders = eqn.params["jaxpr"].jaxpr.in_binders[: layout.n_index]
     zeros = [Lit(0, ShapedArray((), INT32))] * len(block.dims)
     return ClosedJaxpr(Jaxpr([*ids, *[Var(v.aval) for v in binders]], [], zeros))
+
+
+def _block_shape(core: Any, record: Record | None, block: Block) -> tuple[Any, ...]:
+    """The dimensions of a block as JAX's; to 0.4.30 a text has no record for one that is the whole array."""
+    dims = block.aval.shape if record is None else record.block_shape
+    return tuple(_dim(core, d) for d in dims)
 
 
 def _dim(core: Any, d: Any) -> Any:

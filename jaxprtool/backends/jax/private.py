@@ -231,10 +231,10 @@ def counts_by_place(eqn: Any) -> bool:
 
 def _effects(prim: Any, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
     """The effects of an equation; JAX's rule is called only for primitives that can have effects."""
-    rule = getattr(prim.abstract_eval, "__qualname__", "")
-    if "_effect_free" in rule:
+    if "_effect_free" in (rule := getattr(prim.abstract_eval, "__qualname__", "")):
         return core.no_effects
-    nested = [_effects_of(j) for j in core.jaxprs_in_params(params)]
+    bound = {core.NamedAxisEffect(x) for x in getattr(params.get("mesh"), "axis_names", ())}
+    nested = [_effects_of(j) - bound for j in core.jaxprs_in_params(params)]
     if nested and not any(nested):
         return core.no_effects
     if rule == "Primitive.abstract_eval":  # it has none: the custom calls

@@ -33,7 +33,11 @@ __all__ = [
 Params = dict[str, Any]
 
 # Primitives that another release calls otherwise: (the first such release, ours, its).
-_RENAMED = [((0, 11, 1), ours, "eval_jaxpr") for ours in ("core_call", "call", "closed_call")]
+_RENAMED = [
+    *[((0, 11, 1), ours, "eval_jaxpr") for ours in ("core_call", "call", "closed_call")],
+    ((0, 12), "reduced_vary_cast_p", "reduced_vary_cast"),
+    ((0, 12), "vary_unreduced_cast_p", "vary_unreduced_cast"),
+]
 _THEIR_NAMES = {ours: theirs for release, ours, theirs in _RENAMED if since(*release)}
 _OUR_NAMES = {theirs: ours for ours, theirs in _THEIR_NAMES.items()}
 

@@ -38,6 +38,7 @@ __all__ = [
     "ShardingRule",
     "StaticArgs",
     "TreeDef",
+    "ValueType",
 ]
 
 
@@ -200,6 +201,7 @@ REF_INDEX = IndexOfReference(
     "RefIndex", "an index of a reference", "indices of references", "what of the cell is meant"
 )
 REF_TYPE = TypeOrText("RefType", "a type", "types")
+VALUE_TYPE = TypeOrText("ValueType", "a type", "types", "of a result")
 OPERAND_TYPE = ShortType("OperandType", "a type", "types", "of an operand")
 CONSTANTS = TupleOf(
     Anything("Constant"), name="Constants", one="a tuple of values", note="of constants"
@@ -230,4 +232,5 @@ InputType = Annotated[Any, INPUT_TYPE]
 RefIndex = Annotated[RefIndex_, REF_INDEX]
 RefType = Annotated[Any, REF_TYPE]
 OperandType = Annotated[Any, OPERAND_TYPE]
+ValueType = Annotated[Any, VALUE_TYPE]
 Constants = Annotated[tuple[Any, ...], CONSTANTS]

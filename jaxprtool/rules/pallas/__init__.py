@@ -2,3 +2,4 @@
 
 from jaxprtool.rules.pallas import call as call
 from jaxprtool.rules.pallas import inside as inside
+from jaxprtool.rules.pallas import vectors as vectors

@@ -132,7 +132,10 @@ def batch_call(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
         operands[i], in_dims[i] = materialize(operands[i], in_dims[i], axis_size), 0
     all_dims = [*in_dims, *[0] * layout.n_out]
     mapping, scalars = params["grid_mapping"], avals[layout.n_dynamic : first]
-    records = [_more(r, d) for r, d in zip(mapping.block_mappings, all_dims, strict=True)]
+    records = [
+        _more(r, b, d)
+        for r, b, d in zip(mapping.block_mappings, layout.blocks, all_dims, strict=True)
+    ]
     maps = tuple(
         _batched_map(k, b, d, len(layout.grid), scalars)
         for k, (b, d) in enumerate(zip(layout.blocks, all_dims, strict=True))
@@ -155,11 +158,11 @@ def _unbatched(aval: ShapedArray, dim: int | None) -> ShapedArray:
     return aval.update(shape=(*aval.shape[:dim], *aval.shape[dim + 1 :]))
 
 
-def _more(record: Record, dim: int | None) -> Record:
-    """A block with one more dimension, of which the kernel sees nothing."""
+def _more(record: Record | None, block: Block, dim: int | None) -> Record | None:
+    """A block with one more dimension, of which the kernel sees nothing; one without a record is the whole array."""
     if dim is None:
         return record
-    shape = record.block_shape
+    shape = block.aval.shape if record is None else record.block_shape
     return Record("BlockMapping", block_shape=(*shape[:dim], Record("Squeezed"), *shape[dim:]))
 
 

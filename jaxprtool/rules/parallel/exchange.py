@@ -45,7 +45,7 @@ from jaxprtool.rules.parallel.types import (
     same_type,
 )
 
-__all__: list[str] = []
+__all__ = ["gather_batch", "gather_lower", "scatter_batch", "scatter_lower"]
 
 
 # -- ppermute and pbroadcast -------------------------------------------------------------------
@@ -148,7 +148,8 @@ define(
 
 
 @Maker
-def _gather_batch(op: Any) -> Value:
+def gather_batch(op: Any) -> Value:
+    """The batch rule of the operations that gather the values of all members."""
     name = op.primitive.name
 
     def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
@@ -178,7 +179,8 @@ def _merged(x: Value, d: int, tiled: bool = True) -> Value:
     return reshaped(x, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])) if tiled else x
 
 
-def _gather_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
+def gather_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
+    """An all_gather, of values that have got the axis along which they are put."""
     d = params["all_gather_dimension"]
     if not params["tiled"]:
         x = ctx.reshape(x, inserted(x.aval.shape, d, 1))
@@ -198,8 +200,8 @@ define(
     **MOVES,
     abstract_eval=all_gather_type,
     transpose=transpose_unary(_gather_transpose),
-    batch=_gather_batch,
-    lower=_gather_lower,
+    batch=gather_batch,
+    lower=gather_lower,
     varying="rule",
     sends=sent_whole,
 )
@@ -222,8 +224,8 @@ define(
     **MOVES,
     abstract_eval=all_gather_type,
     transpose=transpose_unary(_invariant_transpose),
-    batch=_gather_batch,
-    lower=_gather_lower,
+    batch=gather_batch,
+    lower=gather_lower,
     varying="rule",
     sends=sent_whole,
 )
@@ -313,38 +315,46 @@ define(
 )
 
 
-def _scatter_batch(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
-    (x,), (dim,) = vals, dims
-    d, tiled = params["scatter_dimension"], params["tiled"]
-    names, groups = names_of(params["axis_name"]), params["axis_index_groups"]
-    members = grouped("reduce_scatter", axis_size, names, groups)
-    if members is None:
-        if dim is None:
-            return lax.reduce_scatter(x, **params), None
-        out = dim - (not tiled and d < dim)
-        fields = {**params, "scatter_dimension": d + (dim <= d)}
-        return lax.reduce_scatter(x, **fields), out
-    if dim is None and members.whole:
-        members.x, members.at = lax.mul(x, scalar_lit(members.size, get_aval(x).dtype)), -1
-    else:
-        members.load(x, dim)
-        members.x = lax.reduce_sum(members.x, axes=(members.at,))
-        members.at = -1
-    at = d + members.lead
-    return members.each(members.split(at) if tiled else members.x, at)
+@Maker
+def scatter_batch(op: Any) -> Value:
+    """The batch rule of reduce_scatter and unreduced_reduce_scatter."""
+    name = op.primitive.name
+
+    def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
+        (x,), (dim,) = vals, dims
+        d, tiled = params["scatter_dimension"], params["tiled"]
+        names, groups = names_of(params["axis_name"]), params.get("axis_index_groups")
+        members = grouped(name, axis_size, names, groups)
+        if members is None:
+            if dim is None:
+                return op(x, **params), None
+            out = dim - (not tiled and d < dim)
+            return op(x, **{**params, "scatter_dimension": d + (dim <= d)}), out
+        if dim is None and members.whole:
+            members.x, members.at = lax.mul(x, scalar_lit(members.size, get_aval(x).dtype)), -1
+        else:
+            members.load(x, dim)
+            members.x = lax.reduce_sum(members.x, axes=(members.at,))
+            members.at = -1
+        at = d + members.lead
+        return members.each(members.split(at) if tiled else members.x, at)
+
+    return rule
 
 
-def _scatter_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
+def scatter_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
+    """A reduce_scatter, of which the dimension goes away that is cut, unless tiled."""
     d, shape = params["scatter_dimension"], x.aval.shape
     part = (*shape[:d], shape[d] // params["axis_size"], *shape[d + 1 :])
     names = names_of(params["axis_name"])
+    groups = device_groups(ctx, "reduce_scatter", names, params.get("axis_index_groups"))
     y = ctx.op(
         "reduce_scatter",
         x,
         out=ShapedArray(part, x.aval.dtype),
         regions=[reducer(ctx, "add", x.aval.dtype)],
         scatter_dimension=d,
-        replica_groups=device_groups(ctx, "reduce_scatter", names, params["axis_index_groups"]),
+        replica_groups=groups,
         **GLOBAL_IDS,
     )
     return ctx.reshape(y, ctx.out_aval.shape)
@@ -362,8 +372,8 @@ define(
     impl=unbound_impl,
     jvp=linear,
     transpose=transpose_unary(_scatter_transpose),
-    batch=_scatter_batch,
-    lower=_scatter_lower,
+    batch=scatter_batch,
+    lower=scatter_lower,
     cost=PER_OUTPUT,
     varying="rule",
     sends=sent_parts,

@@ -20,6 +20,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR, transpose_unary
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placed, placement_of, read_placement
+from jaxprtool.ir.sharding import find_mesh, mentioned, shard_shape
 from jaxprtool.makers.axes import lexicographic, lowest, varied
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
@@ -28,7 +29,7 @@ from jaxprtool.rules.parallel.lowering import all_reduce
 from jaxprtool.rules.parallel.traffic import sent_twice
 from jaxprtool.rules.parallel.types import positions_of, pvary_type, reduction_type
 
-__all__ = ["MOVES", "sum_along", "unbound_impl"]
+__all__ = ["MOVES", "reduction_batch", "reduction_lower", "sum_along", "unbound_impl"]
 
 
 def sum_along(x: Value, names: Sequence[str]) -> Value:
@@ -65,7 +66,7 @@ def _reduction_impl(op: Any, reduce: Any) -> Value:
     return rule
 
 
-def _reduction_batch(reduce: Any, repeat: bool) -> Maker:
+def reduction_batch(reduce: Any, repeat: bool) -> Maker:
     """The batch rule of a reduction.
 
     Along the batch's own axis it becomes `reduce`, of positional axes, unless other names are left. A value
@@ -134,8 +135,8 @@ def _times(n: int, x: Value) -> Value:
     return lax.mul(x, scalar_lit(n, get_aval(x).dtype))
 
 
-def _reduction_lower(name: str, unit: Value) -> Value:
-    """An all_reduce, after the reduction over positional axes if there are any."""
+def reduction_lower(name: str, unit: Value) -> Value:
+    """The lower rule of a reduction: an all_reduce, after the reduction over positional axes if there are any."""
 
     def lower(
         ctx: LoweringContext,
@@ -186,8 +187,8 @@ for _op, _transpose in (
         impl=_reduction_impl(_op, lax.reduce_sum),
         jvp=linear,
         transpose=transpose_unary(_transpose),
-        batch=_reduction_batch(lax.reduce_sum, True),
-        lower=_reduction_lower("add", lambda dtype: 0),
+        batch=reduction_batch(lax.reduce_sum, True),
+        lower=reduction_lower("add", lambda dtype: 0),
         cost=_cost,
         sends=sent_twice,
         varying="rule",
@@ -203,8 +204,8 @@ for _op, _whole, _name, _sign in (
         impl=_reduction_impl(_op, _whole),
         jvp=unsupported("JAX has no derivative of it; vmap with axis_name has one"),
         transpose=NONLINEAR,
-        batch=_reduction_batch(_whole, False),
-        lower=_reduction_lower(_name, functools.partial(lowest, sign=_sign)),
+        batch=reduction_batch(_whole, False),
+        lower=reduction_lower(_name, functools.partial(lowest, sign=_sign)),
         cost=_cost,
         sends=sent_twice,
         varying="rule",
@@ -241,6 +242,12 @@ def _reshard_type(x: Aval, *, dst_sharding: ParamValue, **_: ParamValue) -> Aval
     target = None if dst_sharding is None else read_placement(dst_sharding, x.ndim)
     if target is None or len(target.spec) not in (0, x.ndim):
         return x
+    mesh = find_mesh(dst_sharding)
+    if mesh is not None and mentioned(target.spec) <= mesh.sizes.keys():
+        try:
+            shard_shape(x.shape, target.spec, mesh)
+        except ValueError as e:
+            ill_typed(f"reshard of {x} to {dst_sharding}: {e}", "spec")
     return placed(x, target)
 
 

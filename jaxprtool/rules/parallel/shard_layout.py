@@ -46,6 +46,9 @@ class Layout:
         self.names = mesh_axes(params["newly_manual_axes"], self.mesh)
         self.tracked = bool(params["check_vma"])
         for spec in (*self.in_specs, *self.out_specs):
+            if sum(map(len, spec)) > len(mentioned(spec)):
+                (text,) = partition_specs([spec])
+                ill_typed(f"shard_map: {text} splits several dimensions over one axis", "spec")
             for n in sorted(mentioned(spec)):
                 if n not in self.names:
                     known = ", ".join(self.names) or "none"

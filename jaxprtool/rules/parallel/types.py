@@ -21,6 +21,8 @@ __all__ = [
     "all_gather_type",
     "all_to_all_type",
     "axis_index_type",
+    "check_bound",
+    "check_ends",
     "group_size",
     "positions_of",
     "pvary_type",
@@ -133,15 +135,20 @@ def same_type(op: Any) -> Aval:
         _check_varies(name, x, names)
         if not 0 <= source < size:
             ill_typed(f"{name}: source={source} is no member of {size}", "param-value")
-        for ends, what in zip(zip(*perm, strict=True), ("source", "destination"), strict=False):
-            if len(set(ends)) != len(ends) or not all(0 <= i < size for i in ends):
-                ill_typed(
-                    f"{name}: each {what} in perm={perm} has to occur once and be below {size}",
-                    "param-value",
-                )
+        check_ends(name, perm, size)
         return x
 
     return rule
+
+
+def check_ends(name: str, perm: Sequence[Sequence[int]], size: int) -> None:
+    """Reject pairs of members of which two send to one, or one to two, or that are none of the axis."""
+    for ends, what in zip(zip(*perm, strict=True), ("source", "destination"), strict=False):
+        if len(set(ends)) != len(ends) or not all(0 <= i < size for i in ends):
+            ill_typed(
+                f"{name}: each {what} in perm={perm} has to occur once and be below {size}",
+                "param-value",
+            )
 
 
 def _check_size(name: str, names: Sequence[str], groups: Groups, given: int) -> None:

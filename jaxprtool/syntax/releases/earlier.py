@@ -186,6 +186,8 @@ OLDER: dict[str, Older] = {
         convert=changed.shard_map,
     ),
     "mesh_cast": _older_name("reshard", "0.7.1"),
+    "reduced_vary_cast": _older_name("reduced_vary_cast_p"),
+    "vary_unreduced_cast": _older_name("vary_unreduced_cast_p"),
     "sharding_cast": _older_name("reshard", "0.5.0", dropped=("src_sharding",)),
     "sharding_constraint": Older(
         until="0.5.0", dropped=("resource_env",), convert=changed.constraint

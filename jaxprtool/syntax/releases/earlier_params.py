@@ -195,11 +195,28 @@ def device_put(params: Params, inputs: Inputs) -> Params:
     new.setdefault("devices", (None,) * len(inputs))
     new.setdefault("srcs", (None,) * len(inputs))
     new = {k: _as_tuple(v) for k, v in new.items()}
+    # Since 0.7.1 types say in which memory a value is; to 0.7.0 a transfer to another one gave the operand's type.
+    new["devices"] = tuple([None if _is_transfer(d) else d for d in new["devices"] or ()])
+    old = "device" in params or "<CopySemantics" in str(params.get("copy_semantics", ""))
+    if old:
+        new["devices"] = tuple(map(_without_memory, new["devices"]))
     if "copy_semantics" in new:
         new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
     else:  # to 0.4.33: what was there already was used again
         new["copy_semantics"] = (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(inputs)
     return new
+
+
+def _is_transfer(destination: Any) -> bool:
+    return isinstance(destination, Record) and destination.name == "TransferToMemoryKind"
+
+
+def _without_memory(destination: Any) -> Any:
+    """A sharding that does not say which memory is meant."""
+    if not isinstance(destination, Record) or "memory_kind" not in destination.fields:
+        return destination
+    fields = {k: v for k, v in destination.fields.items() if k != "memory_kind"}
+    return Record(destination.name, destination.args, **fields)
 
 
 def _as_tuple(value: Any) -> Any:
@@ -275,12 +292,17 @@ def kernel(params: Params, inputs: Inputs) -> Params:
     return new
 
 
+_MAPPED = pattern(r"<[\w.]+\.Mapped object")
+
+
 def _current_block(block: Any) -> Any:
-    """A block whose dimensions say how they are indexed: `Unblocked` ones by elements."""
-    if not isinstance(block, Record) or "indexing_mode" not in block.fields:
+    """A block whose dimensions say how they are indexed: `Unblocked` ones by elements; a `Mapped object` is seen by no kernel."""
+    if not isinstance(block, Record) or "block_shape" not in block.fields:
         return block
     fields = dict(block.fields)
-    mode, shape = fields.pop("indexing_mode"), fields["block_shape"]
+    shape = tuple([None if _MAPPED.match(str(n)) else n for n in fields["block_shape"]])
+    fields["block_shape"] = shape
+    mode = fields.pop("indexing_mode", None)
     if "Unblocked" in str(mode):
         padding = mode.fields.get("padding") if isinstance(mode, Record) else None
         pairs = padding or ((0, 0),) * len(shape)

@@ -121,7 +121,8 @@ _SUM = (Spelling((0, 8), added={"out_sharding": None}),)
 
 _ASYNCHRONOUS = (
     "all_to_all_start", "all_to_all_done", "pbroadcast_start", "pbroadcast_done", "ppermute_start", "ppermute_done",
-    "psum_start", "psum_invariant_start", "psum_done", "reduce_scatter_start", "reduce_scatter_done",
+    "psum_start", "psum_invariant_start", "psum_done", "reduce_scatter_start", "reduce_scatter_done", "unreduced_psum_start",
+    "unreduced_reduce_scatter_start", "all_gather_reduced_start",
 )  # fmt: skip
 
 
@@ -160,8 +161,11 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 8, 2), added={"concrete_mesh": None}),
         Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
     ),
+    "reduced_vary_cast_p": (Spelling((0, 12), name="reduced_vary_cast"),),
     "shard_alike": (Spelling((0, 12), gone=True),),
     "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
+    **dict.fromkeys(("unreduced_pmax", "unreduced_pmin"), _born(0, 11, 1)),
+    "vary_unreduced_cast_p": (Spelling((0, 12), name="vary_unreduced_cast"),),
     # ---- shapes, products and reductions
     "broadcast_in_dim": (
         Spelling((0, 9, 1), hidden=("shape", "broadcast_dimensions", "sharding")),

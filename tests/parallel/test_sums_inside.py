@@ -1,0 +1,113 @@
+"""Collectives and casts inside of shard_map along axes over which a value is to be summed, `{U:x}`, or was, `{R:x}`."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import P
+from jax.sharding import AbstractMesh, AxisType
+
+import jaxprtool as jt
+from jaxprtool.interpreters.linearize import vjp_jaxpr
+
+X = np.arange(16, dtype=np.float32).reshape(8, 2) / 7
+W = np.array([[0.5, -1.0], [2.0, 0.25]], np.float32)
+
+
+def on_devices(function, in_specs, out_specs):
+    return jax.shard_map(function, in_specs=in_specs, out_specs=out_specs)
+
+
+def scattered(x, w):
+    """Parts of a sum, of which each device gets a part."""
+
+    def body(x, w):
+        parts = jax.lax.pcast(jnp.tile(x @ w, (4, 1)), "x", to="unreduced")
+        return jax.lax.psum_scatter(parts, "x", tiled=True)
+
+    return on_devices(body, (P("x", None), P()), P("x", None))(x, w)
+
+
+def summed(x, w):
+    """Parts of a sum, which all devices get."""
+
+    def body(x, w):
+        return jax.lax.psum(jax.lax.pcast(x @ w, "x", to="unreduced"), "x")
+
+    return on_devices(body, (P("x", None), P()), P())(x, w)
+
+
+def gathered(x, w):
+    """What all devices have, as what is the same on them, and varies again."""
+
+    def body(x, w):
+        whole = jax.lax.all_gather(x @ w, "x", to="reduced", tiled=True)
+        return jax.lax.pcast(whole, "x", to="varying")[:2] + x
+
+    return on_devices(body, (P("x", None), P()), P("x", None))(x, w)
+
+
+def weights(x, w):
+    """Weights whose cotangents are parts, as they are added up once for several uses."""
+
+    def body(x, w):
+        w = jax.lax.pcast(w, "x", to="reduced")
+        again = jax.lax.pcast(w, "x", to="varying")
+        return jnp.tanh(x @ again) + x @ again
+
+    return on_devices(body, (P("x", None), P()), P("x", None))(x, w)
+
+
+PLAIN = {
+    scattered: lambda x, w: jnp.tile((x @ w).reshape(4, 2, 2).sum(0), (4, 1)),
+    summed: lambda x, w: (x @ w).reshape(4, 2, 2).sum(0),
+    gathered: lambda x, w: jnp.tile((x @ w)[:2], (4, 1)) + x,
+    weights: lambda x, w: jnp.tanh(x @ w) + x @ w,
+}
+
+
+def traced(function, *args):
+    mesh = AbstractMesh((4,), ("x",), axis_types=(AxisType.Explicit,))
+    shapes = [jax.ShapeDtypeStruct(x.shape, "float32") for x in args]
+    try:
+        with jax.sharding.use_abstract_mesh(mesh):
+            return jax.make_jaxpr(function)(*shapes)
+    except (AttributeError, NotImplementedError, TypeError, ValueError, AssertionError) as e:
+        pytest.skip(f"this JAX has no such values: {e}")
+
+
+def laid_out(function):
+    """The function of operands that are split as it takes them."""
+    return lambda x, w: function(jax.reshard(x, P("x", None)), w)
+
+
+@pytest.mark.parametrize("function", PLAIN, ids=lambda f: f.__name__)
+def test_values_and_text(function):
+    closed = traced(laid_out(function), X, W)
+    text = str(closed)
+    want = PLAIN[function](X, W)
+    for program in (jt.parse(text), jt.from_jax(closed)):
+        jt.typecheck_jaxpr(program.jaxpr)
+        assert str(program) == text
+        np.testing.assert_allclose(jt.eval_jaxpr(program, [X, W])[0], want, rtol=1e-5)
+    batched, dims = jt.vmap_jaxpr(program, 3, [0, None])
+    (got,) = jt.eval_jaxpr(batched, [np.stack([X, 2 * X, -X]), W])
+    each = [PLAIN[function](x, W) for x in (X, 2 * X, -X)]
+    np.testing.assert_allclose(np.moveaxis(got, dims[0], 0), each, rtol=1e-5)
+
+
+@pytest.mark.parametrize("function", PLAIN, ids=lambda f: f.__name__)
+def test_derivatives_are_those_of_jax(function):
+    """Ours of the program, and the text of JAX's own, which has the collectives of the other direction."""
+    loss = lambda x, w: (laid_out(function)(x, w) ** 2).sum()
+    want = jax.grad(lambda x, w: (PLAIN[function](x, w) ** 2).sum(), argnums=(0, 1))(X, W)
+    theirs = jt.parse(str(traced(jax.grad(loss, argnums=(0, 1)), X, W)))
+    jt.typecheck_jaxpr(theirs.jaxpr)
+    for got, expected in zip(jt.eval_jaxpr(theirs, [X, W]), want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
+    program = jt.from_jax(traced(loss, X, W))
+    ours = jt.eval_jaxpr(vjp_jaxpr(program), [X, W, np.float32(1)])
+    for got, expected in zip(ours[-2:], want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-4)
