@@ -171,6 +171,8 @@ SOLVED = """{{ lambda ; a:f32[3] b:f32[3,1]. let
         (equation("mutable_array a", out="b:Ref{float32[3]}"), "jax-0.6.2"),
         (equation("array_ref[memory_space=None] a", out="b:Ref{f32[3]}"), "jax-0.7.1"),
         (equation("freeze a", "a:Ref{float32[3]}"), "jax-0.7.0"),
+        (equation("array_ref[memory_space=None] a", "a:bool[3]", "b:Ref{bool[3]}"), "jax-0.7.1"),
+        (equation("mutable_array a", "a:bool[3]", "b:Ref{bool[3]}"), "jax-0.6.2"),
         (equation(branches(10)), NEWEST),
         (equation(branches(11)), "jax-0.10.1"),
         (equation("log2 a") + "\n# PartitionSpec( says nothing after all", NEWEST),

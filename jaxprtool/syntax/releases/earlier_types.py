@@ -34,7 +34,8 @@ def type_in(release: Release, aval: AbstractType) -> str:
 
 
 _LETTERLESS = pattern(r"\]\{(?![VUR]:)\w")
-_REFERENCE = pattern(r"\b(Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)\d)?")
+# Of numbers; other types, as `bool`, have one name.
+_REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
 
 
 def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
@@ -42,7 +43,7 @@ def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
     if "]{" in text and _LETTERLESS.search(text):
         yield from (("since", _UNTAGGED), ("before", TAGGED))
     if "Ref" in text and (m := _REFERENCE.search(text)):
-        yield "before" if m[1] or m[2] else "since", _SHORT_REFERENCES
+        yield "before" if m[1] else "since", _SHORT_REFERENCES
 
 
 def has_types(release: Release, text: str) -> bool:
