@@ -16,6 +16,7 @@ import pytest
 import jaxprtool as jt
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.projects.settings import dialect_of_project
+from jaxprtool.generation.seeds import seeds
 from jaxprtool.syntax.releases import dialects
 from jaxprtool.syntax.releases.dialects import NEWEST, RELEASES, find_dialect, installed
 from jaxprtool.syntax.releases.spellings import SPELLINGS
@@ -130,6 +131,24 @@ def test_dialects_between_them_read_back_as_the_same_program(name: str):
         again = jt.parse(text)
         assert jt.diff(program, again).equal
         assert jt.format_jaxpr(again, lossless=True) == text
+
+
+@pytest.mark.parametrize("release", RELEASES, ids=lambda r: ".".join(map(str, r)))
+def test_each_primitive_is_said_in_each_dialect(release: tuple[int, ...]):
+    """Or refused, where the release has none: what is written is the program, and is written so again."""
+    dialect, wrong = "jax-" + ".".join(map(str, release)), []
+    for name, programs in seeds().items():
+        for program in programs:
+            try:
+                text = jt.format_jaxpr(program, lossless=True, dialect=dialect)
+            except jt.UnsupportedError as e:
+                assert e.diagnostics[0].code == "not-in-dialect"
+                continue
+            read = jt.parse(text)
+            again = {jt.format_jaxpr(read, lossless=True, dialect=d) for d in ("", dialect)}
+            if again != {text} or not jt.diff(program, read).equal:
+                wrong.append((name, text))
+    assert wrong == []
 
 
 def equation(line: str, binders: str = "a:f32[3]", out: str = "b:f32[3]") -> str:

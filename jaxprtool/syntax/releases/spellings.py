@@ -124,6 +124,12 @@ _ASYNCHRONOUS = (
     "psum_start", "psum_invariant_start", "psum_done", "reduce_scatter_start", "reduce_scatter_done", "unreduced_psum_start",
     "unreduced_reduce_scatter_start", "all_gather_reduced_start",
 )  # fmt: skip
+_STILL_TO_SUM = (
+    "all_gather_reduced",
+    "preduced",
+    "unreduced_psum",
+    "unreduced_reduce_scatter",
+)
 
 
 def _born(*release: int) -> tuple[Spelling, ...]:
@@ -139,7 +145,10 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     ),
     "custom_dce_call": (Spelling((0, 10), gone=True),),
     "composite": (Spelling((0, 11, 2), renamed={"jaxpr": "call_jaxpr"}),),
-    "compute_on": (Spelling((0, 10, 1), added={"compiler_options_json": None}),),
+    "compute_on": (
+        *_born(0, 8),
+        Spelling((0, 10, 1), added={"compiler_options_json": None}),
+    ),
     "custom_transpose_call": (Spelling((0, 10), gone=True),),
     "jit": (Spelling((0, 7), called="pjit"),),
     "linear_call": (Spelling((0, 10), replaces="custom_transpose_call"),),
@@ -152,6 +161,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             rewrite=_by_trees,
         ),
     ),
+    "xla_metadata_value": _born(0, 7),
     # ---- several devices
     **dict.fromkeys(("all_gather_start", "all_gather_done"), _born(0, 9, 1)),
     **dict.fromkeys(_ASYNCHRONOUS, _born(0, 10)),
@@ -161,11 +171,13 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 8, 2), added={"concrete_mesh": None}),
         Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
     ),
-    "reduced_vary_cast_p": (Spelling((0, 12), name="reduced_vary_cast"),),
+    **dict.fromkeys(_STILL_TO_SUM, _born(0, 8, 1)),
+    **dict.fromkeys(("precv", "psend"), _born(0, 7)),
+    "reduced_vary_cast_p": (*_born(0, 8, 1), Spelling((0, 12), name="reduced_vary_cast")),
     "shard_alike": (Spelling((0, 12), gone=True),),
     "shard_map": (Spelling((0, 10, 2), was={"newly_manual_axes": "manual_axes"}),),
     **dict.fromkeys(("unreduced_pmax", "unreduced_pmin"), _born(0, 11, 1)),
-    "vary_unreduced_cast_p": (Spelling((0, 12), name="vary_unreduced_cast"),),
+    "vary_unreduced_cast_p": (*_born(0, 8, 1), Spelling((0, 12), name="vary_unreduced_cast")),
     # ---- shapes, products and reductions
     "broadcast_in_dim": (
         Spelling((0, 9, 1), hidden=("shape", "broadcast_dimensions", "sharding")),
@@ -205,11 +217,15 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "SearchSorted": _born(0, 12),
     "tridiagonal_solve": (Spelling((0, 10), added={"perturb_singular": False}),),
     # ---- effects, references and kernels
-    "dce_sink": (Spelling((0, 10), added={"prevent_mlir_dce": False}),),
+    "dce_sink": (
+        *_born(0, 7),
+        Spelling((0, 10), added={"prevent_mlir_dce": False}),
+    ),
     "debug_print": (
         *_born(0, 7, 2),
         Spelling((0, 8, 1), added={"logging_record": None}),
     ),
+    "empty2": _born(0, 7, 2),
     "empty_ref": (
         *_born(0, 9, 1),
         Spelling((0, 11, 1), added={"pin": False}),
