@@ -296,7 +296,9 @@ class Pieces(ABC):
         atom, names, types = self._atom, self.names, self.types
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
         name = eqn.primitive.name
-        rest = f"{self.called.get(name, name)}{params} {inputs}"
+        if self.called:
+            name = self.called.get(name, name)
+        rest = f"{name}{params} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:
             v = outs[0]
