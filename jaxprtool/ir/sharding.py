@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, overload
 
-from jaxprtool.ir.avals import NO_GROUPS, AbstractType, ShapedArray, Spec
+from jaxprtool.ir.avals import NO_GROUPS, AbstractType, AxisGroups, ShapedArray, Spec
 from jaxprtool.ir.params import ParamValue, Record, Structured, Word
 
 __all__ = [
@@ -25,6 +25,7 @@ __all__ = [
     "partition_specs",
     "shard_shape",
     "specs_of",
+    "sums_of",
     "unshard_shape",
     "varying_axes",
     "with_varying",
@@ -162,14 +163,21 @@ def find_mesh(value: ParamValue) -> Mesh | None:
 
 def specs_of(value: ParamValue) -> tuple[Spec, ...]:
     """The partition specs that a param holds. Raises ValueError when they cannot be read."""
+    return tuple(p.spec for p in _members(value))
+
+
+def sums_of(value: ParamValue) -> tuple[AxisGroups, ...]:
+    """The axes that each partition spec of a param says are still to be summed over, or were; raises as `specs_of`."""
+    pairs = ((sorted(p.unreduced), sorted(p.reduced)) for p in _members(value))
+    return tuple(AxisGroups((), unreduced, reduced) for unreduced, reduced in pairs)
+
+
+def _members(value: ParamValue) -> list[PartitionSpec]:
     members = value if isinstance(value, (tuple, list)) else (None,)
     specs = [p for p in members if isinstance(p, PartitionSpec)]
     if len(specs) < len(members):
         raise ValueError(f"not a tuple of partition specs: {value}")
-    for p in specs:
-        if p.unreduced or p.reduced:
-            raise ValueError(f"a partition spec with axes to sum over: {p}")
-    return tuple(p.spec for p in specs)
+    return specs
 
 
 def find_spec(value: ParamValue) -> Spec | None:

@@ -111,3 +111,48 @@ def test_derivatives_are_those_of_jax(function):
     ours = jt.eval_jaxpr(vjp_jaxpr(program), [X, W, np.float32(1)])
     for got, expected in zip(ours[-2:], want, strict=True):
         np.testing.assert_allclose(got, expected, rtol=1e-4)
+
+
+def handed_over(x, w):
+    """Parts of a sum go from one shard_map to another, which adds them up."""
+    parts = on_devices(
+        lambda x, w: jax.lax.pcast(x @ w, "x", to="unreduced"),
+        (P("x", None), P()),
+        P(unreduced={"x"}),
+    )(x, w)
+    return on_devices(lambda y: jax.lax.psum(y, "x"), (P(unreduced={"x"}),), P())(parts)
+
+
+def the_same_on_all(x, w):
+    """What all devices have leaves one shard_map, and is used by another."""
+    whole = on_devices(
+        lambda x, w: jax.lax.all_gather(x @ w, "x", to="reduced", tiled=True),
+        (P("x", None), P()),
+        P(reduced={"x"}),
+    )(x, w)
+    use = lambda y, x: jax.lax.pcast(y, "x", to="varying")[:2] + x
+    return on_devices(use, (P(reduced={"x"}), P("x", None)), P("x", None))(whole, x)
+
+
+@pytest.mark.parametrize(
+    ("function", "plain"),
+    [(handed_over, PLAIN[summed]), (the_same_on_all, PLAIN[gathered])],
+    ids=lambda f: f.__name__.strip("<>"),
+)
+def test_between_calls(function, plain):
+    closed = traced(laid_out(function), X, W)
+    text = str(closed)
+    for program in (jt.parse(text), jt.from_jax(closed)):
+        jt.typecheck_jaxpr(program.jaxpr)
+        assert str(program) == text
+        np.testing.assert_allclose(jt.eval_jaxpr(program, [X, W])[0], plain(X, W), rtol=1e-5)
+        with pytest.raises(jt.UnsupportedError, match="still to be summed, or was: no jvp rule"):
+            jt.jvp_jaxpr(program)
+
+
+def test_a_sum_to_come_is_said():
+    text = str(traced(laid_out(handed_over), X, W)).replace(
+        "out_specs=(P(unreduced={'x'}),)", "out_specs=(P(),)"
+    )
+    with pytest.raises(jt.JaxprTypeError, match="still to be summed over x"):
+        jt.typecheck_jaxpr(jt.parse(text).jaxpr)

@@ -8,7 +8,8 @@ from contextlib import AbstractContextManager
 
 from jaxprtool.core.axes import AxisEnv, bound_axes, current_axes
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.ir.avals import Spec
+from jaxprtool.ir.avals import NO_GROUPS, AxisGroups, Spec
+from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import (
@@ -18,6 +19,7 @@ from jaxprtool.ir.sharding import (
     partition_specs,
     shard_shape,
     specs_of,
+    sums_of,
     unshard_shape,
     varying_axes,
     with_varying,
@@ -33,6 +35,7 @@ class Layout:
       mesh: the mesh.
       names: the axes that the body is mapped over, in the order of the mesh.
       in_specs, out_specs: how operands and results are split.
+      in_sums, out_sums: the axes along which they are parts of a sum (`unreduced`), or are the same and were summed.
       tracked: whether types in the body say along which axes values vary.
     """
 
@@ -41,15 +44,18 @@ class Layout:
             self.mesh = known_mesh(params["mesh"])
             self.in_specs = specs_of(params["in_specs"])
             self.out_specs = specs_of(params["out_specs"])
+            self.in_sums = sums_of(params["in_specs"])
+            self.out_sums = sums_of(params["out_specs"])
         except ValueError as e:
             ill_typed(f"shard_map: {e}", "bad-param")
         self.names = mesh_axes(params["newly_manual_axes"], self.mesh)
         self.tracked = bool(params["check_vma"])
-        for spec in (*self.in_specs, *self.out_specs):
+        pairs = zip((*self.in_specs, *self.out_specs), (*self.in_sums, *self.out_sums), strict=True)
+        for spec, sums in pairs:
             if sum(map(len, spec)) > len(mentioned(spec)):
                 (text,) = partition_specs([spec])
                 ill_typed(f"shard_map: {text} splits several dimensions over one axis", "spec")
-            for n in sorted(mentioned(spec)):
+            for n in sorted(mentioned(spec).union(sums.unreduced, sums.reduced)):
                 if n not in self.names:
                     known = ", ".join(self.names) or "none"
                     ill_typed(
@@ -57,6 +63,27 @@ class Layout:
                         f"(mapped: {known})",
                         "unbound-axis",
                     )
+
+    @classmethod
+    def without_sums(cls, params: dict[str, ParamValue], what: str) -> Layout:
+        """The layout, where its specs say nothing of sums to come, which `what` does not know."""
+        found = cls(params)
+        if found.has_sums:
+            message = (
+                f"shard_map whose specs say what is still to be summed, or was: no {what} rule"
+            )
+            fail(
+                UnsupportedError,
+                message,
+                "no-rule",
+                help="inside of it jax.lax.pcast says the same, and psum ends it",
+            )
+        return found
+
+    @property
+    def has_sums(self) -> bool:
+        """Whether a spec says `unreduced` or `reduced`."""
+        return any((*self.in_sums, *self.out_sums))
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -76,23 +103,26 @@ class Layout:
         """The number of devices along these axes."""
         return math.prod(self.mesh.sizes[n] for n in names)
 
-    def shard(self, aval: Aval, spec: Spec) -> Value:
+    def shard(self, aval: Aval, spec: Spec, sums: AxisGroups = NO_GROUPS) -> Value:
         """The type of a shard of a value. Raises ValueError when the spec does not fit."""
         local = aval.update(shape=shard_shape(aval.shape, spec, self.mesh), spec=())
+        if sums or local.vary.unreduced or local.vary.reduced:
+            local = local.update(vary=sums.replace_varying(local.vary.varying))
         if not self.tracked:
             return local
         order = [*current_axes().sizes, *self.names]
         return with_varying(local, [*varying_axes(aval), *sorted(mentioned(spec))], order)
 
-    def unshard(self, aval: Aval, spec: Spec) -> Value:
+    def unshard(self, aval: Aval, spec: Spec, sums: AxisGroups = NO_GROUPS) -> Value:
         """The type of the whole of which this is the type of a shard. Raises ValueError likewise."""
         shape = unshard_shape(aval.shape, spec, self.mesh)
         outer = [n for n in varying_axes(aval) if n not in self.names]
         shown = (*spec, *((),) * (len(shape) - len(spec)))
         explicit = bool(mentioned(spec) & self.mesh.explicit)
-        return with_varying(
-            aval.update(shape=shape, weak_type=False, spec=shown if explicit else ()), outer
-        )
+        whole = aval.update(shape=shape, weak_type=False, spec=shown if explicit else ())
+        if sums:
+            whole = whole.update(vary=sums.replace_varying(whole.vary.varying))
+        return with_varying(whole, outer)
 
     def residual(self, aval: Aval) -> Spec:
         """How to hand a value of the body from one shard_map to another: every shard, side by side."""

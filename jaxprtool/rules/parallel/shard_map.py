@@ -29,7 +29,7 @@ from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
-from jaxprtool.ir.avals import Spec
+from jaxprtool.ir.avals import AxisGroups, Spec
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
@@ -64,11 +64,11 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
         ill_typed(
             f"shard_map: {n} out_specs, and a jaxpr of {counted(m, 'result')}", "argument-count"
         )
-    for i, (x, spec, binder) in enumerate(
-        zip(operands, layout.in_specs, closed.in_avals, strict=True)
+    for i, (x, spec, sums, binder) in enumerate(
+        zip(operands, layout.in_specs, layout.in_sums, closed.in_avals, strict=True)
     ):
         try:
-            local = layout.shard(x, spec)
+            local = layout.shard(x, spec, sums)
         except ValueError as e:
             ill_typed(f"shard_map: operand {i} is {x}, which in_specs cannot split: {e}", "spec")
         if _plain(local) != _plain(binder):
@@ -77,8 +77,10 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
                 "argument-type",
             )
     return [
-        _whole(layout, i, a, spec)
-        for i, (a, spec) in enumerate(zip(closed.out_avals, layout.out_specs, strict=True))
+        _whole(layout, i, a, spec, sums)
+        for i, (a, spec, sums) in enumerate(
+            zip(closed.out_avals, layout.out_specs, layout.out_sums, strict=True)
+        )
     ]
 
 
@@ -87,7 +89,7 @@ def _plain(aval: Aval) -> tuple:
     return aval.shape, aval.dtype, frozenset(varying_axes(aval))
 
 
-def _whole(layout: Layout, i: int, aval: Aval, spec: Spec) -> Value:
+def _whole(layout: Layout, i: int, aval: Aval, spec: Spec, sums: AxisGroups) -> Value:
     left = [n for n in layout.unmentioned(spec) if n in varying_axes(aval)]
     if layout.tracked and left:
         ill_typed(
@@ -95,8 +97,15 @@ def _whole(layout: Layout, i: int, aval: Aval, spec: Spec) -> Value:
             "not-replicated",
             help="reduce it with psum_invariant, or let the out_spec mention the axis",
         )
+    parts = [n for n in getattr(aval, "vary", sums).unreduced if n not in sums.unreduced]
+    if layout.tracked and parts:
+        ill_typed(
+            f"shard_map: result {i} is still to be summed over {', '.join(parts)} ({aval}), and its out_spec does not say so",
+            "not-replicated",
+            help="sum it with psum, or let the out_spec have the axis in unreduced",
+        )
     try:
-        return layout.unshard(aval, spec)
+        return layout.unshard(aval, spec, sums)
     except ValueError as e:
         ill_typed(f"shard_map: result {i} is {aval}, which out_specs cannot join: {e}", "spec")
 
@@ -110,7 +119,10 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     layout = Layout(params)
     with layout.scope():
         body = pure(params["jaxpr"])
-    dims = [0 if any(spec) else None for spec in layout.in_specs]
+    dims = [
+        0 if any(spec) or sums.unreduced else None
+        for spec, sums in zip(layout.in_specs, layout.in_sums, strict=True)
+    ]
     with bound_axes(layout.sizes):
         batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
     runs_for_devices(runs_as(params["jaxpr"].jaxpr, batched.jaxpr), (*layout.sizes.items(),))
@@ -118,19 +130,28 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
 
     def run(*operands: Value) -> list[Value]:
         shards = [
-            x if d is None else split_shards(xp, x, spec, layout.sizes)
-            for x, spec, d in zip(operands, layout.in_specs, dims, strict=True)
+            x if d is None else split_shards(xp, x, spec, layout.sizes, sums.unreduced)
+            for x, spec, sums, d in zip(
+                operands, layout.in_specs, layout.in_sums, dims, strict=True
+            )
         ]
         return [
-            join_shards(xp, y, d, spec, layout.sizes)
-            for y, d, spec in zip(step(shards), out_dims, layout.out_specs, strict=True)
+            join_shards(xp, y, d, spec, layout.sizes, sums.unreduced)
+            for y, d, spec, sums in zip(
+                step(shards), out_dims, layout.out_specs, layout.out_sums, strict=True
+            )
         ]
 
     return run
 
 
-def split_shards(xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int]) -> Value:
-    """The shards of an array, stacked along a new first axis in the order of the devices."""
+def split_shards(
+    xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int], parts: Sequence[str] = ()
+) -> Value:
+    """The shards of an array, stacked along a new first axis in the order of the devices.
+
+    Along the axes `parts` they are the parts of a sum: the first one is all of it, and the others are zeros.
+    """
     if isinstance(x, xp.KeyArray):
         return xp.KeyArray(x.impl, split_shards(xp, x.data, spec, sizes))
     shape, places = [], {}
@@ -145,16 +166,29 @@ def split_shards(xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int]) -> 
     y = xp.reshape(x, shape).transpose([*order, *local])
     rest = y.shape[len(order) :]
     y = y.reshape([*[sizes[a] if a in places else 1 for a in sizes], *rest])
-    return xp.broadcast_to(y, (*sizes.values(), *rest)).reshape((math.prod(sizes.values()), *rest))
+    y = xp.broadcast_to(y, (*sizes.values(), *rest))
+    for i, a in enumerate(sizes):
+        if a in parts:
+            first = xp.arange(sizes[a]).reshape([-1 if j == i else 1 for j in range(y.ndim)]) == 0
+            y = xp.where(first, y, xp.zeros((), y.dtype))
+    return y.reshape((math.prod(sizes.values()), *rest))
 
 
 def join_shards(
-    xp: Namespace, y: Value, dim: int | None, spec: Spec, sizes: dict[str, int]
+    xp: Namespace,
+    y: Value,
+    dim: int | None,
+    spec: Spec,
+    sizes: dict[str, int],
+    parts: Sequence[str] = (),
 ) -> Value:
     """The whole array from the devices' results, which stand along axis `dim` (None: all are the same).
 
-    Of devices along axes that the spec leaves out, the first one's result is taken.
+    Of devices along axes that the spec leaves out, the first one's result is taken; along the axes `parts` results are added.
     """
+    if dim is None and parts:
+        n = math.prod(sizes.values())
+        y, dim = xp.broadcast_to(y, (n, *y.shape)), 0
     if isinstance(y, xp.KeyArray):
         return xp.KeyArray(y.impl, join_shards(xp, y.data, dim, spec, sizes))
     used = [a for axes in spec for a in axes]
@@ -167,6 +201,9 @@ def join_shards(
     y = xp.moveaxis(y, dim, 0)
     local = y.shape[1:]
     y = y.reshape((*sizes.values(), *local))
+    if parts:
+        along = tuple(i for i, a in enumerate(sizes) if a in parts)
+        y = xp.sum(y, axis=along, keepdims=True, dtype=y.dtype)
     y = y[tuple(slice(None) if a in used else 0 for a in sizes)]
     kept = [a for a in sizes if a in used]
     order, shape = [], []
@@ -183,7 +220,7 @@ def join_shards(
 
 
 def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
-    layout = Layout(params)
+    layout = Layout.without_sums(params, "jvp")
     nonzeros = [type(t) is not Zero for t in tangents]
     with layout.scope():
         transformed, flags = jvp_jaxpr(params["jaxpr"], nonzeros, instantiate_outs=False)
@@ -200,7 +237,7 @@ def _chosen(flags: Sequence[bool], xs: Sequence[Value]) -> list[Value]:
 
 
 def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    layout = Layout(params)
+    layout = Layout.without_sums(params, "batch")
     with layout.scope():
         batched, out_dims = vmap_jaxpr(params["jaxpr"], axis_size, dims, None)
     ins = [batch_spec(s, d) for s, d in zip(layout.in_specs, dims, strict=True)]
@@ -214,7 +251,7 @@ def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
     Without `check_vma` a result that does not mention an axis may be computed on each device along it anew:
     each then gets its share of the cotangent, and the shares of an operand's cotangent are added up.
     """
-    layout, body = Layout(params), params["jaxpr"]
+    layout, body = Layout.without_sums(params, "transpose"), params["jaxpr"]
     linear, nonzero = [is_linear(x) for x in args], [type(ct) is not Zero for ct in cts]
     live = [
         ct if layout.tracked else _share(ct, layout.count(layout.unmentioned(spec)))
@@ -269,7 +306,7 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any)
     A residual that is an operand or a known result is taken from there. One of rank 0 that differs between devices
     gets an axis to stand along.
     """
-    layout = Layout(params)
+    layout = Layout.without_sums(params, "partial_eval")
     unks = [trace.is_unknown(x) for x in args]
     known_specs, unknown_specs = partition_list(unks, layout.in_specs)
     known_args, unknown_args = partition_list(unks, args)
@@ -393,7 +430,7 @@ class _Residuals:
 
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
     """What the policy saves in the body is handed over with every shard side by side, as residuals are."""
-    params, layout = eqn.params, Layout(eqn.params)
+    params, layout = eqn.params, Layout.without_sums(eqn.params, "saving")
     known_specs, _ = partition_list(unks, layout.in_specs)
     with layout.scope():
         cut = split_saving(params["jaxpr"], unks, saves)
@@ -423,6 +460,8 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     layout, closed = Layout(eqn.params), eqn.params["jaxpr"]
+    if layout.has_sums:
+        return eqn, [True] * len(eqn.inputs)
     with layout.scope():
         jaxpr, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
         small = prune_consts(ClosedJaxpr(jaxpr, closed.consts))
@@ -438,7 +477,7 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 
 
 def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
-    layout, closed = Layout(params), params["jaxpr"]
+    layout, closed = Layout.without_sums(params, "lower"), params["jaxpr"]
     outs = [a.physical for a in ctx.out_avals]
     write = manual_computation(
         ctx, layout.mesh, layout.names, operands, layout.in_specs, layout.out_specs, outs
