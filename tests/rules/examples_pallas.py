@@ -132,4 +132,16 @@ EXAMPLES = [
         {"axis": 0, "repeats": 3},
         jax=functools.partial(_repeated, axis=0, repeats=3),
     ),
+    Example(
+        lax.roll,
+        (arg("f64[3,4]"), arg("i32[]", "small")),
+        {"axis": 0},
+        jax=functools.partial(_rolled, axis=0),
+    ),
+    Example(
+        lax.repeat,
+        (arg("f64[2,3]"),),
+        {"axis": 1, "repeats": 2},
+        jax=functools.partial(_repeated, axis=1, repeats=2),
+    ),
 ]

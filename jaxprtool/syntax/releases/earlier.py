@@ -284,7 +284,7 @@ OLDER: dict[str, Older] = {
         ),
     ),
     "id_tap_dep": _older_name("copy", arrange=equations.first_operand),
-    "mutable_array": _older_name("new_ref", "0.6.2"),
+    "mutable_array": _older_name("new_ref", "0.7.0"),
     "outside_call": _older_name(
         "pure_callback",
         "0.4.33",

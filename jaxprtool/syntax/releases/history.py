@@ -49,6 +49,8 @@ def _changed(spelling: Spelling) -> Iterator[str]:
         yield "gone"
     if spelling.name:
         yield f"called {spelling.name}"
+    if spelling.called:
+        yield f"no longer called {spelling.called}"
     if spelling.replaces:
         yield f"in the place of {spelling.replaces}"
     yield from _names("called", spelling.renamed)
