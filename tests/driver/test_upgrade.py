@@ -15,6 +15,7 @@ from jaxprtool.syntax.building.spelled import now_called
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.releases.dialects import RELEASES
 from jaxprtool.syntax.releases.earlier import OLDER
+from jaxprtool.syntax.releases.spellings import SPELLINGS
 from tests.invoke import invoke
 
 FOLDER = Path(__file__).parent.parent / "syntax" / "dialects"
@@ -57,7 +58,12 @@ def test_a_text_whose_equations_do_not_change_has_no_report(path: Path) -> None:
 
 @pytest.mark.parametrize("name", GONE)
 def test_a_name_that_is_gone_tells_the_last_release(name: str) -> None:
-    text = f"{{ lambda ; a:f32[3]. let b:f32[3] = {name}[other=1] a in (b,) }}"
+    # with the params that came before the name went: without them an earlier release is told
+    row = SPELLINGS.get(GONE[name].name, ())
+    last = numbers(GONE[name].until)
+    came = {k: v for s in row if s.since <= last and not s.born for k, v in s.added.items()}
+    params = " ".join(f"{k}={v}" for k, v in {**came, "other": 1}.items())
+    text = f"{{ lambda ; a:f32[3]. let b:f32[3] = {name}[{params}] a in (b,) }}"
     assert reported(text).releases.until == numbers(GONE[name].until)
 
 
