@@ -95,7 +95,7 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
 
 
 def _other_zeros(x: np.ndarray, y: np.ndarray) -> bool:
-    pairs = [(x.real, y.real), (x.imag, y.imag)] if x.dtype.kind == "c" else [(x, y)]
+    pairs = [(np.real(x), np.real(y)), (np.imag(x), np.imag(y))]
     return any(((p == 0) & (q == 0) & (np.signbit(p) != np.signbit(q))).any() for p, q in pairs)
 
 
