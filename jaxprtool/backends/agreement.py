@@ -25,6 +25,7 @@ class Gap(NamedTuple):
       element: the index of the element that differs most; None where none does.
       finite: whether all elements of both are finite.
       rounded: whether they are of a type with rounding.
+      zero_signs: whether a number is 0 in one and -0 in the other.
     """
 
     differing: int
@@ -34,6 +35,7 @@ class Gap(NamedTuple):
     element: tuple[int, ...] | None
     finite: bool
     rounded: bool = True
+    zero_signs: bool = False
 
 
 def larger(room: Any, x: Any, y: Any) -> Any:
@@ -82,8 +84,19 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
         worst = np.where(np.isfinite(size), size / (room + 1e-300), np.inf)
     finite = bool(np.isfinite(x).all() and np.isfinite(y).all())
     return Gap(
-        count, _most(size), _relative(size, largest), _most(ulp), _first(worst, ~same), finite
+        count,
+        _most(size),
+        _relative(size, largest),
+        _most(ulp),
+        _first(worst, ~same),
+        finite,
+        zero_signs=_other_zeros(x, y),
     )
+
+
+def _other_zeros(x: np.ndarray, y: np.ndarray) -> bool:
+    pairs = [(np.real(x), np.real(y)), (np.imag(x), np.imag(y))]
+    return any(((p == 0) & (q == 0) & (np.signbit(p) != np.signbit(q))).any() for p, q in pairs)
 
 
 def is_integer(dtype: np.dtype) -> bool:

@@ -16,7 +16,7 @@ from jaxprtool.analyses.identity.equiv import (
     Samples,
     drawn_results,
 )
-from jaxprtool.analyses.identity.normal_form import same_normal_form
+from jaxprtool.analyses.identity.normal_form import same_normal_form, unknown_inside
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
@@ -59,7 +59,8 @@ def equiv(
 ) -> Equivalence:
     """Whether two programs give the same results.
 
-    They are equal when their normal forms are (`analyses.identity.normal_form`). Else both run on samples on NumPy: of ordinary
+    They are equal when their normal forms are (`analyses.identity.normal_form`), and probably so where constants inside have no
+    values. Else both run on samples on NumPy: of ordinary
     values first, halves, powers of two, equal arguments and the numbers that are written in the programs among them, then also
     of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples on which a loop takes too many steps are left
     out, but for the arguments that are given.
@@ -89,8 +90,9 @@ def equiv(
     if samples < 0:
         fail(UsageError, f"{samples} samples cannot be tried", "option")
     domains = parse_domains(domain, binders, of_open(a))
-    if same_normal_form(transformable(a), transformable(b)):
-        return Equivalence("proved")
+    same = _by_normal_form(a, b)
+    if same is not None:
+        return same
     limits = {"max_bytes": max_bytes, "step_limit": step_limit}
     trial = _Trial(a, b, domains, rtol, atol, limits)
     trial.turns = _FIRST if args is None else None
@@ -102,6 +104,16 @@ def equiv(
     if trial.over is not None and not trial.samples.tried:
         raise trial.over
     return Equivalence("probable", samples=trial.samples)
+
+
+def _by_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> Equivalence | None:
+    """What equal normal forms say; None where they are not."""
+    pure = transformable(a), transformable(b)
+    if not same_normal_form(*pure):
+        return None
+    sides = [{*unknown_inside(p)} for p in pure]  # of one program they are the same ones
+    unknown = max(len(sides[0] - sides[1]), len(sides[1] - sides[0]))
+    return Equivalence("probable" if unknown else "proved", unknown=unknown)
 
 
 def _prepared(program: ClosedJaxpr) -> ClosedJaxpr:
@@ -278,9 +290,12 @@ class _Trial:
             found = [(g.max_abs, g.max_rel, g.max_ulp) for g in gaps]
             tops = zip(before[1:4], *found, strict=True)
             max_abs, max_rel, max_ulp = map(max, tops)
-            tried = before.tried + 1
             self.samples = before._replace(
-                tried=tried, max_abs=max_abs, max_rel=max_rel, max_ulp=max_ulp
+                tried=before.tried + 1,
+                max_abs=max_abs,
+                max_rel=max_rel,
+                max_ulp=max_ulp,
+                zero_signs=before.zero_signs + any(g.zero_signs for g in gaps),
             )
             return None
         finite = all(g.finite for g in gaps)

@@ -41,6 +41,24 @@ def test_the_gradient_of_a_solution_beside_a_wrong_rule_is_right() -> None:
     assert blamed(lambda a, b: [*map(wrong_sine, gradient(a, b))], a, b) == {"custom_jvp_call"}
 
 
+def test_a_solution_in_a_loop_is_right_where_another_step_tells_nothing() -> None:
+    """In one step of the gradient of a Kalman filter the solver has no known differences, in the next it takes factors that are held."""
+    random = np.random.default_rng(0)
+    zs, h = (random.standard_normal((2, 2)).astype(np.float32) * 0.3 for _ in range(2))
+    f = np.eye(2, dtype=np.float32) * 0.9 + h * 0.1
+
+    def loss(f: Any) -> Any:
+        def step(carry: Any, z: Any) -> Any:
+            x, p = f @ carry[0], f @ carry[1] @ f.T + 0.1 * jnp.eye(2)
+            gain = jnp.linalg.solve(h @ p @ h.T + 0.2 * jnp.eye(2), h @ p).T
+            y = z - h @ x
+            return (x + gain @ y, (jnp.eye(2) - gain @ h) @ p), y @ y
+
+        return lax.scan(step, (jnp.zeros(2), jnp.eye(2)), zs)[1].sum()
+
+    assert blamed(lambda f: wrong_sine(jax.grad(loss)(f)), f) == {"custom_jvp_call"}
+
+
 @pytest.mark.parametrize("wrong", ["solve", "transpose_solve"])
 def test_a_wrong_solver_is_accused(wrong: str) -> None:
     a, b = system(4, 5)

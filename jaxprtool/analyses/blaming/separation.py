@@ -137,6 +137,8 @@ class Separations:
             return None
         if not is_pure(seen.plan) or self._is_often(seen):
             return None
+        if not wanted and elements == "computed" and self._are_all_bad(seen, found):
+            return None
         self.active = self.active or not alike
         xp = numpy_namespace()
         bad = {k: xp.asarray(self._bad(seen.outs[k])) for k in seen.spoilt}
@@ -150,6 +152,12 @@ class Separations:
         if fills and not (bad[0] & (made[0] == 0)).any():
             return None
         return {k: xp.where(bad[k], made[k], 0) for k in seen.spoilt}
+
+    def _are_all_bad(self, seen: Seen, found: Sequence[tuple[int, Any]]) -> bool:
+        """Whether every element of a result has the origins of all bad operands: each operand is bad all over, from one set."""
+        if not seen.plan.elementwise or self._drops(seen):
+            return False
+        return all(isinstance(x, int) and self._bad(seen.ins[i]).all() for i, x in found)
 
     def _is_often(self, seen: Seen) -> bool:
         key = seen.frame.context(), seen.eqn

@@ -71,6 +71,13 @@ class Finding(NamedTuple):
         """Whether the equation around it is no more than the place where it shows."""
         return outer.kind in _MEANT.get("symmetric" if self.symmetric else self.kind, ())
 
+    def says_more(self, other: Finding | None) -> bool:
+        """Whether this is more than another finding at the same equation, in another step of a loop: it explains more, or is a fault."""
+        if other is None or "wrong" in (self.kind, other.kind):
+            return other is None or other.kind != "wrong"
+        mine, its = (_MEANT.get("symmetric" if f.symmetric else f.kind, ()) for f in (self, other))
+        return len(mine) > len(its)
+
     def json(self) -> dict[str, Any]:
         """The keys kind, place, and those of the mismatch."""
         found = {} if self.mismatch is None else self.mismatch.json()
@@ -238,7 +245,7 @@ class _Equations(Watch):
                 finding = self.check_solution(eqn, ins)
             self.known[way, n] = self.meant(finding, eqn, ins)
         finding = self.known[way, n]
-        if finding is not None and (before is None or finding.kind == "wrong"):
+        if finding is not None and finding.says_more(before):
             self.found[way] = finding
             if finding.kind == "wrong" and _follows(eqn):
                 self.points[way] = program, args

@@ -27,6 +27,7 @@ class Samples(NamedTuple):
       max_abs, max_rel, max_ulp: the largest differences of finite results on those on which the programs agree.
       left_out: on how many more a program takes more steps than are allowed; uneven: and the other one does not.
       drawn: the positions of the results that each run draws anew, which are not compared.
+      zero_signs: on how many of them a result has 0 where the other one has -0, which are equal.
     """
 
     tried: int
@@ -36,6 +37,7 @@ class Samples(NamedTuple):
     left_out: int = 0
     uneven: int = 0
     drawn: Sequence[int] = ()
+    zero_signs: int = 0
 
 
 class Sample(NamedTuple):
@@ -77,6 +79,8 @@ class Equivalence(Answer):
       samples: what they gave on samples; None where none was needed.
       sample: the counterexample.
       arguments: its arguments.
+      unknown: of programs with the same normal form, how many constants of jaxprs inside have no value in one of them: they are
+        equal if these are.
       outputs: of each result that differs there the position, type, index, both values, and how far they differ.
     """
 
@@ -86,6 +90,7 @@ class Equivalence(Answer):
     sample: Sample | None = None
     arguments: Sequence[Argument] = ()
     outputs: Sequence[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    unknown: int = 0
 
     @property
     def refuted(self) -> bool:
@@ -103,6 +108,10 @@ class Equivalence(Answer):
             return ["proved: they have the same normal form"]
         if self.reason:
             return [f"refuted: {self.reason}"]
+        if self.unknown:
+            of = counted(self.unknown, "constant")
+            which = f"{of} of jaxprs inside whose values are not in the files"
+            return [f"probable: they have the same normal form, if the values of {which} are equal"]
         assert self.samples is not None
         if self.sample is None:
             s = self.samples
@@ -110,7 +119,7 @@ class Equivalence(Answer):
             agree = (
                 f"probable: they agree on {_counted(s.tried)}; the largest difference: {largest}"
             )
-            return [agree, *_left_out(s), *_not_compared(s)]
+            return [agree, *_zero_signs(s), *_left_out(s), *_not_compared(s)]
         only = "refuted by special values" if self.sample.special else "refuted"
         agreed = f", after {_counted(self.samples.tried)} on which they agree"
         found = [f"{only}{agreed if self.samples.tried else ''}:"]
@@ -143,15 +152,23 @@ class Equivalence(Answer):
             "samples": 0 if s is None else s.tried,
             "left_out": 0 if s is None else s.left_out,
             "drawn": [] if s is None else list(s.drawn),
+            "zero_signs": 0 if s is None else s.zero_signs,
             "max_abs": None if s is None else json_number(s.max_abs),
             "max_rel": None if s is None else json_number(s.max_rel),
             "max_ulp": None if s is None else json_number(s.max_ulp),
             "counterexample": example,
+            "unknown": self.unknown,
         }
 
 
 def _counted(n: int) -> str:
     return "1 sample" if n == 1 else f"{n} samples"
+
+
+def _zero_signs(s: Samples) -> list[str]:
+    if not s.zero_signs:
+        return []
+    return [f"  0 and -0 count as equal, and stand beside each other on {_counted(s.zero_signs)}"]
 
 
 def _left_out(s: Samples) -> list[str]:

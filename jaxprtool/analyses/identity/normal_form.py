@@ -20,17 +20,17 @@ from jaxprtool.core.identity import identity_rules
 from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.columns.monoids import algebra_of
-from jaxprtool.interpreters.dce import dce_closed, draws_anew, has_effects
+from jaxprtool.interpreters.dce import dce_closed, draws_anew, has_effects, rebound
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.process_objects import process_objects
-from jaxprtool.ir.walk import count_eqns
+from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import inlined
 from jaxprtool.passes.simplify import simplify
 
-__all__ = ["NormalForms", "same_normal_form"]
+__all__ = ["NormalForms", "same_normal_form", "unknown_inside"]
 
 _FOLDED = 64  # elements of a constant that is computed
 _INLINED = 200_000  # equations of a program whose calls are inlined
@@ -50,10 +50,24 @@ class NormalForms:
         self.values: dict[Number, Any] = {}
         self.terms: dict[Number, tuple[Any, list[Number]]] = {}
         self._programs: dict[tuple[ClosedJaxpr, bool], Number] = {}
+        self._unknown: dict[Any, int] = {}  # constants inside that have no value, by their order
 
     def number(self, *key: Any) -> Number:
         """The number of a hashable key."""
         return self._numbers.setdefault(key, len(self._numbers))
+
+    def of_whole(self, program: ClosedJaxpr, inlines: bool) -> Number:
+        """The number of a program that no other one holds.
+
+        Constants without a value are arguments, whichever of them are read; those of jaxprs inside are those of another program
+        in the same place of the order in which they stand.
+        """
+        program = _opened(inlined(program) if inlines else program)
+        unknown = unknown_inside(program)
+        if unknown or self._unknown:
+            self._programs.clear()  # a jaxpr of the other program may be one of this one too
+        self._unknown = {v: k for k, v in enumerate(unknown)}
+        return self.of(program, inlines)
 
     @deep
     def of(self, program: ClosedJaxpr, inlines: bool) -> Number:
@@ -76,6 +90,11 @@ class NormalForms:
             found = self.number("program", tuple(args), tuple(outs), types, tuple(body.effects))
             self._programs[program, inlines] = found
         return found
+
+    def unknown(self, v: Any) -> Number:
+        """The number of a constant of a jaxpr inside that has no value."""
+        where = self._unknown.setdefault(v, len(self._unknown))
+        return self.number("unknown", where, _type(v.aval))
 
     def constant(self, value: Any, aval: Aval) -> Number:
         """The number of a constant, by its value and its type."""
@@ -105,9 +124,8 @@ class _Body:
         jaxpr, forms = program.jaxpr, self.forms
         env: dict[Any, Number] = dict(zip(jaxpr.in_binders, args, strict=True))
         consts = zip(jaxpr.const_binders, program.consts, strict=True)
-        for i, (v, c) in enumerate(consts):
-            given = c is not None
-            env[v] = forms.constant(c, v.aval) if given else forms.number("open", i, _type(v.aval))
+        for v, c in consts:
+            env[v] = forms.unknown(v) if c is None else forms.constant(c, v.aval)
         for eqn in jaxpr.eqns:
             ins = [self.atom(x, env) for x in eqn.inputs]
             env.update(zip(eqn.out_binders, self.equation(eqn, ins), strict=True))
@@ -204,12 +222,37 @@ def _as_array(text: str, x: Lit) -> str:
     return text if x.aval.shape else f"[{text}]"
 
 
+def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
+    """The program with its constants that have no value as its first arguments."""
+    if all(c is not None for c in program.consts):
+        return program
+    pairs = [*zip(program.jaxpr.const_binders, program.consts, strict=True)]
+    binders = [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
+    known = [(v, c) for v, c in pairs if c is not None]
+    jaxpr = rebound(program.jaxpr, binders, const_binders=[v for v, _ in known])
+    return ClosedJaxpr(jaxpr, [c for _, c in known])
+
+
+def unknown_inside(program: ClosedJaxpr) -> list[Var]:
+    """The constants of jaxprs inside of a program that have no value but may have several, in order."""
+    found: dict[Var, None] = {}
+    for eqn in all_eqns(program.jaxpr):
+        for inner in sub_jaxprs(eqn):
+            pairs = zip(inner.jaxpr.const_binders, inner.consts, strict=True)
+            found.update((v, None) for v, c in pairs if c is None and getattr(v.aval, "size", -1))
+    return [*found]
+
+
 def same_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
-    """Whether two programs have the same normal form, so that they give the same results for all arguments."""
+    """Whether two programs have the same normal form, so that they give the same results for all arguments.
+
+    Constants without a value count as arguments, before the others. Where jaxprs inside have such constants
+    (`unknown_inside`), the results are the same if the values of these are.
+    """
     forms = NormalForms()
     inlines = count_eqns(a.jaxpr) + count_eqns(b.jaxpr) <= _INLINED
-    if forms.of(a, inlines) == forms.of(b, inlines):
+    if forms.of_whole(a, inlines) == forms.of_whole(b, inlines):
         return True
     if inlines:
         a, b = inlined(a), inlined(b)
-    return forms.of(simplify(a), inlines) == forms.of(simplify(b), inlines)
+    return forms.of_whole(simplify(a), inlines) == forms.of_whole(simplify(b), inlines)

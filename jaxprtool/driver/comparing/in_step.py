@@ -208,7 +208,23 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
         return found
     p, q = loops.opened
     opened = _search(a._replace(program=p), b._replace(program=q), tolerance)
-    return found._replace(first=loops.as_written(opened.first) or found.first)
+    return _opened(found, opened, loops.as_written, tolerance)
+
+
+def _opened(
+    found: Results,
+    opened: Results,
+    as_written: Callable[[First | None], First | None],
+    tolerance: Tolerance,
+) -> Results:
+    """What was found, with the first difference where calls or loops are opened.
+
+    Where there is none, and the results agree, what was found are equations that do not stand in each other's place.
+    """
+    first, flips = as_written(opened.first), as_written(opened.flips)
+    if first is None and (found.stopped or _differ(found.results, tolerance)):
+        return found
+    return found._replace(first=first, flips=flips)
 
 
 def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
@@ -232,8 +248,7 @@ def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     found = find(a, b, tolerance)
     if found.first is None:
         return found
-    inside = opened.as_written(find(*bare, tolerance).first)
-    return found._replace(first=inside or found.first)
+    return _opened(found, find(*bare, tolerance), opened.as_written, tolerance)
 
 
 def _searched(
@@ -243,6 +258,12 @@ def _searched(
     return without_surplus(*programs) if a.steps and b.steps else programs
 
 
+def _differ(results: tuple[Sequence[Value], Sequence[Value]], tolerance: Tolerance) -> bool:
+    compare, how = differences(), tolerance._asdict()
+    pairs = zip_longest(*results, fillvalue=compare.NOTHING)
+    return any(compare.difference(x, y, **how).n_different for x, y in pairs)
+
+
 def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:
     compare, how = differences(), tolerance._asdict()
     cuts = _bounded((a, b), Side.cut)
@@ -250,8 +271,7 @@ def _by_prefixes(a: Side, b: Side, tolerance: Tolerance) -> Results:
         return Results(([], []), stopped=cuts)
     (x, whole_a), (y, whole_b) = cuts
     results = x, y
-    pairs = zip_longest(*results, fillvalue=compare.NOTHING)
-    if not any(compare.difference(x, y, **how).n_different for x, y in pairs):
+    if not _differ(results, tolerance):
         return Results(results)
     with limited_steps(a.limits.step_limit):
         first = first_of_prefixes(whole_a, whole_b, lambda x, y: compare.difference(x, y, **how))

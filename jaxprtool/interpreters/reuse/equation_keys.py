@@ -101,4 +101,7 @@ class Keys:
                 numbers[v] = len(numbers)
         outs = [self.literal(x) if type(x) is Lit else numbers[x] for x in jaxpr.outs]
         types = tuple([v.aval for v in jaxpr.all_binders])
-        return types, tuple(map(id, closed.consts)), tuple(eqns), tuple(outs)
+        # a constant whose value nobody knows is equal to itself alone
+        pairs = zip(jaxpr.const_binders, closed.consts, strict=True)
+        consts = tuple([id(v if c is None else c) for v, c in pairs])
+        return types, consts, tuple(eqns), tuple(outs)
