@@ -4,7 +4,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import jax
+import jax.numpy as jnp
 import pytest
 
 import jaxprtool as jt
@@ -150,3 +153,20 @@ def _loops(n: int) -> jt.ClosedJaxpr:
 
 def test_printing_takes_time_in_proportion_to_what_is_defined():
     assert_growth(_loops, lambda p: jt.format_jaxpr(p, style="autodidax"), 250, 2000, 16)
+
+
+def test_jaxprs_that_solvers_inside_of_solvers_share():
+    """They stand in records, where the JAX style has names for them too."""
+
+    def solve(a: Any, b: Any) -> Any:
+        def direct(_: Any, x: Any) -> Any:
+            return jnp.linalg.solve(a, x)
+
+        return jax.lax.custom_linear_solve(lambda x: a @ x, b, direct, direct, symmetric=True)
+
+    program = jt.from_jax(jax.make_jaxpr(solve)(jnp.eye(3), jnp.ones(3)))
+    text = jt.format_jaxpr(program, style="autodidax")
+    assert text.count("lu ") == 1, "the direct solver is a definition"
+    read = jt.parse(text)
+    assert jt.format_jaxpr(read, style="autodidax") == text
+    assert jt.diff(program, read).equal

@@ -56,7 +56,7 @@ class _Out(list[str]):
             jaxpr = todo.pop()
             if jaxpr not in seen:
                 seen.add(jaxpr)
-                todo += [closed.jaxpr for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
+                todo += [closed.jaxpr for closed in _held(jaxpr)]
         pieces: list[str] = []
         for jaxpr, name in self.printer.definitions.items():
             if jaxpr in seen:
@@ -70,16 +70,20 @@ class _Out(list[str]):
         whole = self.printer
         used, todo = dict[Jaxpr, str](), [closed.jaxpr]
         while todo:
-            for _, inner in whole.nested.calls.get(todo.pop(), ()):
-                for c in inner:
-                    name = whole.shared.get(c.jaxpr)
-                    if name is None:
-                        todo.append(c.jaxpr)
-                    else:
-                        used[c.jaxpr] = name
+            for c in _held(todo.pop()):
+                name = whole.shared.get(c.jaxpr)
+                if name is None:
+                    todo.append(c.jaxpr)
+                else:
+                    used[c.jaxpr] = name
         found = Printer(closed, True, 80, True, outer=used, dialect=whole.dialect)
         found.defined = whole.defined
         return found
+
+
+def _held(jaxpr: Jaxpr) -> list[ClosedJaxpr]:
+    """The jaxprs that its equations hold, also inside of records, where the printer looks for none."""
+    return [closed for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
 
 
 def format_autodidax(program: ClosedJaxpr, lossless: bool) -> str:
