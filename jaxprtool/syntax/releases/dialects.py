@@ -52,12 +52,9 @@ RELEASES: tuple[Release, ...] = (
     (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
 ANNOTATES_BELOW = (0, 10, 1)
-_COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS, _PRINTER_DROPS = (
-    (0, 7, 2),
-    (0, 9, 1),
-    (0, 10, 1),
-    (0, 10, 1),
-)
+# The first releases with the words of today for ways to copy, for partition specs and for sets.
+_COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
+_PRINTER_DROPS = (0, 10, 1)
 
 
 @dataclass(frozen=True)

@@ -283,7 +283,7 @@ def _bounds(
     name: str, found: frozenset[str], none: frozenset[str]
 ) -> Iterator[tuple[str, Release]]:
     row = _SPELLED[name]
-    # Those that came and went: where one lacks, the text may be of a release before or after.
+    # Params that came and went: where one lacks, the text may be of a release before or after.
     passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
     for spelling in row:
         since = spelling.since
@@ -311,9 +311,8 @@ def _bounds(
                 if key in found or key not in passing:
                     yield "since" if key in found else "before", since
             for key, value in spelling.removed.items():
-                if key in found or not (
-                    value is _nothing or key in passing
-                ):  # one that may not lack says nothing
+                says_nothing = value is _nothing or key in passing  # where it lacks
+                if key in found or not says_nothing:
                     yield "before" if key in found else "since", since
 
 
