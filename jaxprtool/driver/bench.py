@@ -18,8 +18,9 @@ import jaxprtool
 from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, compare_with, from_json
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.progress import working
-from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, ready
+from jaxprtool.driver.run import checked_arguments, evaluated, ready
 from jaxprtool.driver.running.ends import check_end
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.storage.files import decode, read_bytes
 from jaxprtool.interpreters.evaluation.limits import limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr

@@ -20,6 +20,7 @@ from jaxprtool.analyses.identity.normal_form import same_normal_form, unknown_in
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.running.prints import silent
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.domains import parse_domains
@@ -230,7 +231,7 @@ class _Trial:
         for program in self.programs:
             turns = Turns(self.turns)
             try:
-                with limited_turns(turns):
+                with limited_turns(turns), silent():
                     found.append(run(program, args, **self.limits))
             except UsageError as e:
                 if e.diagnostics[0].code != "step-limit":

@@ -24,7 +24,8 @@ from jaxprtool.analyses.gradchecking.point import MODES, How, copied, without_fl
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.analyses.promises import bounds_of
 from jaxprtool.driver.places import with_places
-from jaxprtool.driver.run import checked_arguments, printing_aside, run
+from jaxprtool.driver.run import checked_arguments, run
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_arrays, check_input

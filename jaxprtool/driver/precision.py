@@ -15,8 +15,9 @@ from jaxprtool.analyses.rounding.shadow import Shadow, in_f64, is_rounded
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.progress import evaluating
-from jaxprtool.driver.run import checked_arguments, evaluated, printing_aside, run
+from jaxprtool.driver.run import checked_arguments, evaluated, run
 from jaxprtool.driver.running.precision_trials import together_of, trials_of
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import with_types
 from jaxprtool.driver.verify import check_arrays, check_input

@@ -23,11 +23,11 @@ from jaxprtool.driver.reducing.interest import (
     Failure,
     Interest,
     Slow,
-    silent,
 )
 from jaxprtool.driver.reducing.small import args_path, as_read, write_small
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
+from jaxprtool.driver.running.prints import silent
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.storage.writing import check_writable
 from jaxprtool.driver.verify import check_arrays, check_input

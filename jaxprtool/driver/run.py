@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
-from typing import Any
+from contextlib import contextmanager, nullcontext, suppress
 
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.stack import heap_set_aside
@@ -14,6 +12,7 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.progress import evaluating, working
 from jaxprtool.driver.running.distributed import Processes, run_together
 from jaxprtool.driver.running.ends import check_end
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.typing import typed_by_words, with_types
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -26,7 +25,6 @@ from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import MissingRuleError, UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import check_count
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
-from jaxprtool.ir.printable import PrintableStream
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.rules.effects import refuse_absent
@@ -36,7 +34,6 @@ from jaxprtool.syntax.inference.open_programs import is_open
 __all__ = [
     "checked_arguments",
     "evaluated",
-    "printing_aside",
     "ready",
     "run",
     "run_words",
@@ -203,11 +200,6 @@ def _devices_of(program: ClosedJaxpr) -> int:
     params = (x for eqn in all_eqns(program.jaxpr) for x in eqn.params.values())
     meshes = [getattr(x, "mesh", x) for x in params]
     return max([1, *(mesh.size for mesh in meshes if isinstance(mesh, Mesh))])
-
-
-def printing_aside() -> redirect_stdout[Any]:
-    """Inside the block what a program prints goes to standard error, which has its control characters escaped."""
-    return redirect_stdout(PrintableStream(sys.stderr))
 
 
 def _check_devices(compiled: Compiled, devices: int | None) -> None:

@@ -21,7 +21,7 @@ from jaxprtool.cli.report import report
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.reducing import external_interest
-from jaxprtool.driver.reducing.interest import silent
+from jaxprtool.driver.running.prints import silent
 from tests.analyses.test_reduce import chain, script
 from tests.invoke import invoke
 

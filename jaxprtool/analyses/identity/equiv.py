@@ -109,9 +109,12 @@ class Equivalence(Answer):
         if self.reason:
             return [f"refuted: {self.reason}"]
         if self.unknown:
-            of = counted(self.unknown, "constant")
-            which = f"{of} of jaxprs inside whose values are not in the files"
-            return [f"probable: they have the same normal form, if the values of {which} are equal"]
+            one = self.unknown == 1
+            what = "1 constant of a jaxpr" if one else f"{self.unknown} constants of jaxprs"
+            lacks = "whose value is" if one else "whose values are"
+            return [
+                f"probable: they have the same normal form, taking as equal {what} inside, {lacks} not in the files"
+            ]
         assert self.samples is not None
         if self.sample is None:
             s = self.samples

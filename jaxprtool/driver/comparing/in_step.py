@@ -14,8 +14,9 @@ from jaxprtool.driver.comparing.inside_loops import written_out_loops
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
 from jaxprtool.driver.comparing.surplus import without_surplus
 from jaxprtool.driver.progress import evaluating, working
-from jaxprtool.driver.run import evaluated, printing_aside, ready, run
+from jaxprtool.driver.run import evaluated, ready, run
 from jaxprtool.driver.running.ends import ends_for_sure
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.evaluation.limits import Turns, limited_steps, limited_turns
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError

@@ -18,7 +18,8 @@ from jaxprtool.analyses.comparing.comparison import (
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.comparing.in_step import Limits, differences
 from jaxprtool.driver.comparing.saved_pairs import Kind, Kinds, kinds_of, paired
-from jaxprtool.driver.run import evaluated, printing_aside, ready
+from jaxprtool.driver.run import evaluated, ready
+from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.running.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.words.shapes import parse_shape
 from jaxprtool.interpreters.evaluation.state_values import Cell, Token

@@ -11,8 +11,8 @@ from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.fuzzing.taken import Taking, taken_part
 from jaxprtool.driver.jvp import jvp
 from jaxprtool.driver.lower import lower
-from jaxprtool.driver.reducing.interest import silent
 from jaxprtool.driver.run import run
+from jaxprtool.driver.running.prints import silent
 from jaxprtool.driver.vjp import vjp
 from jaxprtool.driver.vmap import vmap
 from jaxprtool.interpreters.columns.determined import is_determined

@@ -6,14 +6,11 @@ in which it begins. A candidate is interesting only if it fails in the same way.
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import os
 import re
 import time
-import warnings
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, repeat
 from typing import Any
@@ -33,6 +30,7 @@ from jaxprtool.driver.comparing.in_step import Limits, Side, of_both, side
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
 from jaxprtool.driver.run import ready, run
 from jaxprtool.driver.running.ends import check_end
+from jaxprtool.driver.running.prints import silent
 from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.interpreters.evaluation.limits import limited_bytes
 from jaxprtool.ir.diagnostics import (
@@ -59,7 +57,6 @@ __all__ = [
     "names_in",
     "none_of_code",
     "normalised",
-    "silent",
 ]
 
 
@@ -118,19 +115,6 @@ class Interest(ABC):
         """Why a program without the failure has none, in words."""
         del c
         return "the program does not show it"
-
-
-@contextlib.contextmanager
-def silent() -> Generator[None]:
-    """Inside the block nothing is printed: neither what a program prints nor what it warns of, a thousand times."""
-    with (
-        open(os.devnull, "w") as nowhere,
-        contextlib.redirect_stdout(nowhere),
-        contextlib.redirect_stderr(nowhere),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
 
 
 # What evaluating a candidate may raise: what our rules say, what NumPy says of sizes and dtypes, a lack of memory.

@@ -12,7 +12,8 @@ from jaxprtool.driver.check import check
 from jaxprtool.driver.reduce import How, NotInteresting
 from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.external_interest import External
-from jaxprtool.driver.reducing.interest import FAULTS, Failure, none_of_code, silent
+from jaxprtool.driver.reducing.interest import FAULTS, Failure, none_of_code
+from jaxprtool.driver.running.prints import silent
 from jaxprtool.driver.storage.writing import check_writable, write_output
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError, fail
