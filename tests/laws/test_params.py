@@ -45,6 +45,7 @@ ONE_VALUE = {
             *("propagate_user_sharding", "sharding_rule", "static_args"),
         )
     },
+    **{("reciprocal", p): "what a TPU may leave out" for p in ("approx", "full_range")},
     ("CustomRoot", "solve_jaxpr"): "closed_call",
     ("CustomRoot", "has_aux"): "says how many results there are",
     # the primitives of older programs have the one rule of closed_call

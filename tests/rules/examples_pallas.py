@@ -109,6 +109,19 @@ def _repeated(x: Any, *, axis: int, repeats: int) -> Any:
     return jnp.concatenate([x] * repeats, axis)
 
 
+def _reciprocal(x: Any, *, approx: bool) -> Any:
+    import jax
+
+    del approx  # it may be less precise, and is not
+    return jax.lax.reciprocal(x)
+
+
+def _unchanged(x: Any, **_: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.copy(x)
+
+
 EXAMPLES = [
     _kernel(_products, "f64[4,3]", "f64[4,3]", label="products"),
     _kernel(_ragged, "f64[5,3]", label="ragged"),
@@ -144,4 +157,8 @@ EXAMPLES = [
         {"axis": 1, "repeats": 2},
         jax=functools.partial(_repeated, axis=1, repeats=2),
     ),
+    Example(lax.reciprocal, (arg("f32[3]"),), {"approx": False}, jax=_reciprocal),
+    Example(lax.reciprocal, (arg("f64[2,3]"),), {"approx": False}, jax=_reciprocal),
+    Example(lax.max_contiguous, (arg("i32[4]"),), {"values": (4,)}, jax=_unchanged),
+    Example(lax.max_contiguous, (arg("i32[2,4]"),), {"values": (1, 4)}, jax=_unchanged),
 ]

@@ -138,7 +138,7 @@ define(
 
 
 def _reciprocal_type(x: Aval, **_: Any) -> Aval:
-    if x.dtype.kind != "f":
+    if not x.dtype.is_inexact:
         ill_typed(f"reciprocal is of floating-point numbers, and not of {x}", "operand-dtype")
     return x
 
@@ -155,6 +155,7 @@ define(
     transpose=_NO_DERIVATIVE,
     batch=elementwise_batch,
     cost=AS_LOWERED,
+    masks="inf",
 )
 
 define(
