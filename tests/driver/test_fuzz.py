@@ -41,13 +41,23 @@ def test_nothing_differs(column: str, count: int, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("column", "share"),
-    [("numpy", 0.85), ("xla", 0.85), ("jax", 0.7), ("jvp", 0.6), ("vjp", 0.6), ("vmap", 0.7)],
+    ("column", "count", "share"),
+    [
+        ("numpy", 16, 0.85),
+        ("xla", 16, 0.85),
+        ("jax", 6, 0.7),
+        ("jvp", 6, 0.6),
+        ("vjp", 6, 0.6),
+        ("vmap", 6, 0.7),
+    ],
 )
-def test_most_equations_of_large_programs_are_compared(column: str, share: float) -> None:
+def test_most_equations_of_large_programs_are_compared(
+    column: str, count: int, share: float
+) -> None:
     """One equation without a derivative, say, must not keep a program out of a column."""
-    found = jt.fuzz([column], seed=8_000, count=6, size=12)
-    assert found.compared[column] >= 5 and found.equations[column] > share * found.drawn, found
+    found = jt.fuzz([column], seed=8_000, count=count, size=12)
+    assert found.compared[column] > count * 0.8, found
+    assert found.equations[column] > share * found.drawn, found
 
 
 def test_an_equation_that_a_column_refuses_is_an_argument_there() -> None:
