@@ -41,7 +41,7 @@ from jaxprtool.interpreters.stage import (
     flatten_fun,
     stage,
 )
-from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
@@ -189,6 +189,9 @@ def one_by_one(
         return out if primitive.multiple_results else [out]
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
+    if any(isinstance(a, AbstractToken) for a in (*body.in_avals, *body.out_avals)):
+        rule = batch_rules[primitive]  # which says why there is none: no loop has tokens
+        return rule(axis_size, vals, dims, **params)
     if are_devices(axis_size):
         runs_for_devices(body.jaxpr, tuple(axis_size.axes.items()))
     outs = lax.scan_call(

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace
+from jaxprtool.interpreters.cost import FREE
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 
-__all__ = ["array_types", "refused_impl"]
+__all__ = ["array_types", "out_of_reach", "refused_impl"]
 
 
 def refused_impl(what: str, help: str = "") -> Callable[..., Value]:
@@ -22,6 +24,12 @@ def refused_impl(what: str, help: str = "") -> Callable[..., Value]:
         fail(UsageError, what.format(**params), "outside", help=help)
 
     return rule
+
+
+def out_of_reach(name: str, why: str) -> dict[str, Any]:
+    """The columns of a primitive of this name that has types, and nothing else here: each says why."""
+    rules = dict.fromkeys(("jvp", "transpose", "batch", "lower"), unsupported(why))
+    return {"impl": refused_impl(f"{name}: {why}"), **rules, "cost": FREE}
 
 
 def array_types(name: str, avals: Sequence[Aval]) -> list[Aval]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import unsupported
-from jaxprtool.interpreters.cost import FREE
 from jaxprtool.ir.jaxpr import Aval
-from jaxprtool.makers.outside import array_types, refused_impl
+from jaxprtool.makers.outside import array_types, out_of_reach
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -39,16 +37,10 @@ _OTHERS = {
 for _why, _ops in _OTHERS.items():
     for _op in _ops:
         _name = _op.primitive.name
-        _none = unsupported(_why)
         define(
             _op,
             abstract_eval=_types_of(
                 _name, "result_avals" if _op is lax.buffer_callback else "out_avals"
             ),
-            impl=refused_impl(f"{_name}: {_why}"),
-            jvp=_none,
-            transpose=_none,
-            batch=_none,
-            lower=_none,
-            cost=FREE,
+            **out_of_reach(_name, _why),
         )

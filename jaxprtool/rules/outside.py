@@ -16,7 +16,7 @@ from jaxprtool.ir.avals import AbstractToken
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.outside import array_types, refused_impl
+from jaxprtool.makers.outside import array_types, out_of_reach, refused_impl
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -135,17 +135,10 @@ def _outfeed_type(token: Aval, *operands: Aval, **_: ParamValue) -> Aval:
     return _TOKEN
 
 
-_QUEUE = unsupported("there is no queue between host and device here")
-
 for _op, _type in ((lax.infeed, _infeed_types), (lax.outfeed, _outfeed_type)):
     define(
         _op,
         abstract_eval=_type,
-        impl=refused_impl(f"{_op.primitive}: there is no queue between host and device here"),
-        jvp=_QUEUE,
-        transpose=_QUEUE,
-        batch=_QUEUE,
-        lower=_QUEUE,
-        cost=FREE,
+        **out_of_reach(_op.primitive.name, "there is no queue between host and device here"),
         effects=True,
     )

@@ -80,5 +80,4 @@ define(
     partial_eval=lambda trace, args, *, solve_jaxpr, **_: apply_jaxpr(
         solve_jaxpr, _own(solve_jaxpr, args)
     ),
-    derivative="rule",
 )

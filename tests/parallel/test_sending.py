@@ -51,3 +51,14 @@ def test_wrong_ones(was, is_, message):
 def test_refused():
     with pytest.raises(jt.JaxprToolError, match="on GPUs alone"):
         jt.eval_jaxpr(jt.parse(TEXT), [[[1.0, 2.0]] * 4])
+
+
+def test_what_takes_tokens_says_why_it_does_not_run_on_devices():
+    """They do alone what they do, by a loop, and no loop has tokens: its own types were at fault."""
+    line = "e:f32[2,2] = precv[\n            axis_name=('x',)\n            out_shape=float32[2,2]\n            perm=((0, 1),)\n          ] d"
+    text = TEXT.replace("psend[axis_name=('x',) perm=((0, 1),)] c", "create_token")
+    text = text.replace(line, "e:Tok = outfeed[partitions=None] d c").replace("in (e,)", "in (c,)")
+    program = jt.parse(text)
+    jt.typecheck_jaxpr(program.jaxpr)
+    with pytest.raises(jt.JaxprToolError, match="no queue between host and device"):
+        jt.eval_jaxpr(program, [[[1.0, 2.0]] * 4])

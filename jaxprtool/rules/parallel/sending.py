@@ -6,14 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from jaxprtool import ops as lax
-from jaxprtool.core.rule_table import unsupported
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.cost import FREE
 from jaxprtool.ir.avals import AbstractToken, ShapedArray
-from jaxprtool.ir.diagnostics import UnsupportedError, fail
 from jaxprtool.ir.jaxpr import Aval
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.outside import refused_impl
+from jaxprtool.makers.outside import out_of_reach
 from jaxprtool.ops.parallel import names_of
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.traffic import sent_along
@@ -44,29 +41,16 @@ def _sent(ins: Any, outs: Any, members: int, **params: Any) -> int:
     return 0 if ins and ins[0] is _TOKEN else sent_along(ins, outs, members, **params)
 
 
-def _refused_batch(name: str) -> Callable[..., Any]:
-    def rule(axis_size: int, vals: Any, dims: Any, /, **params: Any) -> Any:
-        fail(UnsupportedError, f"{name}: {_WHY}", "no-rule")
-
-    return rule
-
-
 _RULES: tuple[tuple[Any, Callable[..., Aval]], ...] = (
     (lax.psend, _send_type),
     (lax.precv, _receive_type),
 )
 
 for _op, _type in _RULES:
-    _none = unsupported(_WHY)
     define(
         _op,
         abstract_eval=_type,
-        impl=refused_impl(f"{_op.primitive}: {_WHY}"),
-        jvp=_none,
-        transpose=_none,
-        batch=_refused_batch(_op.primitive.name),
-        lower=_none,
-        cost=FREE,
+        **out_of_reach(_op.primitive.name, _WHY),
         varying="rule",
         sends=_sent,
         effects=True,
