@@ -56,7 +56,7 @@ def test_most_equations_of_large_programs_are_compared(
 ) -> None:
     """One equation without a derivative, say, must not keep a program out of a column."""
     found = jt.fuzz([column], seed=8_000, count=count, size=12)
-    assert found.compared[column] > count * 0.8, found
+    assert found.compared[column] >= count * 5 / 6, found
     assert found.equations[column] > share * found.drawn, found
 
 
