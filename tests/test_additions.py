@@ -142,6 +142,7 @@ def put_before(path: Path, mark: str, text: str) -> int:
     return len(text.splitlines())
 
 
+@pytest.mark.slow
 def test_an_elementwise_primitive_takes_three_files_and_24_lines(copy: Path) -> None:
     lines = 0
     for file, text in PRIMITIVE.items():
@@ -162,6 +163,7 @@ def test_an_elementwise_primitive_takes_three_files_and_24_lines(copy: Path) -> 
     }
 
 
+@pytest.mark.slow
 def test_a_verb_takes_six_files_and_45_lines(copy: Path) -> None:
     lines = 0
     for file, text in VERB.items():

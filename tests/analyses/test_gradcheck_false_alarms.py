@@ -504,6 +504,7 @@ def test_a_rule_for_reverse_mode_alone_is_known_well_enough(seed):
         assert status == {"fwd": "unavailable", "rev": "agrees" if fault == 1.0 else "differs"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [0.0, 0.01])
 def test_numbers_that_stand_for_infinity_are_no_wrong_rule(fault):
     """The loss of connectionist temporal classification: of -1e30 other roundings give NaN, and the sums of many frames round much.

@@ -79,6 +79,7 @@ def sound(program):
     assert jt.format_jaxpr(jt.parse(text)) == text
 
 
+@pytest.mark.slow
 def test_all_programs_are_tested(on_8_devices):
     assert sorted(NAMES) == sorted(on_8_devices)
 

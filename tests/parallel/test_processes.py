@@ -57,6 +57,7 @@ def test_example_prints_what_one_process_prints():
         np.testing.assert_allclose(got["data"], want["data"], rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.slow
 def test_like_jax_on_eight_devices(on_8_devices, tmp_path):
     """All programs of the other tests as one, with results in a file."""
     cases = [c for c in on_8_devices.values() if c["outs"] is not None]

@@ -66,6 +66,7 @@ def arrays(draw):
     return data, indices.astype(np.int32), SparseInfo(shape)
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(arrays(), st.integers(0, 8))
 def test_arrays(array, nse):
