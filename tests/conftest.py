@@ -31,7 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="rewrite the files in tests/golden by what is printed now",
     )
-    parser.addoption("--all", action="store_true", help="run every case of every test, not a sample")
+    parser.addoption(
+        "--all", action="store_true", help="run every case of every test, not a sample"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
