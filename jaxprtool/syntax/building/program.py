@@ -15,7 +15,7 @@ from jaxprtool.syntax.building.drops import Drops
 from jaxprtool.syntax.building.equations import EquationCallbacks
 from jaxprtool.syntax.building.jaxprs import JaxprCallbacks
 from jaxprtool.syntax.building.params import ParamCallbacks, ReadInner
-from jaxprtool.syntax.building.spelled import earlier_dialect
+from jaxprtool.syntax.building.spelled import earlier_dialect, may_be_earlier
 from jaxprtool.syntax.building.tuples import take_tuples_apart
 from jaxprtool.syntax.building.units import take_units_out
 from jaxprtool.syntax.building.unread import stand_in_for_unread
@@ -96,7 +96,7 @@ class Builder:
     def _dialect(self) -> Dialect:
         """The dialect of the text."""
         found, left_out = None, self.left_out
-        told = left_out.literals or left_out.earlier
+        told = left_out.literals or left_out.earlier or may_be_earlier(self.reading)
         if told and not (left_out.binders or left_out.units or self.reading.autodidax):
             given = source_release()
             found = None if given else earlier_dialect(self.reading, left_out.literals)

@@ -28,6 +28,7 @@ __all__ = [
     "SpelledEquation",
     "dropped_param",
     "earlier_dialect",
+    "may_be_earlier",
     "now_called",
     "releases_of",
     "spelled",
@@ -185,6 +186,13 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 
 
 _EARLIER = by_spelled_name(EARLIER_SPELLINGS)
+# The end of what only releases to 0.4.35 print: see `LAST_SETS`.
+_LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
+
+
+def may_be_earlier(reading: Reading) -> bool:
+    """Whether a text may be of a release to 0.4.35 by the params of what makes a shape."""
+    return _LAST_SET.search(reading.text) is not None
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
@@ -212,7 +220,8 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
                 (since if bound == "since" else before).add(release)
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
-    return dialect_in(last) if last is not None and last < _LITERALS_TYPED else None
+    told = untyped or until  # who writes by hand leaves out params
+    return dialect_in(last) if told and last is not None and last < _LITERALS_TYPED else None
 
 
 def _has_types(token: Token) -> bool:
