@@ -125,6 +125,7 @@ class Pieces(ABC):
             later,
             as_dropped,
             lossless and dialect.names_inner_drops and knows_inner_drops(program),
+            dialect.follows_calls,
         )
         # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
@@ -178,8 +179,9 @@ class Pieces(ABC):
 
     def same_variables(self) -> dict[Var, Var]:
         """Which variables that were read are one in the program whose print the text is, each with the first of them."""
-        drops = not self.dialect.names_inner_drops
-        return same_variables(self.nested, self.root, self.definitions, drops, self.later)
+        dialect = self.dialect
+        drops, follows = not dialect.names_inner_drops, dialect.follows_calls
+        return same_variables(self.nested, self.root, self.definitions, drops, self.later, follows)
 
     # ---- names, types, values and params
 

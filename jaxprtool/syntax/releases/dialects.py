@@ -58,6 +58,7 @@ RELEASES: tuple[Release, ...] = (
 # The first release that the params in a text tell alone. One of an earlier release is told by literals without types
 # (`building.spelled.earlier_dialect`); where nothing tells it, it is printed as this one does.
 RECOGNISED: Release = (0, 6, 2)
+_FOLLOWS: Release = (0, 5, 3)
 _TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
@@ -103,6 +104,11 @@ class Dialect:
         return self.release >= _TYPED_LITERALS
 
     @property
+    def follows_calls(self) -> bool:
+        """Whether the arguments of a jit have the names of the call's operands; those of other jaxprs have new ones."""
+        return self.release >= _FOLLOWS
+
+    @property
     def writes_colons(self) -> bool:
         """Whether the index of a whole cell has a colon for each dimension."""
         return self.release < WHOLE_CELLS
@@ -118,9 +124,9 @@ class Dialect:
         return self.release < ANNOTATES_BELOW
 
     @property
-    def layout(self) -> tuple[bool, bool]:
+    def layout(self) -> tuple[bool, ...]:
         """What names and definitions depend on."""
-        return self.long_jaxprs_above, self.names_inner_drops
+        return self.long_jaxprs_above, self.names_inner_drops, self.follows_calls
 
     def type_text(self, aval: AbstractType) -> str:
         """The text of a type in this release."""

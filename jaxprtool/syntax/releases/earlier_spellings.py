@@ -18,7 +18,7 @@ from jaxprtool.syntax.releases.spellings import Release, Spelling, no_param
 
 __all__ = ["EARLIER_SPELLINGS", "told_by_numbers", "without_batching_dims"]
 
-_BATCHING_DIMS: Release = (0, 4, 31)  # since then gather and scatter have them
+_BATCHING_DIMS: Release = (0, 4, 35)  # since then gather and scatter print them
 _NO_BATCHING = pattern(r", \w+_batching_dims=\(\)")
 _NUMBERS = pattern(r"(?:Gather|Scatter)DimensionNumbers\(")
 
@@ -160,7 +160,10 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "split": _born(0, 4, 38),
     # ---- elements and matrices
     "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),
-    "qr": (Spelling((0, 5), added={"pivoting": False}),),
+    "qr": (
+        Spelling((0, 5), added={"pivoting": False}),
+        Spelling((0, 5, 1), added={"use_magma": None}),
+    ),
     "square": _born(0, 4, 36),
     "symmetric_product": _born(0, 5, 3),
     "tridiagonal_solve": (
