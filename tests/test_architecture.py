@@ -54,6 +54,7 @@ BY_NAME = {
     "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
     "syntax/releases/earlier.py": "earlier releases' spellings, many of names that are no primitives now",
+    "syntax/releases/earlier_spellings.py": "the same of the releases whose literals have no types",
     "syntax/releases/spellings.py": "what each release of JAX prints, one row for a primitive",
     "syntax/building/tuples.py": "what the releases to 0.1.40 pack and take apart",
     "syntax/params.py": "`slice(...)` is a constructor in the value of a param",

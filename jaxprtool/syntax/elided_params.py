@@ -110,7 +110,7 @@ def params_in_form(
     """
     was = form.was(eqn)
     if was is not None:
-        return sorted(was.items())
+        return sorted(was.params.items())
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
     names, printed = form.names, form.printed

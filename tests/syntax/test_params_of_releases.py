@@ -87,7 +87,10 @@ def with_a_dialect() -> list[tuple[str, str, tuple[str, ...]]]:
 
 @pytest.mark.parametrize("version", dict.fromkeys(v for v, _, _ in with_a_dialect()))
 def test_a_dialect_has_the_names_and_params_of_its_release(version):
-    """Each name is one of a primitive there, and each param is one that it has there."""
+    """Each name is one of a primitive there, and each param is one that it has there.
+
+    To 0.4.34 each attribute of an `ffi_call` was a param of its own.
+    """
     dialect = find_dialect("jax-" + ".".join(version.split(".")[:3]))
     ours = {form.name: name for name, form in dialect.forms.items()}
     wrong = []
@@ -104,5 +107,6 @@ def test_a_dialect_has_the_names_and_params_of_its_release(version):
             always = {key for key, value in form.more.items() if not callable(value)}
             wrong += [f"{name} has no {key}" for key in always.difference(keys)]
             wrong += [] if form.has else [f"{name} is none"]
-        wrong += [f"{name} has {key}" for key in {*keys} - can]
+        if form is None or "attributes" in keys or name != "ffi_call":
+            wrong += [f"{name} has {key}" for key in {*keys} - can]
     assert wrong == []

@@ -31,7 +31,7 @@ def _tuples(value: ParamValue) -> Any:
 
 
 class DimensionNumbers(Kind):
-    """Records whose fields hold tuples of axes."""
+    """Records whose fields hold tuples of axes; those of `more` have none in a text that lacks them (JAX to 0.4.30)."""
 
     code = "dimension-numbers"
 
@@ -54,7 +54,11 @@ class DimensionNumbers(Kind):
         if not isinstance(value, Record):
             return value
         fields = {f: _tuples(x) for f, x in value.fields.items()}
-        if all(x is value.fields[f] for f, x in fields.items()):
+        if value.name == self.constructor:
+            fields = {**fields, **{f: () for f in self.more if f not in fields}}
+        if len(fields) == len(value.fields) and all(
+            x is value.fields[f] for f, x in fields.items()
+        ):
             return value
         return Record(value.name, value.args, **fields)
 

@@ -91,12 +91,13 @@ class Missing:
       units, tuples: whether there is a unit, and a tuple of values.
       named: results that are bound nowhere and may be units, by their names.
       inside: definitions of jaxprs inside values.
+      earlier: whether an equation is in a spelling that no release since 0.6.1 has.
     """
 
-    __slots__ = ("binders", "inside", "literals", "named", "tuples", "units")
+    __slots__ = ("binders", "earlier", "inside", "literals", "named", "tuples", "units")
 
     def __init__(self) -> None:
-        self.literals = self.binders = self.units = self.tuples = False
+        self.literals = self.binders = self.units = self.tuples = self.earlier = False
         self.named: dict[Lit, str] = {}
         self.inside: list[ClosedJaxpr] = []
 
@@ -106,6 +107,7 @@ class Missing:
         self.binders |= inner.binders
         self.units |= inner.units
         self.tuples |= inner.tuples
+        self.earlier |= inner.earlier
         self.named.update(inner.named)
         self.inside += inner.inside
 

@@ -28,7 +28,14 @@ from jaxprtool.syntax.elided_params import recover_params
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.refs import read_reference
-from jaxprtool.syntax.releases.earlier import OLDER, expanded, from_older, has_leaves, is_older
+from jaxprtool.syntax.releases.earlier import (
+    OLDER,
+    expanded,
+    from_older,
+    has_leaves,
+    is_earlier,
+    is_older,
+)
 from jaxprtool.syntax.releases.earlier_equations import with_jaxpr
 from jaxprtool.syntax.releases.spellings import EACH_LEAF, TELLING, told_by
 from jaxprtool.syntax.scanning.blocks import Block
@@ -251,6 +258,7 @@ class EquationCallbacks:
             several = expanded(primitive, inputs, given, binders)
             if several is not None and not self.atoms.lone:
                 return self._several(several, match, end)
+            self.atoms.missing.earlier |= is_earlier(primitive)
             primitive, inputs, given = from_older(primitive, inputs, given)
         given = recover_params(primitive, given, binders)
         eqn = self._made(primitive, inputs, given, binders, match, start, end)

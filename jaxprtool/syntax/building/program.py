@@ -15,6 +15,7 @@ from jaxprtool.syntax.building.drops import Drops
 from jaxprtool.syntax.building.equations import EquationCallbacks
 from jaxprtool.syntax.building.jaxprs import JaxprCallbacks
 from jaxprtool.syntax.building.params import ParamCallbacks, ReadInner
+from jaxprtool.syntax.building.spelled import earlier_dialect, may_be_earlier
 from jaxprtool.syntax.building.tuples import take_tuples_apart
 from jaxprtool.syntax.building.units import take_units_out
 from jaxprtool.syntax.building.unread import stand_in_for_unread
@@ -22,7 +23,8 @@ from jaxprtool.syntax.building.written_out import WrittenOut
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import infer_literals
 from jaxprtool.syntax.inference.open_programs import infer_types
-from jaxprtool.syntax.releases.dialects import recognised
+from jaxprtool.syntax.releases.dialects import Dialect, recognised
+from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import DEFINITIONS
 from jaxprtool.syntax.scanning.interface import InterfaceCallbacks
 from jaxprtool.syntax.scanning.reading import Reading
@@ -37,6 +39,7 @@ class Builder:
     Attributes:
       errors: what was found wrong so far.
       places: equations by the offsets of their primitives' names, where the text has annotations.
+      left_out: what the programs read so far leave out.
     """
 
     def __init__(
@@ -58,6 +61,7 @@ class Builder:
         self.depth, self.definitions = depth, Definitions(source, own, outer, words)
         lone = bool(reading.tokens) and reading.tokens[0][0] in ("EQUATION", "REFERENCE")
         atoms = self.atoms = Atoms(errors, reading.autodidax, lone)
+        self.left_out = Missing()
         drops = self.drops = Drops()
         params = ParamCallbacks(reading, read_inner, depth, self.definitions, errors, atoms)
         equations = EquationCallbacks(errors, atoms, drops, comments, params, annotated)
@@ -78,7 +82,7 @@ class Builder:
         for closed in list(programs.values())[-1:]:
             self.comments.give(closed, len(self.source.text), "end")
         shared = self._share_definitions(programs.values())
-        dialect = recognised(self.source.text, self.reading.told).name
+        dialect = self._dialect().name
         for closed in programs.values():
             written = closed.jaxpr.written or Written(FrozenDict())
             later = closed in shared
@@ -88,6 +92,17 @@ class Builder:
         self.drops.finish(programs.values())
         if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
             count_as_printed(self.reading, [*programs.values()])
+
+    def _dialect(self) -> Dialect:
+        """The dialect of the text."""
+        found, left_out = None, self.left_out
+        told = left_out.literals or left_out.earlier or may_be_earlier(self.reading)
+        if told and not (left_out.binders or left_out.units or self.reading.autodidax):
+            given = source_release()
+            found = None if given else earlier_dialect(self.reading, left_out.literals)
+        if found is not None:
+            return found
+        return recognised(self.source.text, self.reading.told)
 
     def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:
         """Share definitions with those before them, which have them written out; the programs with such definitions."""
@@ -172,6 +187,7 @@ class Builder:
             infer_types(program, definitions, wide)
         elif missing.literals:
             infer_literals([program, *definitions], wide)
+        self.left_out.include(missing)
         self.atoms.missing = Missing()
 
     def on_nothing(self, *_: Any) -> None:

@@ -7,10 +7,17 @@ from dataclasses import dataclass, field
 
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.releases.dialects import RELEASES
+from jaxprtool.syntax.releases.dialects import RECOGNISED, RELEASES, Dialect, dialect_in
 from jaxprtool.syntax.releases.earlier import LAST_SETS, OLDER
+from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, told_by_numbers
 from jaxprtool.syntax.releases.source_release import source_release
-from jaxprtool.syntax.releases.spellings import SPELLINGS, Release, renamed
+from jaxprtool.syntax.releases.spellings import (
+    SPELLINGS,
+    Release,
+    bounds,
+    by_spelled_name,
+    renamed,
+)
 from jaxprtool.syntax.scanning.lines import start_of
 from jaxprtool.syntax.scanning.reading import Reading
 from jaxprtool.syntax.tokens import Token
@@ -20,6 +27,8 @@ __all__ = [
     "Releases",
     "SpelledEquation",
     "dropped_param",
+    "earlier_dialect",
+    "may_be_earlier",
     "now_called",
     "releases_of",
     "spelled",
@@ -153,7 +162,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     for bound, release in reading.told:
         (since if bound == "since" else before).add(release)
     # The table tells releases since the first that it knows apart. What an earlier one printed may look like two of them.
-    certain = {RELEASES[0]} if since & before else set[Release]()
+    certain = {RECOGNISED} if since & before else set[Release]()
     until = set[Release]()
     for eqn in equations:
         until.update(_until(eqn))
@@ -174,6 +183,45 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     if end is not None and last is not None:
         end, last = (end, None) if end <= last else (None, last)
     return Releases(first, end, last)
+
+
+_EARLIER = by_spelled_name(EARLIER_SPELLINGS)
+# The end of what only releases to 0.4.35 print: see `LAST_SETS`.
+_LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
+
+
+def may_be_earlier(reading: Reading) -> bool:
+    """Whether a text may be of a release to 0.4.35 by the params of what makes a shape."""
+    return _LAST_SET.search(reading.text) is not None
+
+
+def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
+    """The dialect of a text of an earlier release than 0.6.1: of the last one that prints it so.
+
+    None where no such release prints it, or no release since 0.4.30: then it was written by hand, or is upgraded.
+
+    Args:
+      reading: the text, scanned and built.
+      untyped: whether it has a literal without a type, which no later release prints.
+    """
+    later = any(bound == "since" and r >= _LITERALS_TYPED for bound, r in reading.told)
+    if later or TYPED_LITERAL.search(reading.text):
+        return None
+    since, before, until = set[Release](), set[Release](), set[Release]()
+    if untyped:
+        before.add(_LITERALS_TYPED)
+    for bound, release in told_by_numbers(reading.text):
+        (since if bound == "since" else before).add(release)
+    for eqn in spelled(reading).values():
+        until.update(_until(eqn))
+        if (row := _EARLIER.get(eqn.name)) is not None:
+            none = frozenset([k for k, v in eqn.params.items() if v == "None"])
+            for bound, release in bounds(row, eqn.name, frozenset(eqn.params), none):
+                (since if bound == "since" else before).add(release)
+    fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
+    last = max((r for r in fit if all(r <= x for x in until)), default=None)
+    told = untyped or until  # who writes by hand leaves out params
+    return dialect_in(last) if told and last is not None and last < _LITERALS_TYPED else None
 
 
 def _has_types(token: Token) -> bool:

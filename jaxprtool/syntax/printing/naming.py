@@ -221,6 +221,7 @@ def name_variables(
     later: bool = False,
     as_dropped: bool = False,
     name_read: bool = False,
+    follows: bool = True,
 ) -> tuple[dict[Var, str], set[Var]]:
     """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
@@ -229,7 +230,7 @@ def name_variables(
     `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
     those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
     With `as_dropped`, the results that are `_` are those that the program drops, read or not. With `name_read`, those that are
-    `_` in the source and are read have names.
+    `_` in the source and are read have names. With `follows`, arguments of jit have the names of the call's operands.
 
     Returns:
       The names, and which variables are `_` because the program drops them, and not for want of a reader: those that JAX
@@ -242,13 +243,18 @@ def name_variables(
         return names, set()
     inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
-    namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later)
+    namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later, follows)
     outermost = {v for eqn in root.eqns for v in eqn.out_binders} if namer.unnamed else set[Var]()
     return namer.names, namer.unnamed - outermost
 
 
 def same_variables(
-    nested: Nested, root: Jaxpr, shared: dict[Jaxpr, str], inner_drops: bool, later: bool
+    nested: Nested,
+    root: Jaxpr,
+    shared: dict[Jaxpr, str],
+    inner_drops: bool,
+    later: bool,
+    follows: bool,
 ) -> dict[Var, Var]:
     """Which variables that were read are one in the program whose print the text is: each with the one that was named first.
 
@@ -262,7 +268,7 @@ def same_variables(
         return {}
     # JAX names unused results too: those of a jaxpr without dead code, where what read them was.
     drops = {v: "_" for v in _dropped(nested, root, inner_drops) if v.name == "_"}
-    again = _NamedAgain(nested, root, shared, False, {}, drops, False, later)
+    again = _NamedAgain(nested, root, shared, False, {}, drops, False, later, follows)
     return {} if again.strange else again.same
 
 
@@ -312,7 +318,7 @@ def _named_by_call(eqn: JaxprEqn) -> bool:
 
 
 class _Namer:
-    """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit."""
+    """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit, if `follows`."""
 
     def __init__(
         self,
@@ -324,11 +330,12 @@ class _Namer:
         drops: dict[Var, str],
         name_drops: bool,
         later: bool,
+        follows: bool,
     ):
         self.shared, self.lossless = {**outer, **({} if later else shared)}, lossless
         self.taken = set(self.shared.values())
         self.calls = {id(eqn): inner for calls in nested.calls.values() for eqn, inner in calls}
-        self.names, self.name_drops = drops, name_drops
+        self.names, self.name_drops, self.follows = drops, name_drops, follows
         self.count = 0
         self.unnamed: set[Var] = set()
         for jaxpr in (*shared, *(() if root in shared else (root,))):
@@ -363,7 +370,8 @@ class _Namer:
         self._name(jaxpr.in_binders)
         for eqn in jaxpr.eqns:
             inner = self.calls.get(id(eqn))
-            if inner and _named_by_call(eqn) and inner[0].jaxpr not in self.shared:
+            follows = inner and self.follows and _named_by_call(eqn)
+            if inner and follows and inner[0].jaxpr not in self.shared:
                 self._follow(inner[0].jaxpr.in_binders, eqn.inputs)
                 self._follow(inner[0].jaxpr.outs, eqn.out_binders)
             self._name(eqn.out_binders)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
@@ -72,6 +72,8 @@ class Pieces(ABC):
       dialect: None for that of the program.
       relaid: whether the program is laid out as if it were made anew.
       as_dropped: whether the results that are `_` are those that the program drops, read or not.
+      untyped: the ids of the literals that are written without a type; None for all of them, in a dialect that has no types
+        of literals, and for none in another.
 
     Attributes:
       annotated: whether the text has annotations.
@@ -91,11 +93,14 @@ class Pieces(ABC):
         dialect: Dialect | None = None,
         relaid: bool = False,
         as_dropped: bool = False,
+        untyped: Collection[int] | None = None,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
         self.forms = dialect.forms
+        self.untyped = untyped
+        self.all_untyped = untyped is None and not dialect.types_literals
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
         self.called = {name: f.name for name, f in self.forms.items() if f.name != name}
@@ -120,6 +125,7 @@ class Pieces(ABC):
             later,
             as_dropped,
             lossless and dialect.names_inner_drops and knows_inner_drops(program),
+            dialect.follows_calls,
         )
         # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
@@ -173,8 +179,9 @@ class Pieces(ABC):
 
     def same_variables(self) -> dict[Var, Var]:
         """Which variables that were read are one in the program whose print the text is, each with the first of them."""
-        drops = not self.dialect.names_inner_drops
-        return same_variables(self.nested, self.root, self.definitions, drops, self.later)
+        dialect = self.dialect
+        drops, follows = not dialect.names_inner_drops, dialect.follows_calls
+        return same_variables(self.nested, self.root, self.definitions, drops, self.later, follows)
 
     # ---- names, types, values and params
 
@@ -195,8 +202,11 @@ class Pieces(ABC):
         if type(x) is not Lit:
             return self.names[x]
         aval = x.aval
-        text = self.types[aval]
-        if self.lossless and getattr(aval, "weak_type", False):
+        if self.all_untyped or (self.untyped and id(x) in self.untyped):
+            text = ""
+        else:
+            text = self.types[aval]
+        if text and self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
         if type(val) in _NUMBERS and (val == val or not self.lossless):
@@ -239,7 +249,9 @@ class Pieces(ABC):
         name = outer.get(closed.jaxpr)
         if name is not None:
             return name
-        return type(self)(closed, True, 80, True, self.placed, outer, self.dialect).text()
+        return type(self)(
+            closed, True, 80, True, self.placed, outer, self.dialect, untyped=self.untyped
+        ).text()
 
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""

@@ -1,4 +1,4 @@
-"""The dialects of JAX's printer: how each release since 0.6.2 writes a program.
+"""The dialects of JAX's printer: how each release since 0.4.30 writes a program.
 
 A dialect is recognised while a text is read, and kept with the program: it is printed back as it was written. What is made
 anew is in the dialect of the installed JAX, which is found without an import of it, or else of the newest release known.
@@ -22,6 +22,7 @@ from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
+from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, without_batching_dims
 from jaxprtool.syntax.releases.earlier_types import TAGGED, has_types, told_by_types, type_in
 from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
@@ -36,8 +37,10 @@ from jaxprtool.syntax.releases.spellings import (
 __all__ = [
     "ANNOTATES_BELOW",
     "NEWEST",
+    "RECOGNISED",
     "RELEASES",
     "Dialect",
+    "dialect_in",
     "dialect_of",
     "find_dialect",
     "installed",
@@ -46,11 +49,17 @@ __all__ = [
     "refuse_unsayable",
 ]
 
-# The releases that print something in another way than the one before. A text of an earlier one is read, and upgraded.
+# The releases whose print is known. A text of an earlier one is read, and upgraded.
 RELEASES: tuple[Release, ...] = (
+    *[(0, 4, n) for n in range(30, 39)], (0, 5, 0), (0, 5, 1), (0, 5, 2), (0, 5, 3), (0, 6, 0), (0, 6, 1),
     (0, 6, 2), (0, 7, 0), (0, 7, 1), (0, 7, 2), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2),
     (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
+# The first release that the params in a text tell alone. One of an earlier release is told by literals without types
+# (`building.spelled.earlier_dialect`); where nothing tells it, it is printed as this one does.
+RECOGNISED: Release = (0, 6, 2)
+_FOLLOWS: Release = (0, 5, 3)
+_TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
@@ -90,6 +99,16 @@ class Dialect:
         return self.release >= _PRINTER_DROPS
 
     @property
+    def types_literals(self) -> bool:
+        """Whether a literal has its type."""
+        return self.release >= _TYPED_LITERALS
+
+    @property
+    def follows_calls(self) -> bool:
+        """Whether the arguments of a jit have the names of the call's operands; those of other jaxprs have new ones."""
+        return self.release >= _FOLLOWS
+
+    @property
     def writes_colons(self) -> bool:
         """Whether the index of a whole cell has a colon for each dimension."""
         return self.release < WHOLE_CELLS
@@ -105,9 +124,9 @@ class Dialect:
         return self.release < ANNOTATES_BELOW
 
     @property
-    def layout(self) -> tuple[bool, bool]:
+    def layout(self) -> tuple[bool, ...]:
         """What names and definitions depend on."""
-        return self.long_jaxprs_above, self.names_inner_drops
+        return self.long_jaxprs_above, self.names_inner_drops, self.follows_calls
 
     def type_text(self, aval: AbstractType) -> str:
         """The text of a type in this release."""
@@ -125,15 +144,17 @@ class Dialect:
             text = _LONG_SPEC.sub("P(", text)
         if self.release < _SORTED_SETS and "frozenset({})" in text:
             text = text.replace("frozenset({})", "frozenset()")
-        return text
+        return without_batching_dims(self.release, text)
 
 
 _SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec\(")
 
 
 @functools.cache
-def _dialect(release: Release) -> Dialect:
-    return Dialect(release, forms_of(release))
+def dialect_in(release: Release) -> Dialect:
+    """The dialect of a release, one of `RELEASES`."""
+    earlier = EARLIER_SPELLINGS if release < RECOGNISED else {}
+    return Dialect(release, forms_of(release, earlier))
 
 
 NEWEST = "jax-" + ".".join(map(str, RELEASES[-1]))
@@ -160,12 +181,12 @@ def find_dialect(name: str) -> Dialect:
             f"the dialects are {', '.join(names)}, and those of their releases, such as jax-0.10.2"
         )
         fail(UsageError, message, "no-dialect", help=help)
-    return _dialect(series[-1])
+    return dialect_in(series[-1])
 
 
 def _nearest(release: Release) -> Dialect:
     """The dialect of the last release up to one."""
-    return _dialect(max([r for r in RELEASES if r <= release], default=RELEASES[0]))
+    return dialect_in(max([r for r in RELEASES if r <= release], default=RECOGNISED))
 
 
 _DIST_INFO = pattern(r"jax-(\d+(?:\.\d+)*)[^-]*\.dist-info")
@@ -255,7 +276,8 @@ def knows_inner_drops(program: ClosedJaxpr) -> bool:
 def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
     """The dialect of a text: of the last release that prints it so.
 
-    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.6.2 printed in that of 0.6.2.
+    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.6.2 printed in that of 0.6.2:
+    `building.spelled.earlier_dialect` knows earlier ones.
 
     Args:
       text: the text.
@@ -274,5 +296,6 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
     if "frozenset()" in text and "frozenset({})" not in text:
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
-    fit = [r for r in RELEASES if (last is None or r < last) and has_types(r, text)]
-    return _dialect(fit[-1] if fit else RELEASES[0])
+    later = RELEASES[RELEASES.index(RECOGNISED) :]
+    fit = [r for r in later if (last is None or r < last) and has_types(r, text)]
+    return dialect_in(fit[-1] if fit else RECOGNISED)

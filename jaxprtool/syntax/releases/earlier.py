@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
 from jaxprtool.ir.declaration import Param
-from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.jaxpr import Params as FrozenParams
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax.releases import earlier_equations as equations
 from jaxprtool.syntax.releases import earlier_params as changed
-from jaxprtool.syntax.releases.spellings import Release, renamed
+from jaxprtool.syntax.releases.spellings import Release, Replaced, renamed, replaced
 
 __all__ = [
     "LAST_SETS",
@@ -23,6 +23,7 @@ __all__ = [
     "expanded",
     "from_older",
     "has_leaves",
+    "is_earlier",
     "is_older",
     "of_leaves",
     "takes_leaves",
@@ -51,6 +52,7 @@ class Older(NamedTuple):
       foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
       each: whether it took several operands, of which each has an equation of its own now.
       told_by: the params whose values may tell it; others need not be looked at.
+      kept: whether the dialects that have the equation print it as it was read, since what it says has no other words.
     """
 
     name: str = ""
@@ -64,6 +66,7 @@ class Older(NamedTuple):
     foreign: bool = False
     each: bool = False
     told_by: tuple[str, ...] = ()
+    kept: bool = False
 
 
 def _older_name(name: str, until: str = "", **how: Any) -> Older:
@@ -119,7 +122,7 @@ OLDER: dict[str, Older] = {
     ),
     # Partial evaluation gave each call the name of its function.
     **dict.fromkeys(("call", "closed_call", "core_call"), _older_params("0.5.0", "name")),
-    "custom_jvp_call": _older_params("0.6.0", *_THUNKS),
+    "custom_jvp_call": _older_params("0.6.0", *_THUNKS, kept=True),
     "custom_jvp_call_jaxpr": _older_name(
         "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
     ),
@@ -130,10 +133,15 @@ OLDER: dict[str, Older] = {
         renamed={"fun_jaxpr": "call_jaxpr"},
         dropped=("fwd_jaxpr_thunk", "out_trees"),
         convert=changed.custom_vjp,
+        kept=True,
     ),
-    "custom_dce_call": _older_name("closed_call", "0.9.2", convert=changed.with_unused_results),
+    "custom_dce_call": _older_name(
+        "closed_call", "0.9.2", convert=changed.with_unused_results, kept=True
+    ),
     "custom_lin": _older_params("0.2.22", renamed={"avals_out": "out_avals"}),
-    "custom_transpose_call": _older_name("linear_call", "0.9.2", convert=changed.residuals),
+    "custom_transpose_call": _older_name(
+        "linear_call", "0.9.2", convert=changed.residuals, kept=True
+    ),
     "linear_call": Older(until="0.5.3", convert=changed.linear_call),
     "custom_linear_solve": _older_params("0.1.77", "tree"),
     "root": _older_name(
@@ -165,7 +173,9 @@ OLDER: dict[str, Older] = {
     "while": _older_params("0.1.40", "aval_out", "body_consts", "cond_consts"),
     "for": Older(until="0.7.1", expand=equations.references),
     "platform_index": Older(until="0.6.0", convert=changed.platform_index),
-    "pallas_call": Older(until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",)),
+    "pallas_call": Older(
+        until="0.5.3", convert=changed.kernel, told_by=("grid_mapping",), kept=True
+    ),
     # ---- several devices
     # Reductions of trees had all leaves as operands, to 0.8.1.
     "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
@@ -184,6 +194,7 @@ OLDER: dict[str, Older] = {
         renamed=renamed("shard_map"),
         dropped=("rewrite",),
         convert=changed.shard_map,
+        kept=True,
     ),
     "mesh_cast": _older_name("reshard", "0.7.1"),
     "reduced_vary_cast": _older_name("reduced_vary_cast_p"),
@@ -326,6 +337,19 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
 
+_TYPED_LITERALS: Release = (0, 6, 1)
+
+
+def is_earlier(primitive: Primitive) -> bool:
+    """Whether what `is_older` found is a spelling of a release before 0.6.1, whose texts have literals without a type."""
+    older = OLDER.get(primitive.name)
+    return older is not None and bool(older.until) and _last(older) < _TYPED_LITERALS
+
+
+def _last(older: Older) -> Release:
+    return tuple(map(int, older.until.split(".")))
+
+
 def declared_params(name: str) -> dict[str, Param] | None:
     """The params of a primitive, by any name that a release has had for them; None where nobody declares it.
 
@@ -375,7 +399,19 @@ def from_older(
     # One that nobody declares, with a param of this one, is this one with a param that is misspelled.
     if others and (primitive.known or new.keys().isdisjoint(found.params)):
         return primitive, inputs, params
-    return found, operands, params if new == params else new
+    if new == params and found is primitive:
+        return found, operands, params
+    if older.kept:
+        given = {k: changed.wrapped_function(v) for k, v in params.items()}
+        _keep(Replaced(primitive.name, given, new))
+    return found, operands, new
+
+
+def _keep(was: Replaced) -> None:
+    """Keep what an equation was with a jaxpr that it calls."""
+    held = next((v for v in was.new.values() if isinstance(v, ClosedJaxpr)), None)
+    if held is not None:
+        replaced.keep(held, was)
 
 
 def expanded(

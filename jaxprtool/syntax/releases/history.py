@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from jaxprtool.syntax.releases.earlier import OLDER, Older
+from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS
 from jaxprtool.syntax.releases.spellings import SPELLINGS, Release, Spelling
 
 __all__ = ["history"]
@@ -24,7 +25,9 @@ def history(name: str) -> list[tuple[str, str]]:
         if (older.name or theirs) == name and older.until:
             words = "; ".join(_older(theirs, older)) or "other values of params"
             found.append((_release(older.until), 0, (f"to {older.until}", words)))
-    for spelling in SPELLINGS.get(name, ()):
+    # A change that texts of earlier releases are read by has its row already.
+    earlier = () if found else EARLIER_SPELLINGS.get(name, ())
+    for spelling in (*earlier, *SPELLINGS.get(name, ())):
         since = ".".join(map(str, spelling.since))
         found.append((spelling.since, 1, (f"since {since}", "; ".join(_changed(spelling)))))
     return [row for *_, row in sorted(found, key=lambda x: x[:2])]

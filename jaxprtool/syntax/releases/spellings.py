@@ -26,10 +26,14 @@ __all__ = [
     "WHOLE_CELLS",
     "Form",
     "Release",
+    "Replaced",
     "Spelling",
+    "bounds",
+    "by_spelled_name",
     "forms_of",
+    "no_param",
     "renamed",
-    "replaced_params",
+    "replaced",
     "told_by",
 ]
 
@@ -61,8 +65,9 @@ class Spelling(NamedTuple):
       hidden: params that were always printed, and since then are not, since the types of the results say the same;
         the first of them had a value always.
       unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
-      rewrite: what else differs since then.
-      replaces: the primitive that was called in its place where an equation was read as one of it.
+      rewrite, before: what else differs since then, and what was different before.
+      replaces: the primitive that was called in its place where an equation was read as one of it; its own name where only
+        its params were others.
     """
 
     since: Release
@@ -77,12 +82,26 @@ class Spelling(NamedTuple):
     hidden: tuple[str, ...] = ()
     unless_none: tuple[str, ...] = ()
     rewrite: Rewrite | None = None
+    before: Rewrite | None = None
     replaces: str = ""
 
 
-# The params that an equation of an earlier primitive had, by the jaxpr that it calls: an equation that still calls it is
-# printed so in the dialects that have the primitive.
-replaced_params = Memo[dict[str, Any]]("params of a replaced primitive")
+class Replaced(NamedTuple):
+    """An equation as its text had it, of a primitive or with params that no later release has.
+
+    Attributes:
+      name: of the primitive.
+      params: its params.
+      new: those in their place.
+    """
+
+    name: str
+    params: dict[str, Any]
+    new: dict[str, Any]
+
+
+# By the jaxpr that an equation calls: one that still has the new params is printed so in the dialects that have the old ones.
+replaced = Memo[Replaced]("equation of an earlier release")
 
 
 def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -102,7 +121,7 @@ def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     return left
 
 
-def _nothing(eqn: JaxprEqn) -> None:
+def no_param(eqn: JaxprEqn) -> None:
     """In the place of a param that has no value of its own where it is not given: it is then not printed."""
 
 
@@ -156,8 +175,8 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 10), removed={"_split_transpose": False, "linear": _all_false}),
         Spelling(
             (0, 11),
-            added={"ft_in": _nothing, "ft_out": _nothing},
-            removed={"num_carry": _nothing, "num_consts": _nothing},
+            added={"ft_in": no_param, "ft_out": no_param},
+            removed={"num_carry": no_param, "num_consts": no_param},
             rewrite=_by_trees,
         ),
     ),
@@ -276,13 +295,20 @@ def _told_by(
     name: str, found: tuple[str, ...], none: tuple[str, ...]
 ) -> frozenset[tuple[str, Release]]:
     """What is told by the names of the params, and of those that are None."""
-    return frozenset(_bounds(name, frozenset(found), frozenset(none)))
+    return frozenset(bounds(_SPELLED[name], name, frozenset(found), frozenset(none)))
 
 
-def _bounds(
-    name: str, found: frozenset[str], none: frozenset[str]
+def bounds(
+    row: tuple[Spelling, ...], name: str, found: frozenset[str], none: frozenset[str]
 ) -> Iterator[tuple[str, Release]]:
-    row = _SPELLED[name]
+    """What an equation says about the release that printed it, as `told_by` has it.
+
+    Args:
+      row: the changes of its primitive.
+      name: of its primitive, as the text has it.
+      found: the names of its params, as the text has them.
+      none: the names of those that are None.
+    """
     # Params that came and went: where one lacks, the text may be of a release before or after.
     passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
     for spelling in row:
@@ -311,14 +337,15 @@ def _bounds(
                 if key in found or key not in passing:
                     yield "since" if key in found else "before", since
             for key, value in spelling.removed.items():
-                says_nothing = value is _nothing or key in passing  # where it lacks
+                says_nothing = value is no_param or key in passing  # where it lacks
                 if key in found or not says_nothing:
                     yield "before" if key in found else "since", since
 
 
-def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
-    found = dict(SPELLINGS)
-    for row in SPELLINGS.values():
+def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tuple[Spelling, ...]]:
+    """The rows of a table by the names of the primitives, of this release and of those before."""
+    found = dict(table)
+    for row in table.values():
         for i, spelling in enumerate(row, 1):
             if spelling.name:
                 found[spelling.name] = (spelling,)
@@ -327,7 +354,7 @@ def _by_spelled_name() -> dict[str, tuple[Spelling, ...]]:
     return found
 
 
-_SPELLED = _by_spelled_name()
+_SPELLED = by_spelled_name(SPELLINGS)
 # The names of primitives whose equations say something about the release.
 TELLING = frozenset(_SPELLED)
 
@@ -345,15 +372,15 @@ class Form:
       unless_none: params that it prints where they are not None.
       printed: params that it prints whatever they are.
       rewrite: what is done with the params at last.
-      other: the primitive that equations which were read as this one are printed with.
+      others: the primitives that equations which were read as this one are printed with.
     """
 
     __slots__ = (
-        *("has", "lacks", "more", "name", "names", "other", "printed", "rewrite", "shown"),
+        *("has", "lacks", "more", "name", "names", "others", "printed", "rewrite", "shown"),
         "unless_none",
     )
 
-    def __init__(self, name: str, release: Release):
+    def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
         self.name, self.has = name, True
         self.names: dict[str, str] = {}
         self.lacks: dict[str, Any] = {}
@@ -361,11 +388,11 @@ class Form:
         self.shown: set[str] = set()
         self.unless_none: set[str] = set()
         self.rewrite: list[Rewrite] = []
-        self.other = ""
-        for spelling in SPELLINGS[name]:
+        self.others: set[str] = set()
+        for spelling in row:
             if spelling.since <= release:
                 self._follow(spelling)
-        for spelling in reversed(SPELLINGS[name]):
+        for spelling in reversed(row):
             if spelling.since > release:
                 self._undo(spelling)
         self.shown -= self.lacks.keys()
@@ -399,27 +426,42 @@ class Form:
         self.more.update(spelling.removed)
         self.shown.update(spelling.hidden)
         self.unless_none.update(spelling.unless_none)
-        self.other = spelling.replaces or self.other
+        if spelling.before is not None:
+            self.rewrite.append(spelling.before)
+        if spelling.replaces:
+            self.others.add(spelling.replaces)
 
-    def was(self, eqn: JaxprEqn) -> dict[str, Any] | None:
-        """The params of the primitive `other`, where an equation was read as one of that."""
-        if not self.other:
+    def was(self, eqn: JaxprEqn) -> Replaced | None:
+        """What an equation was read as, if that is one of `others`."""
+        if not self.others:
             return None
         held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
-        return next((p for c in held if (p := replaced_params.find(c)) is not None), None)
+        found = next((p for c in held if (p := replaced.find(c)) is not None), None)
+        if found is None or found.name not in self.others:
+            return None
+        same = all(eqn.params.get(k) == v for k, v in found.new.items())
+        return found if same else None
 
     def name_of(self, eqn: JaxprEqn) -> str:
         """What the release calls the primitive of an equation."""
-        return self.name if self.was(eqn) is None else self.other
+        was = self.was(eqn)
+        return self.name if was is None else was.name
 
     @property
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        return not (changed or self.rewrite or self.other)
+        return not (changed or self.rewrite or self.others)
 
 
-def forms_of(release: Release) -> dict[str, Form]:
-    """The forms of the primitives that a release calls otherwise, has not, or prints otherwise than our declaration says."""
-    forms = {name: Form(name, release) for name in SPELLINGS}
+def forms_of(release: Release, earlier: Mapping[str, tuple[Spelling, ...]]) -> dict[str, Form]:
+    """The forms of the primitives that a release calls otherwise, has not, or prints otherwise than our declaration says.
+
+    Args:
+      release: the release.
+      earlier: rows of changes before those of `SPELLINGS`, for a release among them.
+    """
+    names = dict.fromkeys((*SPELLINGS, *earlier))
+    rows = {name: (*earlier.get(name, ()), *SPELLINGS.get(name, ())) for name in names}
+    forms = {name: Form(name, release, row) for name, row in rows.items()}
     return {k: f for k, f in forms.items() if not f.is_ours or f.name != k or not f.has}

@@ -1,0 +1,186 @@
+"""How the releases of JAX from 0.4.30 to 0.6.0 print the equations of a primitive, where 0.6.1 changed it or one before.
+
+These rows go before those of `spellings.SPELLINGS` and are for writing alone. A text of these releases is read by what it
+holds (`earlier.py`), and does not tell by its params which of them printed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import JaxprEqn
+from jaxprtool.ir.params import Word
+from jaxprtool.ir.sharding import Mesh, PartitionSpec
+from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.spellings import Release, Spelling, no_param
+
+__all__ = ["EARLIER_SPELLINGS", "told_by_numbers", "without_batching_dims"]
+
+_BATCHING_DIMS: Release = (0, 4, 35)  # since then gather and scatter print them
+_NO_BATCHING = pattern(r", \w+_batching_dims=\(\)")
+_NUMBERS = pattern(r"(?:Gather|Scatter)DimensionNumbers\(")
+
+
+def without_batching_dims(release: Release, text: str) -> str:
+    """The text of the dimension numbers of a gather or a scatter in a release."""
+    return text if release >= _BATCHING_DIMS else _NO_BATCHING.sub("", text)
+
+
+def told_by_numbers(text: str) -> Iterator[tuple[str, Release]]:
+    """What dimension numbers say about the release that printed a text: ("since", release) or ("before", release)."""
+    if _NUMBERS.search(text):
+        yield "since" if "_batching_dims=" in text else "before", _BATCHING_DIMS
+
+
+def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
+    """`linear` of a conditional: one for each operand of its branches."""
+    return (False,) * (len(eqn.inputs) - 1)
+
+
+def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """The params of `device_put` were lists, and are tuples."""
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}
+
+
+def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
+    """`copy_semantics` of a transfer that uses what is there already again."""
+    return (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(eqn.inputs)
+
+
+def _with_default(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`has_default` of a choice by platform: now the last entry of the platforms is None."""
+    platforms = params.get("platforms")
+    if not isinstance(platforms, tuple):
+        return params  # ill-typed
+    default = platforms[-1:] == (None,)
+    return {"has_default": default, "platforms": platforms[:-1] if default else platforms}
+
+
+def _system(eqn: JaxprEqn) -> tuple[int, int] | None:
+    """The size of a tridiagonal system, and how many right-hand sides it has."""
+    aval = eqn.inputs[-1].aval if eqn.inputs else None
+    if not isinstance(aval, ShapedArray) or aval.ndim < 2:
+        return None
+    m, n = aval.shape[-2:]
+    return (m, n) if isinstance(m, int) and isinstance(n, int) else None
+
+
+def _size(eqn: JaxprEqn) -> int | None:
+    found = _system(eqn)
+    return None if found is None else found[0]
+
+
+def _sides(eqn: JaxprEqn) -> int | None:
+    found = _system(eqn)
+    return None if found is None else found[1]
+
+
+def _element_type(eqn: JaxprEqn) -> Word | None:
+    aval = eqn.inputs[-1].aval if eqn.inputs else None
+    return Word(str(aval.dtype)) if isinstance(aval, ShapedArray) else None
+
+
+def _by_names(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """The params of `shard_map` by the axes of each dimension, `({0: ('i',)},)`: now they are partition specs.
+
+    Those of a text stay, where they are not what `check` takes.
+    """
+    mesh, manual = params.get("mesh"), params.get("manual_axes", frozenset())
+    old = {k: v for k, v in params.items() if k in ("jaxpr", "mesh")}
+    if not isinstance(mesh, Mesh):
+        return params
+    for key, names in (("in_specs", "in_names"), ("out_specs", "out_names")):
+        specs = params.get(key)
+        if not isinstance(specs, tuple) or not all(isinstance(s, PartitionSpec) for s in specs):
+            return params
+        old[names] = tuple(map(_names_of, specs))
+    checked = params.get("check_vma", True)
+    auto = frozenset([name for name in mesh.sizes if name not in manual])
+    return {**old, "auto": auto, "check_rep": checked, "rewrite": checked}
+
+
+def _names_of(spec: PartitionSpec) -> dict[int, tuple[str, ...]]:
+    return {i: axes for i, axes in enumerate(spec.spec) if axes}
+
+
+def _says_nothing(eqn: JaxprEqn) -> Word:
+    """`vectorized` of a callback, where `vmap_method` is given instead of it."""
+    return Word("Deprecated")
+
+
+def _born(*release: int) -> tuple[Spelling, ...]:
+    return (Spelling(release, born=True),)
+
+
+_SHARDING = (Spelling((0, 4, 36), added={"sharding": None}),)
+_VECTORIZED = Spelling((0, 6), removed={"vectorized": _says_nothing})
+_NAMES = dict.fromkeys(("in_names", "out_names", "check_rep", "rewrite", "auto"), no_param)
+
+EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+    # ---- calls and control flow
+    "composite": _born(0, 5),
+    "cond": (Spelling((0, 4, 31), removed={"linear": _branches_are_not_linear}),),
+    "custom_jvp_call": (
+        Spelling((0, 5, 1), removed={"jvp_jaxpr_thunk": no_param}),
+        Spelling((0, 6, 1), removed={"jvp_jaxpr_fun": no_param}, replaces="custom_jvp_call"),
+    ),
+    "custom_vjp_call": (Spelling((0, 6, 1), replaces="custom_vjp_call_jaxpr"),),
+    "jit": (Spelling((0, 5, 3), removed={"resource_env": no_param}),),
+    "linear_call": (
+        Spelling(
+            (0, 6),
+            removed={"num_transpose_consts": no_param, "transpose": no_param},
+        ),
+    ),
+    "platform_index": (
+        Spelling((0, 6, 1), removed={"has_default": no_param}, before=_with_default),
+    ),
+    # ---- several devices
+    "all_gather_invariant": _born(0, 6, 1),
+    "device_put": (
+        Spelling((0, 4, 34), added={"copy_semantics": _reuses}),
+        Spelling((0, 6, 1), before=_lists),
+    ),
+    "layout_constraint": _born(0, 6, 1),
+    "mesh_cast": _born(0, 5, 3),
+    "psum_invariant": (Spelling((0, 6), called="psum2"),),
+    "pvary": (Spelling((0, 6), called="pbroadcast"),),
+    "ragged_all_to_all": _born(0, 4, 38),
+    "reshard": _born(0, 5, 3),
+    "shard_map": (Spelling((0, 6, 1), removed=_NAMES, before=_by_names, replaces="shard_map"),),
+    "sharding_constraint": (Spelling((0, 5, 1), was={"context_mesh": "resource_env"}),),
+    # ---- shapes and products
+    "broadcast_in_dim": _SHARDING,
+    "iota": _SHARDING,
+    "ragged_dot_general": _born(0, 5, 3),
+    "reshape": _SHARDING,
+    "scatter-sub": _born(0, 4, 36),
+    "split": _born(0, 4, 38),
+    # ---- elements and matrices
+    "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),
+    "qr": (
+        Spelling((0, 5), added={"pivoting": False}),
+        Spelling((0, 5, 1), added={"use_magma": None}),
+    ),
+    "square": _born(0, 4, 36),
+    "symmetric_product": _born(0, 5, 3),
+    "tridiagonal_solve": (
+        Spelling((0, 5), removed={"ldb": _size, "m": _size, "n": _sides, "t": _element_type}),
+    ),
+    # ---- effects, kernels and what is outside
+    "debug_callback": (Spelling((0, 6), added={"partitioned": False}),),
+    "ffi_call": (Spelling((0, 4, 31), born=True), _VECTORIZED),
+    "freeze": _born(0, 4, 38),
+    "pallas_call": (
+        Spelling(
+            (0, 4, 31),
+            removed={"in_shapes": no_param, "out_shapes": no_param, "which_linear": no_param},
+        ),
+        Spelling((0, 4, 33), removed={"name": no_param}),
+        Spelling((0, 4, 36), added={"backend": None}),
+        Spelling((0, 6), removed={"name_and_src_info": no_param}, replaces="pallas_call"),
+    ),
+    "pure_callback": (Spelling((0, 4, 36), added={"vmap_method": None}), _VECTORIZED),
+}
