@@ -142,7 +142,8 @@ def params_in_form(
             found[key] = declared[key].default
     for rewrite in form.rewrite:
         found = rewrite(found, eqn)
-    return [(k, found[k]) for k in _sorted(eqn.primitive.first, (*found,))]
+    first = () if form.sorted else eqn.primitive.first
+    return [(k, found[k]) for k in _sorted(first, (*found,))]
 
 
 def has_open_results(eqn: JaxprEqn) -> bool:

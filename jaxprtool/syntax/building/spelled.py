@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxprtool.core.primitive import known_primitive
@@ -14,6 +14,7 @@ from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
     SPELLINGS,
     Release,
+    Spelling,
     bounds,
     by_spelled_name,
     renamed,
@@ -186,19 +187,24 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 
 
 _EARLIER = by_spelled_name(EARLIER_SPELLINGS)
+_EARLIER["pjit"] = _EARLIER["jit"]
+# What only releases to 0.4.21 print: equations without results, and the params of a pjit.
+_NO_RESULTS = pattern(r"(?m)^ +(?:;? *)= [a-z]")
+_PJIT = pattern(r"\bpjit\[\s*(?:donated_invars|in_shardings|jaxpr|keep_unused)=")
 # The end of what only releases to 0.4.35 print: see `LAST_SETS`.
 _LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
+_NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 
 def may_be_earlier(reading: Reading) -> bool:
-    """Whether a text may be of a release to 0.4.35 by the params of what makes a shape."""
-    return _LAST_SET.search(reading.text) is not None
+    """Whether a text may be of a release to 0.4.35, by what is found without looking at each equation."""
+    return any(p.search(reading.text) for p in (_LAST_SET, _PJIT, _NO_RESULTS))
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     """The dialect of a text of an earlier release than 0.6.1: of the last one that prints it so.
 
-    None where no such release prints it, or no release since 0.4.30: then it was written by hand, or is upgraded.
+    None where no such release prints it, or no release since 0.4.14: then it was written by hand, or is upgraded.
 
     Args:
       reading: the text, scanned and built.
@@ -210,18 +216,29 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     since, before, until = set[Release](), set[Release](), set[Release]()
     if untyped:
         before.add(_LITERALS_TYPED)
+    if _NO_RESULTS.search(reading.text):
+        until.add(_NAME_AMONG_OTHERS)
     for bound, release in told_by_numbers(reading.text):
         (since if bound == "since" else before).add(release)
     for eqn in spelled(reading).values():
         until.update(_until(eqn))
         if (row := _EARLIER.get(eqn.name)) is not None:
             none = frozenset([k for k, v in eqn.params.items() if v == "None"])
-            for bound, release in bounds(row, eqn.name, frozenset(eqn.params), none):
+            by_names = bounds(row, eqn.name, frozenset(eqn.params), none)
+            for bound, release in (*by_names, *_told_by_order(row, [*eqn.params])):
                 (since if bound == "since" else before).add(release)
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
-    told = untyped or until  # who writes by hand leaves out params
-    return dialect_in(last) if told and last is not None and last < _LITERALS_TYPED else None
+    if last is None or last >= _LITERALS_TYPED or not (untyped or until):
+        return None  # who writes by hand leaves out params
+    return dialect_in(last)
+
+
+def _told_by_order(row: Sequence[Spelling], names: Sequence[str]) -> Iterator[tuple[str, Release]]:
+    """What the order of params says: a name that stands first, and had its place among the others before."""
+    if "name" in names and names != ["name"]:
+        for release in (s.since for s in row if s.first):
+            yield ("since" if names[0] == "name" else "before"), release
 
 
 def _has_types(token: Token) -> bool:

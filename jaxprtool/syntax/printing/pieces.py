@@ -170,6 +170,8 @@ class Pieces(ABC):
             names = {j: name for j, (_, name) in named.items()}
             longest = None if self.dialect.long_jaxprs_above else sys.maxsize
             shared = shared_jaxprs(nested, program.jaxpr, names, free, longest)
+            if not (self.lossless or self.dialect.has_definitions):
+                shared = shared if written_out(nested, shared) > _MOST_WRITTEN_OUT else {}
             later = self.dialect.writes_out_later and not self.lossless
             return nested, shared, later and written_out(nested, shared) <= _MOST_WRITTEN_OUT
         more = {j: unique_name(n, taken) for j, (_, n) in named.items() if j not in given}
@@ -316,7 +318,7 @@ class Pieces(ABC):
             v = outs[0]
             return f"{names[v]}{types[v.aval]} = {rest}"
         bound = " ".join([names[v] + types[v.aval] for v in outs])
-        return f"{bound} = {rest}" if outs else rest
+        return f"{bound} = {rest}" if outs or self.dialect.binds_nothing else rest
 
     def _flat_jaxpr(self, jaxpr: Jaxpr, room: int, depth: int) -> str | None:
         if room < _SHORTEST_EQUATION * len(jaxpr.eqns) or depth > _FLAT_DEPTH:

@@ -185,6 +185,7 @@ class Printer(Pieces):
             names, types = self.names, self.types
             bound = [names[v] + types[v.aval] for v in eqn.out_binders]
             column = self._fill(bound, "", column, indent + 2)
+        if eqn.out_binders or self.dialect.binds_nothing:
             out.append(" = ")
             column += 3
         if self.annotated:

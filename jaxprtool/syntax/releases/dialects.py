@@ -1,4 +1,4 @@
-"""The dialects of JAX's printer: how each release since 0.4.30 writes a program.
+"""The dialects of JAX's printer: how each release since 0.4.14 writes a program.
 
 A dialect is recognised while a text is read, and kept with the program: it is printed back as it was written. What is made
 anew is in the dialect of the installed JAX, which is found without an import of it, or else of the newest release known.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -51,14 +52,14 @@ __all__ = [
 
 # The releases whose print is known. A text of an earlier one is read, and upgraded.
 RELEASES: tuple[Release, ...] = (
-    *[(0, 4, n) for n in range(30, 39)], (0, 5, 0), (0, 5, 1), (0, 5, 2), (0, 5, 3), (0, 6, 0), (0, 6, 1),
+    *[(0, 4, n) for n in range(14, 39)], (0, 5, 0), (0, 5, 1), (0, 5, 2), (0, 5, 3), (0, 6, 0), (0, 6, 1),
     (0, 6, 2), (0, 7, 0), (0, 7, 1), (0, 7, 2), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2),
     (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
 # The first release that the params in a text tell alone. One of an earlier release is told by literals without types
 # (`building.spelled.earlier_dialect`); where nothing tells it, it is printed as this one does.
 RECOGNISED: Release = (0, 6, 2)
-_FOLLOWS: Release = (0, 5, 3)
+_SHARES, _FOLLOWS = (0, 4, 22), (0, 5, 3)
 _TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
@@ -109,6 +110,16 @@ class Dialect:
         return self.release >= _FOLLOWS
 
     @property
+    def has_definitions(self) -> bool:
+        """Whether a jaxpr that occurs more than once is printed once."""
+        return self.release >= _SHARES
+
+    @property
+    def binds_nothing(self) -> bool:
+        """Whether an equation without results begins with ` = `."""
+        return self.release < _SHARES
+
+    @property
     def writes_colons(self) -> bool:
         """Whether the index of a whole cell has a colon for each dimension."""
         return self.release < WHOLE_CELLS
@@ -144,7 +155,18 @@ class Dialect:
             text = _LONG_SPEC.sub("P(", text)
         if self.release < _SORTED_SETS and "frozenset({})" in text:
             text = text.replace("frozenset({})", "frozenset()")
+        if self.release < _SHARES and "Precision." in text:
+            text = _PRECISION.sub(_numbered, text)
         return without_batching_dims(self.release, text)
+
+
+_PRECISION = pattern(r"(?<=[(\s])Precision\.(DEFAULT|HIGHEST|HIGH)(?=[,)])")
+_PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
+
+
+def _numbered(m: re.Match[str]) -> str:
+    """A member of an enum as Python shows it."""
+    return f"<{m[0]}: {_PRECISIONS.index(m[1])}>"
 
 
 _SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec\(")

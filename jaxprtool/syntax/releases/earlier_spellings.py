@@ -1,4 +1,4 @@
-"""How the releases of JAX from 0.4.30 to 0.6.0 print the equations of a primitive, where 0.6.1 changed it or one before.
+"""How the releases of JAX from 0.4.14 to 0.6.0 print the equations of a primitive, where 0.6.1 changed it or one before.
 
 These rows go before those of `spellings.SPELLINGS` and are for writing alone. A text of these releases is read by what it
 holds (`earlier.py`), and does not tell by its params which of them printed it.
@@ -47,6 +47,14 @@ def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
     """`copy_semantics` of a transfer that uses what is there already again."""
     return (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(eqn.inputs)
+
+
+def _one_place(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`device` and `src` of `device_put`, which had one operand; now each of several has its own."""
+    places = {"device": params.get("devices"), "src": params.get("srcs")}
+    if any(isinstance(found, list) and len(found) != 1 for found in places.values()):
+        return params
+    return {k: found[0] if isinstance(found, list) else found for k, found in places.items()}
 
 
 def _with_default(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -127,7 +135,10 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 6, 1), removed={"jvp_jaxpr_fun": no_param}, replaces="custom_jvp_call"),
     ),
     "custom_vjp_call": (Spelling((0, 6, 1), replaces="custom_vjp_call_jaxpr"),),
-    "jit": (Spelling((0, 5, 3), removed={"resource_env": no_param}),),
+    "jit": (
+        Spelling((0, 4, 22), first=True),
+        Spelling((0, 5, 3), removed={"resource_env": no_param}),
+    ),
     "linear_call": (
         Spelling(
             (0, 6),
@@ -137,9 +148,11 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "platform_index": (
         Spelling((0, 6, 1), removed={"has_default": no_param}, before=_with_default),
     ),
+    "scan": (Spelling((0, 4, 26), added={"_split_transpose": False}),),
     # ---- several devices
     "all_gather_invariant": _born(0, 6, 1),
     "device_put": (
+        Spelling((0, 4, 30), removed={"device": no_param, "src": no_param}, before=_one_place),
         Spelling((0, 4, 34), added={"copy_semantics": _reuses}),
         Spelling((0, 6, 1), before=_lists),
     ),
@@ -159,12 +172,15 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "scatter-sub": _born(0, 4, 36),
     "split": _born(0, 4, 38),
     # ---- elements and matrices
+    "eigh": (Spelling((0, 4, 21), added={"subset_by_index": None}),),
     "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),
     "qr": (
         Spelling((0, 5), added={"pivoting": False}),
         Spelling((0, 5, 1), added={"use_magma": None}),
     ),
     "square": _born(0, 4, 36),
+    "reduce": (Spelling((0, 4, 24), removed={"consts": ()}),),
+    "svd": (Spelling((0, 4, 25), added={"subset_by_index": None}),),
     "symmetric_product": _born(0, 5, 3),
     "tridiagonal_solve": (
         Spelling((0, 5), removed={"ldb": _size, "m": _size, "n": _sides, "t": _element_type}),

@@ -10,6 +10,7 @@ from jaxprtool.syntax.releases.spellings import Release
 
 __all__ = ["TAGGED", "has_types", "told_by_types", "type_in"]
 
+_FLOAT0: Release = (0, 4, 29)
 _UNTAGGED: Release = (0, 7)
 _SHORT_REFERENCES: Release = (0, 7, 1)
 TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
@@ -17,7 +18,8 @@ TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
 
 def type_in(release: Release, aval: AbstractType) -> str:
     """The text of a type in a release: the axes that it varies along have no tag from 0.7.0 to 0.8.0, `f32[2]{i,j}`, and
-    a reference to an array has the long name of the element type before 0.7.1, `Ref{float32[3]}`.
+    a reference to an array has the long name of the element type before 0.7.1, `Ref{float32[3]}`, and float0 was called void
+    before 0.4.29.
 
     A type with further groups of axes, whose text could not be read, keeps ours.
     """
@@ -25,6 +27,8 @@ def type_in(release: Release, aval: AbstractType) -> str:
         if release >= _SHORT_REFERENCES:
             return str(aval)
         return str(aval).replace(str(aval.inner), aval.inner.str_short())
+    if release < _FLOAT0 and isinstance(aval, ShapedArray) and aval.dtype.kind == "0":
+        return str(aval).replace("float0", "void")
     if not isinstance(aval, ShapedArray) or not _UNTAGGED <= release < TAGGED:
         return str(aval)
     groups = aval.vary

@@ -66,6 +66,7 @@ class Spelling(NamedTuple):
         the first of them had a value always.
       unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
       rewrite, before: what else differs since then, and what was different before.
+      first: whether the params that come first here do so since then; before, all were in the order of their names.
       replaces: the primitive that was called in its place where an equation was read as one of it; its own name where only
         its params were others.
     """
@@ -83,6 +84,7 @@ class Spelling(NamedTuple):
     unless_none: tuple[str, ...] = ()
     rewrite: Rewrite | None = None
     before: Rewrite | None = None
+    first: bool = False
     replaces: str = ""
 
 
@@ -336,10 +338,10 @@ def bounds(
             for key in spelling.added:
                 if key in found or key not in passing:
                     yield "since" if key in found else "before", since
-            for key, value in spelling.removed.items():
-                says_nothing = value is no_param or key in passing  # where it lacks
-                if key in found or not says_nothing:
-                    yield "before" if key in found else "since", since
+            if not found.isdisjoint(spelling.removed):
+                yield "before", since
+            elif any(v is not no_param and k not in passing for k, v in spelling.removed.items()):
+                yield "since", since
 
 
 def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tuple[Spelling, ...]]:
@@ -372,16 +374,17 @@ class Form:
       unless_none: params that it prints where they are not None.
       printed: params that it prints whatever they are.
       rewrite: what is done with the params at last.
+      sorted: whether all params are in the order of their names.
       others: the primitives that equations which were read as this one are printed with.
     """
 
     __slots__ = (
         *("has", "lacks", "more", "name", "names", "others", "printed", "rewrite", "shown"),
-        "unless_none",
+        *("sorted", "unless_none"),
     )
 
     def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
-        self.name, self.has = name, True
+        self.name, self.has, self.sorted = name, True, False
         self.names: dict[str, str] = {}
         self.lacks: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
@@ -426,6 +429,7 @@ class Form:
         self.more.update(spelling.removed)
         self.shown.update(spelling.hidden)
         self.unless_none.update(spelling.unless_none)
+        self.sorted |= spelling.first
         if spelling.before is not None:
             self.rewrite.append(spelling.before)
         if spelling.replaces:
@@ -451,7 +455,7 @@ class Form:
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        return not (changed or self.rewrite or self.others)
+        return not (changed or self.rewrite or self.others or self.sorted)
 
 
 def forms_of(release: Release, earlier: Mapping[str, tuple[Spelling, ...]]) -> dict[str, Form]:

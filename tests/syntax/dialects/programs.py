@@ -13,7 +13,9 @@ from jax import lax
 # What `jax.new_ref` was called: to 0.7.1 and to 0.6.2.
 new_ref = getattr(jax, "new_ref", None) or getattr(jax, "array_ref", None)
 if new_ref is None:
-    from jax._src.core import mutable_array as new_ref
+    from jax._src import core
+
+    new_ref = getattr(core, "mutable_array", None)
 
 
 def loop_of_sums(xs, w):
@@ -192,7 +194,7 @@ if __name__ == "__main__":
     for f, args in PROGRAMS.items():
         try:
             text = str(jax.make_jaxpr(f)(*args))
-        except AttributeError as e:  # a function of JAX that came later
+        except (AttributeError, TypeError) as e:  # a function of JAX that came later
             print(f.__name__, e)
             continue
         (folder / f"{f.__name__}.jaxpr").write_text(text + "\n")
