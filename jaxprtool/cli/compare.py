@@ -38,8 +38,9 @@ def compare(
     Exit status: 0 equal, 1 different. JSON: {"schema", "equal", "a", "b" (what is compared), "outputs", a list of {"index",
     "name", "type", "type_b", "size", "n_different", "max_abs", "max_rel", "max_ulp", "where", "a", "b" (the elements
     there), "n_nan" (on one side alone), "n_zero_signs", "exact", "judgement", "error_a", "error_b" (of --arbiter, in
-    ulps)}, "first" and "first_b" (the place in A and in B, or null), "flips" and "flips_b" (of the first result that is no
-    float), "notes", "compared" (how many results)}. A place is {"file", "line", "column", "primitive", "path": [{"line",
+    ulps)}, "first" and "first_b" (the place in A and in B, or null), "among" and "among_b" (other places that may be meant: of
+    equations that compute the same, or a constant that the other program has), "flips" and "flips_b" (of the first result that
+    is no float), "notes", "compared" (how many results)}. A place is {"file", "line", "column", "primitive", "path": [{"line",
     "primitive", "param", "step", "branch"}], "source": {"file", "line", "column", "function"}, "names"}, and in a map over a mesh
     "device", {axis: number}, where one device alone has run it.
 
