@@ -12,6 +12,7 @@ import click
 
 from jaxprtool.analyses.reduction.candidate import Size, first_candidate
 from jaxprtool.cli.main import cli
+from jaxprtool.cli.options.param_types import Number
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
 from jaxprtool.driver.reducing.external_interest import External
@@ -92,7 +93,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="How equations are removed: in halves, quarters and so on, one by one, or both.",
     ),
     click.option(
-        "--time", "seconds", type=float, metavar="LIMIT", help="Stop after so many seconds."
+        "--time", "seconds", type=Number(0), metavar="LIMIT", help="Stop after so many seconds."
     ),
     click.option(
         "-j",
