@@ -29,8 +29,8 @@ def compare(
     A table says for each output how many elements differ, by how much at most (absolute, relative, in ulps: steps
     from one float to the next) and where. A NaN equals a NaN, 0.0 equals -0.0 (and is noted), integers, booleans and keys are
     compared exactly. Without a tolerance floats have to be equal on one backend, and may differ between two by what rounding
-    explains: eps^(2/3) of the type, of the element or of the largest in the array, or 16 times what other roundings of the equations
-    change (not against f64, which shows them). --ulp 0 asks for equality.
+    explains: eps^(2/3) of the type, of the element or of the largest that differs in the array, or 16 times what other
+    roundings of the equations change (not against f64, which shows them). --ulp 0 asks for equality.
 
     A or B may also be what another run has left, on another machine say: a folder of `run --save-values`, or a file
     of `run --digest` (*.jsonl). Then the rows are the results that differ, of equations that come from the same line and scopes.
