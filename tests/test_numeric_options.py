@@ -53,6 +53,7 @@ def _call(tmp_path, verb: str, option: str, value: str):
 def test_a_nan_is_refused(verb, option, tmp_path):
     done = _call(tmp_path, verb, option, "nan")
     assert done.status == 2 and "nan" in done.error and "Traceback" not in done.error
+    assert option.strip("-") in done.error
 
 
 @pytest.mark.parametrize(
@@ -61,6 +62,7 @@ def test_a_nan_is_refused(verb, option, tmp_path):
 def test_a_number_below_0_is_refused(verb, option, tmp_path):
     done = _call(tmp_path, verb, option, "-1")
     assert done.status == 2 and "-1" in done.error, (done.output, done.error)
+    assert option.strip("-") in done.error
 
 
 @pytest.mark.parametrize("name", ["rtol", "atol", "ulp"])

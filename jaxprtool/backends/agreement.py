@@ -13,7 +13,17 @@ from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.backends.tolerances import Tolerance, without_infinities
 from jaxprtool.ir.dtypes import dtype_of
 
-__all__ = ["Gap", "error_of", "gap", "is_integer", "larger", "not_finite", "unit_of"]
+__all__ = [
+    "Gap",
+    "error_of",
+    "gap",
+    "is_integer",
+    "larger",
+    "least_and_bits",
+    "not_finite",
+    "powers_of_two",
+    "unit_of",
+]
 
 
 class Gap(NamedTuple):
@@ -149,14 +159,22 @@ def not_finite(x: Any) -> int:
 
 def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
     """A unit in the last place of numbers of some sizes in a type, in double precision."""
-    if dtype in (np.float32, np.float16):
-        return np.spacing(size.astype(dtype)).astype(np.float64)
-    bits, least = _layout(dtype)
-    return np.maximum(np.ldexp(1.0, np.frexp(size)[1] - 1 - bits), least)
+    least, bits = least_and_bits(dtype)
+    return np.maximum(powers_of_two(size) * 2.0**-bits, least)
+
+
+_EXPONENT = np.int64(0x7FF << 52)
+
+
+def powers_of_two(size: Any) -> Any:
+    """The largest power of two that is no larger than a number, 0 for 0; of arrays f64 or long double, which are not negative."""
+    if size.dtype == np.float64:
+        return (size.view(np.int64) & _EXPONENT).view(np.float64)
+    return np.where(size > 0, np.ldexp(size.dtype.type(1), np.frexp(size)[1] - 1), 0)
 
 
 @functools.cache
-def _layout(dtype: np.dtype) -> tuple[int, float]:
-    """The number of bits after the point of a type, and its smallest positive number."""
+def least_and_bits(dtype: np.dtype) -> tuple[float, int]:
+    """The smallest positive number of a type, and how many bits come after the point."""
     info = ml_dtypes.finfo(dtype)
-    return int(info.nmant), float(info.smallest_subnormal)
+    return float(info.smallest_subnormal), int(info.nmant)

@@ -113,17 +113,25 @@ def same(a: Any, b: Any) -> bool:
 def clearly_near(a: Any, b: Any) -> bool:
     """Whether floats are so near that rounding explains it: sufficient, and quicker than `difference` where most are.
 
-    By half of the tolerance (`Tolerance.rounding`) of the largest element, so that it is the same of what they are rounded to in the
-    coarser of two types. Overflows in it are warnings, unless the caller keeps NumPy quiet.
+    By half of the tolerance (`Tolerance.rounding`) of the largest element that differs by more than its last place, so that it
+    is the same of what they are rounded to in the coarser of two types. Overflows in it are warnings, unless the caller keeps
+    NumPy quiet.
     """
     x, y = _array(a), _array(b)
     if x.dtype.kind != "f" or y.dtype.kind != "f" or x.shape != y.shape or not x.size:
         return False
     share, most = _near_by(x.dtype if x.dtype.itemsize <= y.dtype.itemsize else y.dtype)
     u, v = x.astype(np.float64), y.astype(np.float64)
-    largest = float(np.abs(v).max())
+    apart, sizes = np.abs(u - v), np.abs(v)
+    largest = float(sizes.max())
     # comparisons with NaN are false; what is finite here stays so in the coarser type
-    return float(np.abs(u - v).max()) <= share * largest and largest < most
+    if not (apart.max() <= share * largest and largest < most):
+        return False
+    coarser = min(x.dtype, y.dtype, key=lambda dtype: dtype.itemsize)
+    differing = apart > np.finfo(coarser).eps * sizes
+    if differing.all() or not differing.any():
+        return True
+    return bool(apart.max() <= share * sizes[differing].max())
 
 
 def clearly_within(a: Any, b: Any, rtol: float, atol: float) -> bool:
@@ -344,9 +352,14 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance, ex
 
 
 def _largest(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest finite magnitude in two arrays."""
+    """The largest finite magnitude of elements in which two arrays differ.
+
+    What stands in the place of masked elements (-1e30, say) is the same in both, and does not excuse the others.
+    """
+    other = x != y
     wide = [np.abs(z.astype(np.complex128 if z.dtype.kind == "c" else np.float64)) for z in (x, y)]
-    return max((float(np.max(z, initial=0.0, where=np.isfinite(z))) for z in wide), default=0.0)
+    sizes = (float(np.max(z, initial=0.0, where=np.isfinite(z) & other)) for z in wide)
+    return max(sizes, default=0.0)
 
 
 def _distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, Any, Any]:

@@ -2,50 +2,149 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import functools
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxprtool.backends.agreement import unit_of
+from jaxprtool.backends.agreement import least_and_bits, powers_of_two
 
-__all__ = ["errors", "joined"]
+__all__ = ["Widened", "errors", "widened"]
 
-
-def joined(values: Sequence[Any], *, scalars: bool) -> np.ndarray:
-    """The elements of values of one type, one after the other; of scalars, or of arrays."""
-    if scalars:
-        return np.array(values)
-    try:
-        return np.concatenate(values).reshape(
-            -1
-        )  # quicker, and right where only the first axes differ
-    except ValueError:
-        return np.concatenate([x.reshape(-1) for x in values])
+_CHUNK = 1 << 14  # elements that are looked at together: the caches hold all that is made of them
+_LARGE = (
+    1 << 12
+)  # elements of a value from which on it is looked at by itself, and not put beside others
 
 
-def errors(dtype: Any, own: np.ndarray, exact: np.ndarray, sizes: Sequence[int]) -> tuple[Any, Any]:
-    """How far values are from the exact ones: of each, what `agreement.error_of` says.
+class Widened(NamedTuple):
+    """Values of one type in a wider one.
+
+    Attributes:
+      values: the values.
+      flat: the elements of some of them after each other; of the next ones; and so on.
+      sizes: how many elements each of those has.
+    """
+
+    values: list[Any]
+    flat: list[np.ndarray]
+    sizes: list[list[int]]
+
+
+def widened(values: Sequence[Any], wide: Callable[[Any], Any]) -> Widened:
+    """Values of one type in a wider one, small ones together.
+
+    Args:
+      values: all of them scalars, or all of them arrays with elements.
+      wide: a function of an array that gives it in the wider type.
+    """
+    found = Widened([], [], [])
+    for some in _chunks(values):
+        flat, at = wide(_joined(some)), 0
+        found.flat.append(flat)
+        found.sizes.append([x.size for x in some])
+        if not some[0].shape:
+            found.values.extend(flat)
+            continue
+        for x in some:
+            part, shape = flat[at : at + x.size], x.shape
+            found.values.append(part if len(shape) == 1 else part.reshape(shape))
+            at += x.size
+    return found
+
+
+def errors(dtype: Any, own: Widened, exact: Sequence[Sequence[Any]]) -> np.ndarray:
+    """How far values are from exact ones: of each, what `agreement.error_of` says.
 
     Args:
       dtype: the type of the values.
-      own: their elements, in the wider type.
-      exact: the elements of the exact values.
-      sizes: how many elements each value has, none of them 0.
+      own: the values.
+      exact: several lists of exact values.
+
+    Returns:
+      For each list two rows, f64[len(exact), 2, len(own.values)]: units in the last place, and the error relative to the
+      largest element.
     """
+    found = np.empty((len(exact), 2, len(own.values)))
+    at = 0
     with np.errstate(all="ignore"):
-        size = np.abs(exact)
-        away = np.abs(own - exact)
-        ulps = away / unit_of(dtype, size)
-        starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
-        most, worst, largest = (_most(v, starts) for v in (away, ulps, size))
-        relative = np.where(largest > 0, most / np.where(largest > 0, largest, 1), 0.0)
-    return worst.astype(np.float64), relative.astype(np.float64)
+        for flat, sizes in zip(own.flat, own.sizes, strict=True):
+            end = at + len(sizes)
+            for values, rows in zip(exact, found, strict=True):
+                _errors(dtype, flat, _joined(values[at:end]), sizes, rows[:, at:end])
+            at = end
+    return found
 
 
-def _most(v: np.ndarray, starts: np.ndarray) -> np.ndarray:
+def _errors(
+    dtype: Any, own: np.ndarray, exact: np.ndarray, sizes: Sequence[int], found: Any
+) -> None:
+    bits, least = _least_powers(dtype)
+    pieces: list[list[Any]] = []
+    for start in range(0, len(own), _CHUNK):  # of one large value there are several
+        size = np.abs(exact[start : start + _CHUNK])
+        away = own[start : start + _CHUNK] - exact[start : start + _CHUNK]
+        away = np.abs(away, out=None if away.dtype.kind == "c" else away)
+        unit = np.maximum(powers_of_two(size), least[: len(size)])
+        ulps = np.divide(away, unit, out=unit)
+        pieces.append([_most(v, sizes) for v in (away, ulps, size)])
+    most, worst, largest = map(_largest, zip(*pieces, strict=True))
+    found[0] = worst * 2.0**bits
+    found[1] = np.where(largest > 0, most / np.where(largest > 0, largest, 1), 0.0)
+
+
+@functools.cache
+def _least_powers(dtype: Any) -> tuple[int, np.ndarray]:
+    """How many bits of a type come after the point, and its smallest power of two with all of them, as often as is needed."""
+    least, bits = least_and_bits(dtype)
+    return bits, np.full(_CHUNK, least * 2.0**bits)  # NumPy takes four times as long for a scalar
+
+
+def _largest(parts: Sequence[Any]) -> Any:
+    return parts[0] if len(parts) == 1 else np.maximum.reduce(parts)
+
+
+def _most(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """The largest finite number of each part."""
-    finite = np.isfinite(v)
-    if not finite.all():
-        v = np.where(finite, v, 0)
-    return np.maximum.reduceat(v, starts)
+    found = _greatest(v, sizes)
+    if np.isfinite(found).all():
+        return found
+    return _greatest(np.where(np.isfinite(v), v, 0), sizes)
+
+
+def _greatest(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The greatest number of each part, or NaN."""
+    if len(sizes) == 1:
+        return v.max(keepdims=True)
+    if len(v) == len(sizes):
+        return v
+    return np.maximum.reduceat(v, np.cumsum([0, *sizes[:-1]]))
+
+
+def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
+    """Values in parts that have not many elements, or one value."""
+    if values and not values[0].shape:
+        for start in range(0, len(values), _CHUNK):
+            yield values[start : start + _CHUNK]
+        return
+    start = total = 0
+    for i, x in enumerate(values):
+        if total and (total + x.size > _CHUNK or x.size >= _LARGE):
+            yield values[start:i]
+            start, total = i, 0
+        total += x.size
+    if start < len(values):
+        yield values[start:]
+
+
+def _joined(values: Sequence[Any]) -> np.ndarray:
+    """The elements of values of one type, one after the other; all of them scalars, or all of them arrays."""
+    if not values[0].shape:
+        return np.array(values)
+    if len(values) == 1:
+        return values[0].reshape(-1)
+    try:  # quicker, and right where only the first axes differ
+        return np.concatenate(values).reshape(-1)
+    except ValueError:
+        return np.concatenate([x.reshape(-1) for x in values])

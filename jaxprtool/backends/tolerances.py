@@ -22,8 +22,8 @@ class Tolerance(NamedTuple):
     Attributes:
       rtol, atol: those over `atol + rtol * max(|a|, |b|)`.
       ulp: those over so many units in the last place.
-      rounding: those that rounding does not explain: over eps^(2/3) of the type, of the larger element or of the largest in
-        the array. With none of the four all count.
+      rounding: those that rounding does not explain: over eps^(2/3) of the type, of the larger element or of the largest that
+        differs at all in the array. With none of the four all count.
     """
 
     rtol: float | None = None
@@ -39,7 +39,10 @@ class Tolerance(NamedTuple):
         if self.rtol is not None or self.atol is not None:
             return (self.atol or 0.0) + (self.rtol or 0.0) * size
         if self.rounding:
-            return epsilon(dtype.real) ** (2 / 3) * np.maximum(size, scale)
+            least = max(
+                scale, _smallest_normal(dtype.real)
+            )  # what is smaller is rounded as that is
+            return epsilon(dtype.real) ** (2 / 3) * np.maximum(size, least)
         return np.zeros_like(size)
 
     def exceeded(self, apart: Any, size: Any, ulps: Any, scale: float, dtype: DType) -> Any:
@@ -50,6 +53,11 @@ class Tolerance(NamedTuple):
             return ulps > 0
         room = self.room(size, scale, dtype)
         return ~(apart <= room) | (room == 0) & (ulps > 0)
+
+
+@functools.cache
+def _smallest_normal(dtype: DType) -> float:
+    return float(ml_dtypes.finfo(np_dtype(dtype)).smallest_normal)
 
 
 @functools.cache

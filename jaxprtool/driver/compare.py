@@ -23,6 +23,7 @@ from jaxprtool.driver.comparing.in_step import (
 )
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
 from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, is_saved, load_saved
+from jaxprtool.driver.comparing.surplus import with_copies
 from jaxprtool.driver.compile import compile_without_excess
 from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -105,8 +106,11 @@ def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | 
     """The same with the equations of the programs, the innermost ones: for devices of a mesh others run in their place."""
     if first is None:
         return None
-    places = [Sites(p).place(x) for p, x in ((a, first.a), (b, first.b))]
-    return innermost(replace(first, a=places[0], b=places[1]))
+    sites = Sites(a), Sites(b)
+    places = [of.place(x) for of, x in zip(sites, (first.a, first.b), strict=True)]
+    among = [[*map(of.place, x)] for of, x in zip(sites, first.among, strict=True)]
+    found = replace(first, a=places[0], b=places[1], among=(among[0], among[1]))
+    return with_copies(innermost(found), a, b)
 
 
 def compare_words(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.memory.intermediates import check_memory
@@ -95,8 +94,7 @@ def _measured(
     """`precision` of a program that holds all its constants."""
     high = _RAISED.of(program.jaxpr, lambda: raised(_without_values(program)))
     wider = _SHADOWS[shadow](program, high)
-    with TemporaryFile() as file, printing_aside(), evaluating():
-        watching = Shadow(file, max_bytes, wider.widened)
+    with Shadow(max_bytes, wider.widened) as watching, printing_aside(), evaluating():
         with computed_by(wider.functions):
             doubles = high.program.replace(consts=[doubled(c) for c in program.consts])
             exact = evaluated(doubles, _widened(args, doubles), max_bytes, None, watching)

@@ -15,7 +15,7 @@ from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.core.verification import verified_if
 from jaxprtool.driver.reducing.answer import Smaller
-from jaxprtool.driver.reducing.external_interest import Command, Crash, External
+from jaxprtool.driver.reducing.external_interest import Command, Crash, External, crash_words
 from jaxprtool.driver.reducing.interest import (
     Appears,
     CheckError,
@@ -114,7 +114,7 @@ def interest_of(
     check_error: str | None = None,
     slow: float | None = None,
     test: str | None = None,
-    crash: Sequence[str] | None = None,
+    crash: Sequence[str] | str | None = None,
     fail_regex: str | None = None,
     needs_values: bool = True,
     max_bytes: int | None = None,
@@ -155,7 +155,7 @@ def interest_of(
     if test is not None:
         return Command(test, fail_regex)
     assert crash is not None
-    return Crash(crash, fail_regex, needs_values)
+    return Crash(crash_words(crash), fail_regex, needs_values)
 
 
 def files_of_results(*outputs: str | None) -> list[str]:

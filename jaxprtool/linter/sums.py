@@ -100,9 +100,8 @@ def _adds(reducer: Jaxpr, result: int) -> bool:
 
 
 def _is_rounding(eqn: JaxprEqn) -> bool:
-    """Whether an equation is a sum or a product, which commutes and, where it rounds, does not associate."""
-    laws = algebra_of(eqn) if eqn.inputs else None
-    return laws is not None and laws.commutative and not laws.associative
+    """Whether an equation is a sum or a product that is rounded."""
+    return bool(eqn.inputs) and algebra_of(eqn).rounded
 
 
 def _terms(params: Any, aval: ShapedArray) -> int:

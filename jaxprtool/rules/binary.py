@@ -16,7 +16,12 @@ from jaxprtool.core.rule_table import Maker
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import same_shape_batch
 from jaxprtool.interpreters.check import ill_typed
-from jaxprtool.interpreters.columns.monoids import Monoid, exact_laws, exactly_associative
+from jaxprtool.interpreters.columns.monoids import (
+    Monoid,
+    exact_laws,
+    exactly_associative,
+    laws_of_products,
+)
 from jaxprtool.interpreters.columns.ranges import within
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
 from jaxprtool.interpreters.cost import PER_OUTPUT, Cost
@@ -181,7 +186,7 @@ def _mul_lower(
 define(
     lax.mul,
     **{**nary(_NUMBER), "abstract_eval": _mul_type},
-    algebra=exactly_associative,
+    algebra=laws_of_products,
     impl=_MulImpl(),
     jvp=jvp_terms(
         lambda t, out, x, y, **params: lax.mul(t, y, **params),

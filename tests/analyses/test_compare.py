@@ -102,6 +102,34 @@ def test_an_infinity_is_near_the_largest_number_alone(dtype, tolerance):
     assert difference(a[5:], b[5:], rtol=0.0).n_different == 1
 
 
+@pytest.mark.parametrize("dtypes", [("f", "f"), ("f", "d"), ("d", "f")])
+def test_what_masks_elements_does_not_excuse_the_others(dtypes):
+    x, y = [-1e30, 0.5, 2.0, -1e30], [-1e30, 0.7, 2.0, -1e30]
+    x, y = (np.array(v, dtype) for v, dtype in zip((x, y), dtypes, strict=True))
+    found = difference(x, y, rounding=True)
+    assert found.n_different == 1
+    assert found.where == (1,)
+    assert not differences.clearly_near(x, y)
+    near = np.array([-1e30, 0.500001, 2.0, -1e30], dtypes[1])  # beside 2.0, which does not differ
+    assert not difference(x, near, rounding=True).n_different
+    moved = np.array([-1e30, 0.7, 2.0, -1e30 * (1 + 1e-6)], dtypes[1])
+    assert not difference(x, moved, rounding=True).n_different  # of a sum with it
+
+
+def test_a_fault_before_a_mask_is_named_on_two_backends():
+    def of(f):
+        def masked(x, keep):
+            return jax.nn.softmax(jnp.where(keep, f(x * 3.0), -1e30))
+
+        x = np.linspace(0.1, 2.0, 6).astype("f")
+        return jt.trace(masked, x, x < 1), [x, x < 1]
+
+    (a, args), (b, _) = of(jnp.sin), of(jnp.cos)
+    for backends in (("numpy", "xla"), ("xla", "jax"), ("numpy", "f64")):
+        found = compare(a, b, args, first=True, backends=backends)
+        assert found.first.a.eqn.primitive.name == "sin", backends
+
+
 def test_an_infinity_leaves_the_other_elements_apart():
     a, b = np.array([1.0, np.inf], np.float32), np.array([1.5, np.inf], np.float32)
     assert difference(a, b, rounding=True).n_different == gap(a, b, None, None).differing == 1
@@ -315,6 +343,18 @@ def loop(f):
         return jax.lax.cond(x > 3, f, lambda c: c * 2, c), c
 
     return lambda x: jax.lax.scan(body, x[0], jnp.arange(6.0))
+
+
+@pytest.mark.parametrize("backends", ["numpy,xla", "xla,numpy", "xla,jax", "jax,numpy", "f64,xla"])
+def test_results_that_nobody_reads_are_compared_in_prefixes(backends):
+    def f(x):
+        values, _ = jax.lax.top_k(x, 2)
+        return jax.lax.scan(lambda c, y: (jnp.sin(c + y), c * y), values[0], x)[1]
+
+    a = jt.parse(jt.format_jaxpr(jt.trace(f, X)), "a")
+    b = jt.parse(str(a).replace("= sin", "= cos"), "b")
+    found = jt.compare(a, b, X, backends=backends, first=True, rtol=1e-5)
+    assert found.first.a.eqn.primitive.name == "sin"
 
 
 @pytest.mark.parametrize("backends", ["numpy,xla", "xla,numpy", "xla,jax", "f64,xla", "f64"])

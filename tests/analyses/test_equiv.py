@@ -67,8 +67,17 @@ def test_what_changes_no_value_is_proved(name):
         assert found.proved, str(found)
 
 
+def test_products_of_complex_numbers_in_another_order_are_not_proved():
+    x = np.ones(3, np.complex64)
+    found = jt.equiv(jt.trace(jnp.multiply, x, x), jt.trace(lambda x, y: y * x, x, x))
+    assert not found.proved
+    assert found.status == "probable"
+
+
 def swapped(eqn):
-    """The operands of sums and products in the other order."""
+    """The operands of sums and products in the other order, but of those of complex numbers, which that rounds differently."""
+    if eqn.primitive.name == "mul" and eqn.inputs[0].aval.dtype.kind == "c":
+        return None
     if eqn.primitive.name in ("add", "mul", "add_any"):
         return lambda x, y: jt.bind(eqn.primitive, y, x, **eqn.params)
     return None

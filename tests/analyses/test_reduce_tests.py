@@ -15,6 +15,7 @@ from itertools import pairwise
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import jaxprtool as jt
 from jaxprtool.cli.report import report
@@ -200,3 +201,27 @@ def test_codes_are_those_of_plug_ins_too(tmp_path):
     done = reduced("operand-shape")
     assert done.returncode == 2
     assert "did you mean operand-shapes?" in done.stderr
+
+
+@pytest.mark.parametrize("crash", ["jvp", ["jvp"], ["jvp", "{}"]])
+def test_in_python_a_verb_needs_no_word_for_the_file(crash):
+    double = jax.custom_vjp(lambda x: x * 2)
+    double.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * 2,))
+    found = jt.reduce(
+        lambda x: jnp.sin(double(jnp.cos(x))).sum(), np.ones(3, np.float32), crash=crash
+    )
+    assert [eqn.primitive.name for eqn in found.program.eqns] == ["custom_vjp_call"]
+
+
+def test_in_python_a_verb_that_evaluates_is_given_the_arguments():
+    def f(x):
+        return jax.lax.while_loop(lambda c: c[0] > 0, lambda c: (c[0] + 0, c[1] * 2), (x, x))[1] + 1
+
+    found = jt.reduce(f, np.float32(1), crash="run --step-limit 10")
+    assert [eqn.primitive.name for eqn in found.program.eqns] == ["while"]
+
+
+@pytest.mark.parametrize("crash", ["", [], "jvp 'x"])
+def test_in_python_a_crash_without_a_verb_is_refused(crash):
+    with pytest.raises(jt.UsageError, match="--crash"):
+        jt.reduce(lambda x: x + 1, np.float32(1), crash=crash)

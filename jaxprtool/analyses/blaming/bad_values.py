@@ -157,6 +157,24 @@ class Sought:
         codes = codes.reshape(len(xs), -1)
         return 2 * counts(codes) + any_in_rows(codes == 3)
 
+    def states_of_all(self, values: Sequence[Sequence[Any]]) -> list[Any]:
+        """`states` of each of many lists, which are looked at together as far as their types agree."""
+        by_type: dict[Any, list[int]] = {}
+        for i, xs in enumerate(values):
+            x = xs[0]
+            by_type.setdefault((x.dtype, not x.shape), []).append(i)
+        found: list[Any] = [0] * len(values)
+        for (_, scalar), which in by_type.items():
+            if len(which) > 1:
+                together = [x for i in which for x in values[i]]
+                xp = self._xp
+                whole = xp.array(together) if scalar else xp.concatenate(together, axis=None)
+                if self.bad_ones(whole) is None:
+                    continue
+            for i in which:
+                found[i] = self.states(values[i])
+        return found
+
     def kind_of(self, x: Any) -> str:
         """The first kind of which the value holds one."""
         return next((k for k in self.kinds if self._of_kind(k, x).any()), self.kinds[0])

@@ -138,23 +138,28 @@ class Repeats:
 
     def _states(self, logs: Sequence[list[Log]], known: _Kind) -> Any:
         """A row for each log, with the state of each floating result and of each argument that is looked at, and what begins where."""
-        xp, columns, begun = numpy_namespace(), list[Any](), list[Any]()
+        columns, begun = list[Any](), list[Any]()
         for same, asked in zip(zip(*logs, strict=True), known.asked, strict=True):
-            jaxpr, states = same[0].jaxpr, dict[Any, Any]()
-            for k in asked:
-                states[jaxpr.all_binders[k]] = self.sought.states([log.args[k] for log in same])
-            for i, plan in enumerate(plans_of(jaxpr, self.sought).eqns):
+            jaxpr, plans = same[0].jaxpr, plans_of(same[0].jaxpr, self.sought).eqns
+            atoms, values = [jaxpr.all_binders[k] for k in asked], list[Any]()
+            values += [[log.args[k] for log in same] for k in asked]
+            for i, plan in enumerate(plans):
                 many = plan.eqn.primitive.multiple_results
                 for k in plan.floats:
-                    values = [log.results[i][k] if many else log.results[i] for log in same]
-                    states[plan.eqn.out_binders[k]] = self.sought.states(values)
+                    values.append([log.results[i][k] if many else log.results[i] for log in same])
+                    atoms.append(plan.eqn.out_binders[k])
+            found = self.sought.states_of_all(values)
+            columns += found
+            states = dict(zip(atoms, found, strict=True))
+            for i, plan in enumerate(plans):
                 if plan.single and plan.elementwise:
                     begun.append(self._begun(same, i, plan, states))
-            columns += states.values()
-        columns += begun
-        rows = xp.empty((len(logs), len(columns)), xp.int64)
-        for k, column in enumerate(columns):
-            rows[:, k] = column
+        n = len(columns)
+        rows = numpy_namespace().zeros((len(logs), n + len(begun)), int)
+        rows[:, n:] = 2
+        for k, column in enumerate(columns + begun):
+            if type(column) is not int or column != 2 * (k >= n):  # most are what is there already
+                rows[:, k] = column
         return rows
 
     def _begun(self, same: Sequence[Log], i: int, plan: Plan, states: dict[Any, Any]) -> Any:
@@ -162,7 +167,7 @@ class Repeats:
         xp = numpy_namespace()
         made = states[plan.eqn.out_binders[0]]
         given = [states[x] for x in dict.fromkeys(plan.operands) if x in states]
-        given = [x for x in given if xp.any(x)]
+        given = [x for x in given if (x if type(x) is int else x.any())]
         if not given:
             return 2
         if plan.drops or self._all_drop:  # some may begin where as many are dropped

@@ -19,6 +19,7 @@ from jaxprtool.analyses.blaming.origin_sets import OriginSets, Stacked
 from jaxprtool.analyses.blaming.origins import Origins, Seen
 from jaxprtool.analyses.blaming.plans import Plan, is_float
 from jaxprtool.analyses.blaming.provenance import Call, Mark, merged
+from jaxprtool.analyses.identity.products import is_bilinear, is_full, is_mixing
 from jaxprtool.analyses.logs import Log
 from jaxprtool.core.kinds.objects import FUNCTION
 from jaxprtool.interpreters.columns.flow import elements_facts
@@ -47,7 +48,7 @@ class Separations:
     def __init__(self, sought: Sought):
         self.sets, self.active = OriginSets(), False
         self._bad: Callable[[Any], Any] = sought.where
-        self._all_drop = drops_any(sought)
+        self._all_drop, self._adds_up = drops_any(sought), sought.adds_up
         self._of: dict[int, tuple[Any, Any]] = {}
         self._times: dict[Any, int] = {}  # by context and equation how often it was looked at,
         self._spent: dict[Any, int] = {}  # and computed again
@@ -155,9 +156,24 @@ class Separations:
 
     def _are_all_bad(self, seen: Seen, found: Sequence[tuple[int, Any]]) -> bool:
         """Whether every element of a result has the origins of all bad operands: each operand is bad all over, from one set."""
-        if not seen.plan.elementwise or self._drops(seen):
+        if self._drops(seen) or not all(isinstance(x, int) for _, x in found):
             return False
-        return all(isinstance(x, int) and self._bad(seen.ins[i]).all() for i, x in found)
+        if not seen.plan.elementwise and not self._adds_products(seen):
+            return False
+        return all(self._bad(seen.ins[i]).all() for i, _ in found)
+
+    def _adds_products(self, seen: Seen) -> bool:
+        """Whether each element of a result is a sum of products of elements of two operands, and bad where one of them is.
+
+        A sum of infinities may be NaN, and so it is bad if NaN is.
+        """
+        return (
+            seen.plan.sums
+            and self._adds_up
+            and is_mixing(seen.eqn, seen.log.jaxpr)
+            and is_bilinear(seen.eqn)
+            and is_full(seen.eqn)
+        )
 
     def _is_often(self, seen: Seen) -> bool:
         key = seen.frame.context(), seen.eqn

@@ -163,6 +163,8 @@ class First:
       found: how the results differ; None where the places alone are known.
       result: which of its results differs.
       given: of an equation of elements, its operands where they differ most, in A and in B.
+      among: other equations of A, and of B, that may be meant: those which compute the same, where the other program computes
+        that once, and those which compute a constant, where the other program has it.
     """
 
     a: Place | Written | None
@@ -170,6 +172,7 @@ class First:
     found: Any = None
     result: int = 0
     given: Sequence[tuple[Any, Any]] = ()
+    among: tuple[Sequence[Place], Sequence[Place]] = ((), ())
 
 
 @dataclass(frozen=True)
@@ -212,6 +215,8 @@ class Comparison(Answer):
             "outputs": [x.json() for x in self.outputs],
             "first": _place(self.first, "a"),
             "first_b": _place(self.first, "b"),
+            "among": _among(self.first, 0),
+            "among_b": _among(self.first, 1),
             "flips": _place(self.flips, "a"),
             "flips_b": _place(self.flips, "b"),
             "notes": list(self.notes),
@@ -259,16 +264,24 @@ def _place(first: First | None, side: str) -> dict[str, Any] | None:
     return None if place is None else place.json()
 
 
+def _among(first: First | None, side: int) -> list[dict[str, Any]]:
+    return [] if first is None else [place.json() for place in first.among[side]]
+
+
 def _first_lines(title: str, first: First) -> list[str]:
     lines = [f"{title}:"]
     for side, place in (("A", first.a), ("B", first.b)):
         if place is None:
             lines.append(f"  {side}: nothing stands in its place")
             continue
-        lines.append(f"  {side}: {place.located()}: {place}".replace(": : ", ": "))
+        lines.append(f"  {side}: {_line(place)}")
         where = [x for x in (place.source, place.names and f"in {place.names}") if x]
         if where:
             lines.append(f"     {' '.join(where)}")
+        others = first.among[side == "B"]
+        lines += [f"     or {_line(other)}" for other in others[:_FEW]]
+        if len(others) > _FEW:
+            lines.append(f"     or one of {len(others) - _FEW} others")
     f = first.found
     if f is not None:
         at = "" if not f.where else f" at [{','.join(map(str, f.where))}]"
@@ -281,6 +294,13 @@ def _first_lines(title: str, first: First) -> list[str]:
         operands = ", ".join(x if x == y else f"{x} / {y}" for x, y in pairs)
         lines.append(f"  operands there: {operands}")
     return lines
+
+
+_FEW = 5  # of equations that may be meant are shown
+
+
+def _line(place: Place | Written) -> str:
+    return f"{place.located()}: {place}".replace(": : ", ": ")
 
 
 def _element(x: Any) -> str:

@@ -75,15 +75,23 @@ def _given(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
     return {v: (i, k) for i, e in givers for k, v in enumerate(e.out_binders) if v in outs}
 
 
-def same_operation(a: JaxprEqn, b: JaxprEqn, signatures: Signatures) -> bool:
-    """Whether two equations do the same with as many operands, whatever the jaxprs in their params do."""
+def same_operation(
+    a: JaxprEqn, b: JaxprEqn, signatures: Signatures, *, folded: bool = False
+) -> bool:
+    """Whether two equations do the same with as many operands, whatever the jaxprs in their params do.
+
+    folded: whether one may have a literal where the other one has a variable.
+    """
     if a is b:
         return True
     lit = signatures.lit
     literals = [[x if type(x) is Lit else None for x in e.inputs] for e in (a, b)]
-    pairs = zip(*literals, strict=True)
-    if any(x is not y and (x is None or y is None or lit(x) != lit(y)) for x, y in pairs):
-        return False
+    for x, y in zip(*literals, strict=True):
+        if x is None or y is None:
+            if x is not y and not folded:
+                return False
+        elif x is not y and lit(x) != lit(y):
+            return False
     return signatures.shallow(a, nested=False) == signatures.shallow(b, nested=False)
 
 

@@ -278,7 +278,9 @@ class Search:
         in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
         before.
         """
-        if len(a.ins) != len(b.ins) or not same_operation(a.eqn, b.eqn, self._signatures):
+        if len(a.ins) != len(b.ins):
+            return here
+        if not same_operation(a.eqn, b.eqn, self._signatures, folded=True):
             return here
         return self._of_operands(pairs, jaxprs, a, b, here)
 
@@ -299,10 +301,8 @@ class Search:
             if not found.n_different:
                 continue
             u, v = a.eqn.inputs[k], b.eqn.inputs[k]
-            if not isinstance(u, Var) or not isinstance(
-                v, Var
-            ):  # literals are a part of the operation
-                return here
+            if not isinstance(u, Var) or not isinstance(v, Var):
+                return self._of_constant(pairs, jaxprs, (a.eqn, b.eqn), (u, v), found) or here
             (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
             alone = i is not None and i not in partner, j is not None and j not in partner.values()
             if any(alone):
@@ -321,6 +321,33 @@ class Search:
                 return here
             origin = None
         return origin
+
+    def _of_constant(
+        self,
+        pairs: Pairs,
+        jaxprs: tuple[Jaxpr, Jaxpr],
+        eqns: tuple[JaxprEqn, JaxprEqn],
+        operands: tuple[Any, Any],
+        found: Any,
+    ) -> First | None:
+        """The equation that computes an operand of constants, where the other program has another literal in its place.
+
+        None where no equation without a counterpart does: the literals are a part of the operations.
+        """
+        side = 0 if isinstance(operands[0], Var) else 1
+        where = results(jaxprs[side])
+        i = where.get(operands[side], NO_EQUATION)[0]
+        paired = {pair[side] for pair in pairs}
+        if i is None or i in paired:
+            return None
+        chain = sorted([i, *self._ways(jaxprs[side], i, paired)])
+        read = {x for n in chain for x in jaxprs[side].eqns[n].inputs if isinstance(x, Var)}
+        if not all(where.get(x, NO_EQUATION)[0] in chain for x in read):
+            return None
+        made = [self._place(side, jaxprs[side].eqns[n]) for n in chain]
+        places = [self._place(n, eqn) for n, eqn in enumerate(eqns)]
+        places[side] = made.pop()
+        return First(places[0], places[1], found, among=((), made) if side else (made, ()))
 
 
 def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[Any, Any]]:

@@ -6,6 +6,7 @@ The transpose of `x * y` in x multiplies a cotangent by y. That of `x + y`, and 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "factors_of",
     "floats_of",
     "is_bilinear",
+    "is_full",
     "is_linear_in",
     "is_mixing",
     "is_product",
@@ -32,36 +34,81 @@ __all__ = [
 ]
 
 
+class _Operation:
+    """An equation by itself, with what follows from its primitive, its params and its types.
+
+    Attributes:
+      program: the equation as a program of its operands.
+    """
+
+    __slots__ = ("_factors", "_fills", "_transposes", "program")
+
+    def __init__(self, eqn: JaxprEqn):
+        binders, outs = [Var(x.aval) for x in eqn.inputs], [Var(v.aval) for v in eqn.out_binders]
+        alone = eqn.replace(inputs=binders, out_binders=outs)
+        self.program = ClosedJaxpr(Jaxpr(binders, [alone], outs, []), [])
+        self._transposes: dict[int, ClosedJaxpr | None] = {}
+        self._factors: dict[int, frozenset[int] | None] = {}
+        self._fills: bool | None = None
+
+    def transposed(self, i: int) -> ClosedJaxpr | None:
+        """The transpose in operand i: of the other operands and the cotangents; None where it has none."""
+        if i not in self._transposes:
+            flags = [k == i for k in range(len(self.program.jaxpr.in_binders))]
+            made = None
+            with suppress(JaxprToolError):
+                made = transpose_jaxpr(self.program, flags)[0]
+            self._transposes[i] = made
+        return self._transposes[i]
+
+    def factors(self, i: int) -> frozenset[int] | None:
+        """As `factors_of`."""
+        if i not in self._factors:
+            made, found = self.transposed(i), None
+            if made is not None:
+                others = [k for k in range(len(self.program.jaxpr.in_binders)) if k != i]
+                read = {x for e in made.eqns for x in e.inputs}
+                pairs = zip(others, made.jaxpr.in_binders, strict=False)  # the cotangents follow
+                found = frozenset(k for k, v in pairs if v in read)
+            self._factors[i] = found
+        return self._factors[i]
+
+    def fills(self) -> bool:
+        """As `is_full`."""
+        if self._fills is None:
+            avals, xp = self.program.in_avals, numpy_namespace()
+            ones = [xp.ones(a.shape, xp.dtype_of_aval(a.dtype)) for a in avals]
+            self._fills = bool(_run(self.program, ones).all())
+        return self._fills
+
+
+def _operation(eqn: JaxprEqn) -> _Operation:
+    """An equation by itself; what was found out of one is kept for others like it."""
+    if eqn.primitive.holds_jaxprs:
+        return _Operation(eqn)
+    ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
+    key = eqn.primitive, (*ins, None, *outs), (*eqn.params.items(),)
+    try:
+        found = _OPERATIONS.get(key)
+    except TypeError:  # what a param holds has no hash
+        return _Operation(eqn)
+    if found is None:
+        if len(_OPERATIONS) >= _MOST:
+            _OPERATIONS.clear()
+        found = _OPERATIONS[key] = _Operation(eqn)
+    return found
+
+
+_MOST = 1_000  # equations of which it is kept
+_OPERATIONS: dict[Any, _Operation] = {}
+
+
 def factors_of(eqn: JaxprEqn, i: int) -> frozenset[int] | None:
     """The positions of the operands by which an operation multiplies operand i; None where it is not linear in that.
 
     What decides how operand i is taken (a predicate, an index) is among them.
     """
-    made = _transposed(eqn, i)
-    if made is None:
-        return None
-    others = [k for k in range(len(eqn.inputs)) if k != i]
-    read = {x for e in made.eqns for x in e.inputs}
-    pairs = zip(others, made.jaxpr.in_binders, strict=False)  # the cotangents follow
-    return frozenset(k for k, v in pairs if v in read)
-
-
-def _alone(eqn: JaxprEqn) -> ClosedJaxpr:
-    """An equation as a program of its operands."""
-    binders = [Var(x.aval) for x in eqn.inputs]
-    outs = [Var(v.aval) for v in eqn.out_binders]
-    return ClosedJaxpr(
-        Jaxpr(binders, [eqn.replace(inputs=binders, out_binders=outs)], outs, []), []
-    )
-
-
-def _transposed(eqn: JaxprEqn, i: int) -> ClosedJaxpr | None:
-    """The transpose of an equation in operand i: of the other operands and the cotangents; None where it has none."""
-    flags = [k == i for k in range(len(eqn.inputs))]
-    try:
-        return transpose_jaxpr(_alone(eqn), flags)[0]
-    except JaxprToolError:
-        return None
+    return _operation(eqn).factors(i)
 
 
 def is_linear_in(eqn: JaxprEqn, i: int) -> bool:
@@ -105,6 +152,11 @@ def is_bilinear(eqn: JaxprEqn) -> bool:
     return k in (factors_of(eqn, i) or ()) and i in (factors_of(eqn, k) or ())
 
 
+def is_full(eqn: JaxprEqn) -> bool:
+    """Whether each element of the result of a bilinear operation of floating operands alone is a sum of some products."""
+    return len(floats_of(eqn)) == len(eqn.inputs) and _operation(eqn).fills()
+
+
 def reaches(eqn: JaxprEqn, masks: Sequence[Any]) -> Any:
     """Which elements of the result multiply elements that two masks mark, of a bilinear operation: a boolean array.
 
@@ -112,7 +164,7 @@ def reaches(eqn: JaxprEqn, masks: Sequence[Any]) -> Any:
       eqn: the operation.
       masks: of each operand boolean values of its shape; of those that are not floating the values.
     """
-    return _run(_alone(eqn), _of_types(masks, [x.aval for x in eqn.inputs]))
+    return _run(_operation(eqn).program, _of_types(masks, [x.aval for x in eqn.inputs]))
 
 
 def read_by(eqn: JaxprEqn, i: int, ins: Sequence[Any], marked: Any) -> Any | None:
@@ -124,7 +176,7 @@ def read_by(eqn: JaxprEqn, i: int, ins: Sequence[Any], marked: Any) -> Any | Non
       ins: the values of the operands, of floating ones which elements are not 0.
       marked: which elements of the result.
     """
-    made = _transposed(eqn, i)
+    made = _operation(eqn).transposed(i)
     if made is None:
         return None
     others = [x for k, x in enumerate(ins) if k != i]

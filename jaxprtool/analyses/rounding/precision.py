@@ -127,8 +127,8 @@ class Measure(Logging):
             pair = self.pair_of(root.jaxpr, self.shadow.root, None)
             root.found = _Run(pair, self.shadow.root, ())
         self._collect(root)
-        for block, logs in self._tasks.items():
-            self._measure(block, logs)
+        if self._tasks:
+            self._measure([_Task(block, logs) for block, logs in self._tasks.items()])
         self._tasks.clear()
         self._forget(root)
 
@@ -156,22 +156,33 @@ class Measure(Logging):
             self._forget(logs[0])
         log.forget()
 
-    def _measure(self, block: Block, logs: Sequence[Log]) -> None:
-        """Measure the same equations in several logs."""
-        values = [block.values(log) for log in logs]
-        wide = [[None] * len(block.columns) for _ in logs]
-        flat = [self._widened(group, values, wide) for group in block.groups]
-        again = [self._done_again(block, log, own) for log, own in zip(logs, wide, strict=True)]
-        runs: list[_Run] = [log.found for log in logs]
-        shadows = [self._shadows(block, r, own) for r, own in zip(runs, wide, strict=True)]
-        xp = numpy_namespace()
-        found = xp.empty((5, len(logs), len(block.columns)))
-        for group, own in zip(block.groups, flat, strict=True):
-            dtype = values[0][group.where[0]].dtype
-            self._compare(group, dtype, own, again, found[:2])
-            self._compare(group, dtype, own, [row for _, row in shadows], found[2:4])
+    def _measure(self, tasks: Sequence[_Task]) -> None:
+        """Measure equations, the same ones in several logs and others; values of one type together, whichever gives them."""
+        xp, groups = numpy_namespace(), _by_type(tasks)
+        for group in groups.values():
+            group.wide = self.rounding.widened(group.values, self.shadow.widened)
+            for (own, c), x in zip(group.places, group.wide.values, strict=True):
+                own[c] = x
+        for task in tasks:
+            block, logs, wide = task.block, task.logs, task.wide
+            pairs = zip(logs, wide, strict=True)
+            task.again = [self._done_again(block, log, own) for log, own in pairs]
+            pairs = zip(logs, wide, strict=True)
+            task.shadows = [self._shadows(block, log.found, own) for log, own in pairs]
+        found = xp.empty((5, sum(task.size for task in tasks)))
+        for (dtype, _), group in groups.items():
+            errors = self.rounding.errors(dtype, group.wide, group.exact())
+            found[:4, xp.concatenate(group.at)] = errors.reshape(4, -1)
+        for task in tasks:
+            self._note(task, found[:, task.start : task.start + task.size])
+
+    def _note(self, task: _Task, found: Any) -> None:
+        """Add the errors that were found to those of the jaxpr."""
+        xp, block = numpy_namespace(), task.block
+        runs: list[_Run] = [log.found for log in task.logs]
+        found = found.reshape(5, len(runs), -1)
         found[:2, :, ~block.measured] = -1.0
-        found[2:4, ~xp.array([known for known, _ in shadows])] = -1.0
+        found[2:4, ~xp.array([known for known, _ in task.shadows])] = -1.0
         table = self.tables.get(block.pair)
         if table is None:
             table = self.tables[block.pair] = Table(block.pair)
@@ -184,22 +195,6 @@ class Measure(Logging):
         if log is None or len(log.results) < block.last:
             return numpy_namespace().zeros(len(own), bool), own
         return block.paired, block.shadows(log, own, self.shadow)
-
-    def _widened(self, group: Group, values: Sequence[Any], wide: list[list[Any]]) -> Any:
-        """Values of one type in the wider precision, together; each of them is put into `wide` as well."""
-        rows = [x for row in values for x in group.pick(row)]
-        flat = self.shadow.widened(self.rounding.joined(rows, scalars=group.scalars))
-        at = 0
-        for k, row in enumerate(values):
-            out = wide[k]
-            for c, size in zip(group.where, group.sizes, strict=True):
-                if group.scalars:
-                    out[c] = flat[at]
-                else:
-                    part, shape = flat[at : at + size], row[c].shape
-                    out[c] = part if len(shape) == 1 else part.reshape(shape)
-                at += size
-        return flat
 
     def _done_again(self, block: Block, log: Log, wide: Sequence[Any]) -> list[Any]:
         """The results of the same operations on the same operands in the wider precision; of others, what they are."""
@@ -216,15 +211,81 @@ class Measure(Logging):
                 found[c] = result[k]
         return found
 
-    def _compare(
-        self, group: Group, dtype: Any, own: Any, exact: Sequence[Any], found: Any
-    ) -> None:
-        """Compare values of one type with exact ones."""
-        rows = [x for row in exact for x in group.pick(row)]
-        right = self.rounding.joined(rows, scalars=group.scalars)
-        errors = self.rounding.errors(dtype, own, right, group.sizes * len(exact))
-        for n in range(2):
-            found[n][:, group.where] = errors[n].reshape(len(exact), -1)
+
+class _Task:
+    """Some equations of a jaxpr that are measured, in several logs.
+
+    Attributes:
+      block: the equations; logs: the logs.
+      start, size: where their errors are among those of all tasks, a row of columns for each log.
+      wide: the values of the columns in the wider precision, for each log.
+      again: the results of the same operations on the same operands in the wider precision.
+      shadows: which columns the wider run has, and its values of them.
+    """
+
+    __slots__ = ("again", "block", "logs", "shadows", "size", "start", "wide")
+
+    def __init__(self, block: Block, logs: Sequence[Log]):
+        self.block, self.logs = block, logs
+        self.start, self.size = 0, len(logs) * len(block.columns)
+        self.wide: list[list[Any]] = [[None] * len(block.columns) for _ in logs]
+        self.again: list[list[Any]] = []
+        self.shadows: list[tuple[Any, Sequence[Any]]] = []
+
+
+class _Together:
+    """The values of one type of several tasks: scalars, or arrays.
+
+    Attributes:
+      values: what the program has.
+      places: for each value the list and the position where the same goes in the wider precision.
+      at: parts of an array that says where the errors of the values go.
+      parts: each group of columns with its task.
+      wide: the values in the wider precision (`rounding.Widened`).
+    """
+
+    __slots__ = ("at", "parts", "places", "values", "wide")
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.places: list[tuple[list[Any], int]] = []
+        self.at: list[Any] = []
+        self.parts: list[tuple[_Task, Group]] = []
+        self.wide: Any = None
+
+    def add(self, task: _Task, group: Group, values: Sequence[Any]) -> None:
+        """Add the values of some columns in all logs of a task."""
+        where, n = group.where, len(task.block.columns)
+        self.parts.append((task, group))
+        for row, own in zip(values, task.wide, strict=True):
+            self.values += group.pick(row)
+            self.places += [(own, c) for c in where]
+        rows = task.start + n * numpy_namespace().arange(len(values))
+        self.at.append((rows[:, None] + where).reshape(-1))
+
+    def exact(self) -> tuple[list[Any], list[Any]]:
+        """The values that were done again, and those of the wider run."""
+        done: list[Any] = []
+        shadows: list[Any] = []
+        for task, group in self.parts:
+            for again, (_, shadow) in zip(task.again, task.shadows, strict=True):
+                done += group.pick(again)
+                shadows += group.pick(shadow)
+        return done, shadows
+
+
+def _by_type(tasks: Sequence[_Task]) -> dict[Any, _Together]:
+    """The values of tasks by their type, and whether they are scalars; says where the errors of each task are."""
+    found: dict[Any, _Together] = {}
+    start = 0
+    for task in tasks:
+        task.start = start
+        start += task.size
+        values = [task.block.values(log) for log in task.logs]
+        for group in task.block.groups:
+            key = values[0][group.where[0]].dtype, group.scalars
+            found.setdefault(key, _Together()).add(task, group, values)
+    return found
 
 
 def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:

@@ -156,13 +156,12 @@ class Group:
     Attributes:
       scalars: whether they are scalars.
       where: where they are in the block; pick: what picks them from its columns.
-      sizes: how many elements each has.
     """
 
-    __slots__ = ("pick", "scalars", "sizes", "where")
+    __slots__ = ("pick", "scalars", "where")
 
-    def __init__(self, where: list[int], sizes: list[int], *, scalars: bool):
-        self.where, self.sizes, self.scalars = where, sizes, scalars
+    def __init__(self, where: list[int], *, scalars: bool):
+        self.where, self.scalars = where, scalars
         self.pick = _picker(where)
 
 
@@ -267,14 +266,12 @@ def _is_done_again(made: JaxprEqn) -> bool:
 
 
 def _groups(pair: Pair, columns: Sequence[int]) -> list[Group]:
-    found: dict[Any, tuple[list[int], list[int]]] = {}
+    found: dict[Any, list[int]] = {}
     for n, c in enumerate(columns):
         i, k = pair.columns[c]
         aval: Any = pair.own.eqns[i].out_binders[k].aval
-        where, sizes = found.setdefault((aval.dtype, not aval.shape), ([], []))
-        where.append(n)
-        sizes.append(aval.size)
-    return [Group(*lists, scalars=scalars) for (_, scalars), lists in found.items()]
+        found.setdefault((aval.dtype, not aval.shape), []).append(n)
+    return [Group(where, scalars=scalars) for (_, scalars), where in found.items()]
 
 
 def _operands(pair: Pair, columns: Sequence[int]) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import IO, Any, NamedTuple
+from tempfile import TemporaryFile
+from types import TracebackType
+from typing import IO, Any, NamedTuple, Self
 
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -46,25 +48,40 @@ class Kept(NamedTuple):
 
 
 class Shadow(Logging):
-    """Watches the run, and keeps its logs.
+    """Watches the run, and keeps its logs, as long as the `with` block around it lasts.
 
     Attributes:
       root: the log of the program.
       widened: a function of a value of a floating or complex type that gives it in the wider precision.
-      in_file: whether some results are in the file.
       full: whether as much is kept as is allowed; what comes then is not kept.
     """
 
-    def __init__(
-        self, file: IO[bytes], max_bytes: int | None, widened: Callable[[Any], Any] | None = None
-    ):
+    def __init__(self, max_bytes: int | None, widened: Callable[[Any], Any] | None = None):
         super().__init__()
-        self.file, self.left = file, max_bytes
+        self.left = max_bytes
         self.widened = widened or in_f64
         self.root: Log | None = None
-        self.full = self.in_file = False
+        self.full = False
         self.logs = self.held = 0
+        self._file: IO[bytes] | None = None
         self._waiting: list[tuple[Log, int, int]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        if self._file is not None:
+            self._file.close()
+
+    @property
+    def in_file(self) -> bool:
+        """Whether some results are in a file."""
+        return self._file is not None
 
     def takes(self, step: int | None) -> bool:
         return not self.full and is_looked_at(step)
@@ -99,7 +116,10 @@ class Shadow(Logging):
 
     def _write(self) -> None:
         """Move results from memory to the file."""
-        at, self.in_file = self.file.seek(0, 2), True
+        if self._file is None:
+            self._file = TemporaryFile()  # noqa: SIM115 (closed with this)
+        file = self._file
+        at = file.seek(0, 2)
         for log, start, end in self._waiting:
             for i in range(start, end):
                 result = log.results[i]
@@ -108,7 +128,7 @@ class Shadow(Logging):
                 for x in result if several else (result,):
                     if getattr(x, "nbytes", 0) and hasattr(x, "tobytes"):
                         data = x.tobytes()
-                        self.file.write(data)
+                        file.write(data)
                         parts.append(Kept(at, x.dtype, x.shape))
                         at += len(data)
                     else:
@@ -121,12 +141,13 @@ class Shadow(Logging):
         """A value that is kept."""
         if type(x) is not Kept:
             return x
+        assert self._file is not None
         xp = numpy_namespace()
-        self.file.seek(x.at)
+        self._file.seek(x.at)
         size = x.dtype.itemsize
         for n in x.shape:
             size *= n
-        return xp.frombuffer(self.file.read(size), x.dtype).reshape(x.shape)[()]
+        return xp.frombuffer(self._file.read(size), x.dtype).reshape(x.shape)[()]
 
 
 def _copied(x: Any) -> Any:

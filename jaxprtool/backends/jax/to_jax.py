@@ -160,6 +160,7 @@ class _Writer:
     Attributes:
       mesh: what the types at this place are on; None where they are on none.
       twice: what the text has several times, and is one object.
+      read: results of equations that nobody reads in the program itself, and somebody does in the jaxpr that is converted.
     """
 
     def __init__(self, mesh: Any = None) -> None:
@@ -167,6 +168,7 @@ class _Writer:
         self.jaxprs: dict[Any, Any] = {}
         self.closeds: dict[Any, Any] = {}
         self.variables: dict[Any, Any] = {}
+        self.read: set[DropVar] = set()
         self.mesh = mesh
 
     @contextlib.contextmanager
@@ -214,6 +216,8 @@ class _Writer:
         found = self.jaxprs.get(key)
         if found is None:
             env: dict[Any, Any] = {}
+            atoms = (*jaxpr.outs, *[x for eqn in jaxpr.eqns for x in eqn.inputs])
+            self.read.update(x for x in atoms if isinstance(x, DropVar))
             constvars = [self.binder(v, env) for v in jaxpr.const_binders]
             invars = [self.binder(v, env) for v in jaxpr.in_binders]
             given = jaxpr.eqns if self.mesh is None else varying_alike(jaxpr.eqns)
@@ -223,7 +227,7 @@ class _Writer:
         return found
 
     def binder(self, v: Any, env: dict[Any, Any]) -> Any:
-        if isinstance(v, DropVar):
+        if isinstance(v, DropVar) and v not in self.read:
             return private.DropVar(self.aval(v.aval))
         key = self.twice.variables.get(v, v), self.mesh
         if key not in self.variables:

@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 import click
 
+from jaxprtool.cli.options.param_types import Number
+
 __all__ = ["fuzz_options"]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -42,7 +44,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     _option(
         "checking",
         "seconds",
-        type=click.FloatRange(0),
+        type=Number(0),
         metavar="S",
         help="With --check, draw programs for so long; 60 by default, where there is no COUNT.",
     ),

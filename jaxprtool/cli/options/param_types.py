@@ -11,7 +11,7 @@ from jaxprtool.driver.words.trees import WordTree, parse_value
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["Axes", "Positions", "Size"]
+__all__ = ["Axes", "Number", "Positions", "Size"]
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[Any]
@@ -83,4 +83,16 @@ class Size(ParamType):
             found = -1
         if found < 0:
             self.fail(f"{value!r} is not a size such as 512M or 2G", param, ctx)
+        return found
+
+
+class Number(click.FloatRange):
+    """A number in a range; a NaN is in none."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        found = super().convert(value, param, ctx)
+        if found != found:
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
         return found

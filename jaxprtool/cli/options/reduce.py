@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple, TypeVar
@@ -12,9 +11,10 @@ import click
 
 from jaxprtool.analyses.reduction.candidate import Size, first_candidate
 from jaxprtool.cli.main import cli
+from jaxprtool.cli.options.param_types import Number
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import reduce as driver
-from jaxprtool.driver.reducing.external_interest import External
+from jaxprtool.driver.reducing.external_interest import External, crash_words
 from jaxprtool.driver.reducing.interest import CheckError, Interest
 from jaxprtool.driver.reducing.small import ARGS_MARK
 from jaxprtool.driver.reducing.texts import CheckedText, ReducedText, TextRescue, reduce_text
@@ -92,7 +92,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="How equations are removed: in halves, quarters and so on, one by one, or both.",
     ),
     click.option(
-        "--time", "seconds", type=float, metavar="LIMIT", help="Stop after so many seconds."
+        "--time", "seconds", type=Number(0), metavar="LIMIT", help="Stop after so many seconds."
     ),
     click.option(
         "-j",
@@ -128,15 +128,10 @@ def verb_words(crash: str | None, has_args: bool) -> tuple[list[str] | None, boo
     """
     if crash is None:
         return None, True
-    try:
-        words = shlex.split(crash)
-    except ValueError as e:
-        fail(UsageError, f"--crash {crash!r}: {str(e).lower()}", "option")
-    command = cli.get_command(click.Context(cli), words[0]) if words else None
+    words = crash_words(crash)
+    command = cli.get_command(click.Context(cli), words[0])
     if command is None:
         fail(UsageError, f"--crash {crash!r}: no verb", "option", help="--crash compile")
-    if not any("{}" in w for w in words):
-        words.insert(1, "{}")
     takes = any(p.name == "args" for p in command.params)
     if takes and not any(ARGS_MARK in w for w in words):
         words += ["--args", ARGS_MARK]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from jaxprtool.cli.options.param_types import Size
+from jaxprtool.cli.options.param_types import Number, Size
 from jaxprtool.driver.bundles.bundle import MOST_BYTES
 from jaxprtool.driver.bundles.replaying import TIME_LIMIT
 
@@ -39,7 +39,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--time-limit",
-        type=click.FloatRange(0, min_open=True),
+        type=Number(0, min_open=True),
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",

@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.driver.bundles.commands import ARGS_VERBS
 from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
 from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.user_code.plugins import loaded_plugins
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-__all__ = ["Command", "Crash", "External"]
+__all__ = ["Command", "Crash", "External", "crash_words"]
 
 _GRACE = 10.0  # a test may take ten times what it took on the whole program, and this many seconds
 _FILE = "{}"
@@ -231,6 +232,28 @@ class Command(External):
             f"`{self.command}` ends with status {done.status} on the whole program, and status 0 means "
             "interesting"
         )
+
+
+def crash_words(crash: Sequence[str] | str) -> list[str]:
+    """The words of a verb with its options, with the file in them, and the arguments where the verb takes some.
+
+    Args:
+      crash: the words, or all of them in one. Without `{}` the file comes first, and without `{args}` the arguments last.
+
+    Raises:
+      UsageError: there are none, or a quote is not closed.
+    """
+    try:
+        words = shlex.split(crash) if isinstance(crash, str) else [*crash]
+    except ValueError as e:
+        fail(UsageError, f"--crash {crash!r}: {str(e).lower()}", "option")
+    if not words:
+        fail(UsageError, f"--crash {crash!r}: no verb", "option", help="--crash compile")
+    if not any(_FILE in word for word in words):
+        words.insert(1, _FILE)
+    if words[0] in ARGS_VERBS and not any(ARGS_MARK in word for word in words):
+        words += ["--args", ARGS_MARK]
+    return words
 
 
 class Crash(External):

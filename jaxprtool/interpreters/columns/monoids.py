@@ -9,7 +9,8 @@ Contract of an `algebra` rule, for operations with laws that hold for their valu
     rule(dtype) -> Algebra
 
 `dtype` is that of the operands. Floating-point addition is commutative and not associative; that of integers is both,
-since it wraps around.
+since it wraps around. A product of complex numbers is a sum of products, of which processors round some and not others:
+which ones depends on the order of the operands.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ __all__ = [
     "always_commutative",
     "exact_laws",
     "exactly_associative",
+    "laws_of_products",
     "monoid_of",
     "monoid_rules",
 ]
@@ -61,10 +63,15 @@ def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
 
 
 class Algebra(NamedTuple):
-    """The laws of an operation: f(x, y) = f(y, x), and f(f(x, y), z) = f(x, f(y, z))."""
+    """The laws of an operation: f(x, y) = f(y, x), and f(f(x, y), z) = f(x, f(y, z)).
+
+    Attributes:
+      rounded: whether it has both, but for what it rounds.
+    """
 
     commutative: bool = False
     associative: bool = False
+    rounded: bool = False
 
 
 def algebra_of(eqn: JaxprEqn) -> Algebra:
@@ -78,8 +85,13 @@ def _is_exact(dtype: DType) -> bool:
 
 
 def exactly_associative(dtype: DType) -> Algebra:
-    """Sums and products: commutative for all numbers, associative where they are not rounded."""
-    return Algebra(True, _is_exact(dtype))
+    """Sums: commutative for all numbers, associative where they are not rounded."""
+    return Algebra(True, _is_exact(dtype), not _is_exact(dtype))
+
+
+def laws_of_products(dtype: DType) -> Algebra:
+    """Products: as sums, but those of complex numbers are not commutative."""
+    return exactly_associative(dtype)._replace(commutative=dtype.kind != "c")
 
 
 def always_commutative(dtype: DType) -> Algebra:
