@@ -199,7 +199,11 @@ def test_kinds_read():
     assert DOT_NUMBERS.read((([1], [0]), ([], []))) == (((1,), (0,)), ((), ()))
     assert DOT_NUMBERS.printed((((1,), (0,)), ((), ())), "jax") == (([1], [0]), ([], []))
     read = GATHER_NUMBERS.read(Record("GatherDimensionNumbers", offset_dims=[0]))
-    assert read.fields == {"offset_dims": (0,)}
+    assert read.fields == {
+        "offset_dims": (0,),
+        "operand_batching_dims": (),
+        "start_indices_batching_dims": (),
+    }
     value = (1, 2)
     assert AXES.read(value) is value and SHAPE.printed(value, "jax") is value
 

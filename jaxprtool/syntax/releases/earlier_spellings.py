@@ -7,7 +7,7 @@ holds (`earlier.py`), and does not tell by its params which of them printed it.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import JaxprEqn
@@ -41,7 +41,7 @@ def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
 
 def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """The params of `device_put` were lists, and are tuples."""
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}
+    return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in params.items()}
 
 
 def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
@@ -52,9 +52,9 @@ def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
 def _one_place(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """`device` and `src` of `device_put`, which had one operand; now each of several has its own."""
     places = {"device": params.get("devices"), "src": params.get("srcs")}
-    if any(isinstance(found, list) and len(found) != 1 for found in places.values()):
+    if len(eqn.inputs) != 1:
         return params
-    return {k: found[0] if isinstance(found, list) else found for k, found in places.items()}
+    return {k: cast("Any", v)[0] if isinstance(v, list) and v else v for k, v in places.items()}
 
 
 def _with_default(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -100,10 +100,13 @@ def _by_names(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     if not isinstance(mesh, Mesh):
         return params
     for key, names in (("in_specs", "in_names"), ("out_specs", "out_names")):
-        specs = params.get(key)
-        if not isinstance(specs, tuple) or not all(isinstance(s, PartitionSpec) for s in specs):
+        specs: Any = params.get(key)
+        if not isinstance(specs, tuple):
             return params
-        old[names] = tuple(map(_names_of, specs))
+        found = [s for s in cast("Any", specs) if isinstance(s, PartitionSpec)]
+        if len(found) != len(cast("Any", specs)):
+            return params
+        old[names] = tuple(map(_names_of, found))
     checked = params.get("check_vma", True)
     auto = frozenset([name for name in mesh.sizes if name not in manual])
     return {**old, "auto": auto, "check_rep": checked, "rewrite": checked}
@@ -124,7 +127,9 @@ def _born(*release: int) -> tuple[Spelling, ...]:
 
 _SHARDING = (Spelling((0, 4, 36), added={"sharding": None}),)
 _VECTORIZED = Spelling((0, 6), removed={"vectorized": _says_nothing})
-_NAMES = dict.fromkeys(("in_names", "out_names", "check_rep", "rewrite", "auto"), no_param)
+_NAMES: dict[str, Any] = dict.fromkeys(
+    ("in_names", "out_names", "check_rep", "rewrite", "auto"), no_param
+)
 
 EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- calls and control flow
