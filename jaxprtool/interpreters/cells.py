@@ -104,7 +104,7 @@ def _aliases(eqn: JaxprEqn, refs: Sequence[int]) -> Iterator[Diagnostic]:
     seen: set[Value] = set()
     for i in refs:
         x = eqn.inputs[i]
-        if x in seen:
+        if isinstance(x, Var) and x in seen:
             yield Diagnostic(
                 f"{eqn.primitive} takes the reference {x.name or x} twice, so that its cell has two names inside",
                 "aliased-reference",

@@ -167,39 +167,51 @@ class AxisGroups(Frozen):
       varying: the axes of a `shard_map` along which the value varies.
       unreduced: the axes over which the value still has to be summed.
       reduced: the axes over which the value was summed.
+      kind: "max" or "min" where that is to be taken over the unreduced axes in the place of the sum: `{U_max:k}`.
     """
 
-    __slots__ = ("reduced", "unreduced", "varying")
+    __slots__ = ("kind", "reduced", "unreduced", "varying")
     varying: tuple[str, ...]
     unreduced: tuple[str, ...]
     reduced: tuple[str, ...]
-    _pool: ClassVar[dict[tuple[tuple[str, ...], ...], AxisGroups]] = {}
+    kind: str
+    _pool: ClassVar[dict[tuple[Any, ...], AxisGroups]] = {}
 
     def __new__(
         cls,
         varying: Iterable[str] = (),
         unreduced: Iterable[str] = (),
         reduced: Iterable[str] = (),
+        kind: str = "",
     ) -> AxisGroups:
-        key = tuple(varying), tuple(unreduced), tuple(reduced)
+        key = tuple(varying), tuple(unreduced), tuple(reduced), ""
+        if key[1]:
+            key = (*key[:3], kind)
         found = cls._pool.get(key)
         if found is None:
             found = cls._pool[key] = object.__new__(cls)
-            amend(found, varying=key[0], unreduced=key[1], reduced=key[2])
+            amend(found, varying=key[0], unreduced=key[1], reduced=key[2], kind=key[3])
         return found
 
     def replace_varying(self, names: Iterable[str]) -> AxisGroups:
         """These groups with other varying axes."""
-        return AxisGroups(names, self.unreduced, self.reduced)
+        return AxisGroups(names, self.unreduced, self.reduced, self.kind)
+
+    @property
+    def dual(self) -> AxisGroups:
+        """Those of a cotangent of a value with these: what is to be summed was summed there, and the other way round."""
+        return AxisGroups(self.varying, self.reduced, self.unreduced)
 
     def __reduce__(self):
-        return AxisGroups, (self.varying, self.unreduced, self.reduced)
+        kind = (self.kind,) if self.kind else ()
+        return AxisGroups, (self.varying, self.unreduced, self.reduced, *kind)
 
     def __bool__(self) -> bool:
         return self is not NO_GROUPS
 
     def __repr__(self) -> str:
-        groups = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
+        to_come = f"U_{self.kind}" if self.kind else "U"
+        groups = (("V", self.varying), (to_come, self.unreduced), ("R", self.reduced))
         texts = [f"{letter}:{_axes_text(axes)}" for letter, axes in groups if axes]
         return f"{{{', '.join(texts)}}}" if self else ""
 

@@ -54,6 +54,7 @@ RELEASES: tuple[Release, ...] = (
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
+_KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
 
 
@@ -123,11 +124,17 @@ class Dialect:
                 text = _SPEC.sub("PartitionSpec(", text)
         elif "PartitionSpec(" in text:
             text = _LONG_SPEC.sub("P(", text)
+        if "unreduced={" in text:
+            text = text.replace(_SUM, "")
+            if self.release >= _KIND_OF_SUM:
+                text = _UNREDUCED.sub(rf"\g<0>{_SUM}", text)
         if self.release < _SORTED_SETS and "frozenset({})" in text:
             text = text.replace("frozenset({})", "frozenset()")
         return text
 
 
+_SUM = ", unreduced_kind=sum"
+_UNREDUCED = pattern(r"unreduced=\{[^{}]*\}(?:, reduced=\{[^{}]*\})?(?!, unreduced_kind)")
 _SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec\(")
 
 
@@ -268,6 +275,10 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         (since if bound == "since" else before).add(release)
     if "<CopySemantics." in text:
         before.add(_COPY_SEMANTICS)
+    if "unreduced_kind=" in text:
+        since.add(_KIND_OF_SUM)
+    elif "unreduced={" in text:
+        before.add(_KIND_OF_SUM)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
     # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.
