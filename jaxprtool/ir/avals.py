@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, UnsupportedError
-from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
+from jaxprtool.ir.dtypes import FLOAT0, INT32, SEMAPHORES, UINT32, DType, dtype_of
 from jaxprtool.ir.frozen import Frozen, amend
 
 __all__ = [
@@ -413,6 +413,14 @@ class RefType(_Interned):
     @property
     def strong(self) -> RefType:
         return RefType(self.inner.strong, self.space)
+
+    @property
+    def held(self) -> ShapedArray | None:
+        """The type of what is in the cell: numbers for semaphores; None for what is no array of anything."""
+        inner = self.inner
+        if not isinstance(inner, ShapedArray):
+            return None
+        return ShapedArray(inner.shape, INT32) if inner.dtype.name in SEMAPHORES else inner.strong
 
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"

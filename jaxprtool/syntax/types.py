@@ -19,7 +19,7 @@ from jaxprtool.ir.avals import (
     Spec,
     SymbolicDim,
 )
-from jaxprtool.ir.dtypes import KEYS, DType, find_dtype
+from jaxprtool.ir.dtypes import KEYS, SEMAPHORES, DType, custom_dtype, find_dtype
 from jaxprtool.ir.synonyms import close_names, dtype_meant
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
@@ -79,6 +79,8 @@ def read_type(text: str) -> AbstractType:
         return _other_type(text)
     name, memory, dims, vary = m.groups()
     dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
+    if dtype is None and name in SEMAPHORES:
+        dtype = custom_dtype(name)
     if dtype is None:
         if found := dtype_meant(name) or _misspelt(name):
             raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")

@@ -223,8 +223,6 @@ def test_the_kind_of_a_sum_is_said_since_0_11_1():
 
 def test_a_sum_to_come_is_said():
     text = str(traced(laid_out(handed_over), X, W)).replace(", unreduced_kind=sum", "")
-    text = text.replace(
-        "out_specs=(P(unreduced={'x'}),)", "out_specs=(P(),)"
-    )
+    text = text.replace("out_specs=(P(unreduced={'x'}),)", "out_specs=(P(),)")
     with pytest.raises(jt.JaxprTypeError, match="still to be summed over x"):
         jt.typecheck_jaxpr(jt.parse(text).jaxpr)
