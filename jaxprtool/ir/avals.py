@@ -136,6 +136,10 @@ class AbstractType(Frozen):
         """The type of a tangent of a value of this type."""
         return self
 
+    def cotangent(self) -> AbstractType:
+        """The type of a cotangent: that of a tangent; what is to be summed along an axis was, and the other way round."""
+        return self.tangent()
+
 
 MAX_RANK = 64  # NumPy's limit
 MAX_BYTES = (1 << 63) - 1
@@ -355,6 +359,11 @@ class ShapedArray(AbstractType):
         if self.dtype.kind in "fc":
             return self.strong
         return ShapedArray(self.shape, FLOAT0, vary=self.vary)
+
+    def cotangent(self) -> ShapedArray:
+        found = self.tangent()
+        vary = found.vary
+        return found.update(vary=vary.dual) if vary.unreduced or vary.reduced else found
 
     def __repr__(self) -> str:
         return self._text(self.dtype.short)

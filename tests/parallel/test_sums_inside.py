@@ -221,8 +221,36 @@ def test_the_kind_of_a_sum_is_said_since_0_11_1():
         assert jt.diff(jt.parse(printed), jt.parse(text)).equal
 
 
+def test_what_goes_in_is_said_as_it_is():
+    """The type of an operand says what is to be summed, and its spec has to say the same."""
+    text = str(traced(laid_out(handed_over), X, W)).replace(", unreduced_kind=sum", "")
+    wrong = text.replace("in_specs=(P(unreduced={'x'}),)", "in_specs=(P(),)")
+    assert wrong != text
+    with pytest.raises(jt.JaxprTypeError, match="its in_spec says something else"):
+        jt.typecheck_jaxpr(jt.parse(wrong).jaxpr)
+
+
 def test_a_sum_to_come_is_said():
     text = str(traced(laid_out(handed_over), X, W)).replace(", unreduced_kind=sum", "")
     text = text.replace("out_specs=(P(unreduced={'x'}),)", "out_specs=(P(),)")
     with pytest.raises(jt.JaxprTypeError, match="still to be summed over x"):
         jt.typecheck_jaxpr(jt.parse(text).jaxpr)
+
+
+def test_cotangents_have_the_types_of_the_other_direction():
+    """What is to be summed has a cotangent that was summed, as in JAX; its type and specs say so."""
+    parts = lambda x, w: on_devices(
+        lambda x, w: jax.lax.pcast(jnp.sin(x @ w), "x", to="unreduced"),
+        (P("x", None), P()),
+        P(unreduced={"x"}),
+    )(x, w)
+    program = jt.from_jax(traced(laid_out(parts), X, W))
+    pulled = vjp_jaxpr(program)
+    jt.typecheck_jaxpr(pulled.jaxpr)
+    assert str(program.out_avals[0]) == "f32[2,2]{U:x}"
+    assert str(pulled.in_avals[-1]) == "f32[2,2]{R:x}"
+    ct = np.ones((2, 2), np.float32)
+    plain = lambda x, w: jnp.sin(x @ w).reshape(4, 2, 2).sum(0)
+    want = jax.vjp(plain, X, W)[1](ct)
+    for got, expected in zip(jt.eval_jaxpr(pulled, [X, W, ct])[-2:], want, strict=True):
+        np.testing.assert_allclose(got, expected, rtol=1e-5)

@@ -308,3 +308,10 @@ def test_what_we_wrote_draws_as_it_says():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         pickle.loads(pickle.dumps(program))
+
+
+def test_a_draw_of_nothing():
+    """An equation without its operands is told by its primitive, and read all the same."""
+    program, _ = _parsed("{ lambda ; . let a:f32[] = random_gamma[log_space=True]  in (a,) }")
+    with pytest.raises(jt.JaxprTypeError, match="random_gamma"):
+        jt.typecheck_jaxpr(program)

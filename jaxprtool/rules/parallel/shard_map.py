@@ -69,6 +69,12 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
             local = layout.shard(x, split)
         except ValueError as e:
             ill_typed(f"shard_map: operand {i} is {x}, which in_specs cannot split: {e}", "spec")
+        has, wants = (_sums_of(g, layout) for g in (getattr(x, "vary", NO_GROUPS), split.sums))
+        if any(has) and has != wants:
+            ill_typed(
+                f"shard_map: operand {i} is {x}, and its in_spec says something else of what is to be summed, or was",
+                "spec",
+            )
         if _plain(local) != _plain(binder):
             ill_typed(
                 f"shard_map: a shard of operand {i}, {x}, is {local}, and the jaxpr takes {binder} there",
@@ -76,6 +82,11 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
             )
     pairs = zip(closed.out_avals, layout.outs, strict=True)
     return [_whole(layout, i, a, split) for i, (a, split) in enumerate(pairs)]
+
+
+def _sums_of(groups: AxisGroups, layout: Layout) -> list[frozenset[str]]:
+    """The axes of the body along which a value is still to be summed, and those along which it was."""
+    return [frozenset(g).intersection(layout.names) for g in (groups.unreduced, groups.reduced)]
 
 
 def _plain(aval: Aval) -> tuple:
