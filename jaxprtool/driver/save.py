@@ -21,7 +21,7 @@ from jaxprtool.interpreters.origins import show_origins
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import all_eqns
-from jaxprtool.syntax.parse import parse
+from jaxprtool.syntax.parse import parse_file
 
 __all__ = ["load", "save"]
 
@@ -101,11 +101,11 @@ def _reduced_open(jaxpr: Jaxpr) -> tuple[Any, ...]:
 
 
 def _read(text: str) -> ClosedJaxpr:
-    return load_constants(parse(text))
+    return load_constants(parse_file(text, own=True)[""])
 
 
 def _read_open(text: str) -> Jaxpr:
-    return parse(text).jaxpr
+    return parse_file(text, own=True)[""].jaxpr
 
 
 copyreg.pickle(ClosedJaxpr, _reduced)  # type: ignore[arg-type]  # the stub knows no other types than functions return

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.printable import one_line
@@ -29,6 +31,7 @@ from jaxprtool.syntax.infer import reachable
 from jaxprtool.syntax.inference.open_programs import missing_types
 from jaxprtool.syntax.parse import parse_and_scan
 from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.refs import PATH
 from jaxprtool.syntax.releases.dialects import find_dialect, installed
 from jaxprtool.syntax.scanning.reading import Reading
 from jaxprtool.syntax.types import UNTYPED
@@ -48,7 +51,8 @@ class Change(NamedTuple):
     Attributes:
       span: where, in the old text.
       kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`, `literal-typed`, `binder-typed`,
-        `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which a key draws), `stride`.
+        `type-spelled`, `index-spelled`, `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which
+        a key draws), `stride`, `mask`.
       primitive: of the equation, as the old text calls it; "" outside of equations.
       old, new: the spellings; "" for none.
       message: the same in words.
@@ -64,7 +68,7 @@ class Change(NamedTuple):
     @property
     def lost(self) -> bool:
         """Whether something is not in the text, and so not in the program."""
-        return self.kind in ("function", "constant", "opaque", "type", "numbers", "stride")
+        return self.kind in ("function", "constant", "opaque", "type", "numbers", "stride", "mask")
 
 
 @dataclass(frozen=True)
@@ -145,12 +149,15 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
     for key, program in programs.items():
         for old, new in _pairs(program.jaxpr, again[key].jaxpr):
             changes += _of_equation(old, new, before, after)
+            changes += _of_index(old[0], new[0])
         changes += _types(program)
+        changes += _respelled_types(program.jaxpr, again[key].jaxpr)
         changes += _lost(program)
     releases = releases_of(reading, before.values())
     if not version_line(text):  # a text of ours draws as it says, here and everywhere
         changes += _draws(reading, programs)
         changes += _strides(programs)
+        changes += _masks(programs)
     changes = sorted(dict.fromkeys(changes), key=lambda c: c.span.start if c.span else -1)
     return Report(name, dialect, releases, changes)
 
@@ -229,6 +236,25 @@ def _of_params(
         yield Change(span, "param-added", was.name, "", key, message)
 
 
+def _of_index(old: JaxprEqn, new: JaxprEqn) -> Iterator[Change]:
+    """The index of a reference that is written in another way: `r[:]` is `r[...]` since JAX 0.8."""
+    span, name = old.span, old.primitive.name
+    if span is None or new.span is None:
+        return
+    if not any(isinstance(v, RefIndex) for v in old.params.values()):
+        return
+    texts = [_ARROW.search(_text(span)) and _text(span), _text(new.span)]
+    refs = [eqn.inputs[0] for eqn in (old, new)]
+    paths = [
+        re.search(rf"(?<!\w){re.escape(str(ref.name))}({PATH})", text)
+        for ref, text in zip(refs, texts, strict=True)
+        if isinstance(ref, Var) and text
+    ]
+    was, now = [*(m and m[1] for m in paths), None, None][:2]
+    if was and now and was != now:
+        yield Change(span, "index-spelled", name, was, now, f"{name}: the index {was} is now {now}")
+
+
 def _param(key: str, value: str) -> str:
     return f"{key}={value}" if value else key
 
@@ -267,6 +293,25 @@ def _types(program: ClosedJaxpr) -> Iterator[Change]:
                 yield Change(typed[0].span, "binder-typed", name, old, new, f"{old} is now {new}")
 
 
+def _respelled_types(old: Jaxpr, new: Jaxpr) -> Iterator[Change]:
+    """The binders whose types are written in another way: `Ref{float32[3]}` is `Ref{f32[3]}` since JAX 0.7.1."""
+    jaxprs = [*reachable([old])], [*reachable([new])]
+    for a, b in zip(*jaxprs, strict=False):
+        groups = [("", a.all_binders, b.all_binders)]
+        pairs = zip(a.eqns, b.eqns, strict=False)
+        groups += [(x.primitive.name, x.out_binders, y.out_binders) for x, y in pairs]
+        for name, was, now in groups:
+            for v, w in zip(was, now, strict=False):
+                if v.name != w.name or not v.span or not w.span:
+                    continue
+                spelled_so, spelled_now = (
+                    _text(x.span).partition(":")[2] for x in (v, w) if x.span
+                )
+                if spelled_so and "".join(spelled_so.split()) != "".join(spelled_now.split()):
+                    message = f"the type {spelled_so} of {v.name} is now written {spelled_now}"
+                    yield Change(v.span, "type-spelled", name, spelled_so, spelled_now, message)
+
+
 def _text(span: Span) -> str:
     return span.source.text[span.start : span.end]
 
@@ -299,6 +344,35 @@ def _strides(programs: Programs) -> Iterator[Change]:
                         "which JAX does not print: it is read without one"
                     )
                     yield Change(eqn.span, "stride", eqn.primitive.name, "", "", message)
+
+
+def _masks(programs: Programs) -> Iterator[Change]:
+    """The writes of kernels of which a text does not say whether they were masked: JAX does so where the result is read."""
+    for program in programs.values():
+        for jaxpr in reachable([program.jaxpr]):
+            yield from _masks_in(jaxpr)
+
+
+def _masks_in(jaxpr: Jaxpr) -> Iterator[Change]:
+    """For each write whose result has no name the booleans that are there and nobody reads: what else were they for?"""
+    read = {x for eqn in jaxpr.eqns for x in eqn.inputs} | {*jaxpr.outs}
+    idle = [
+        v
+        for eqn in jaxpr.eqns
+        for v in eqn.out_binders
+        if isinstance(v.aval, ShapedArray) and v.aval.dtype is BOOL and v not in read
+    ]
+    for eqn in jaxpr.eqns:
+        if eqn.primitive.notation != "write" or eqn.span is None or eqn.params.get("mask"):
+            continue
+        value, line = eqn.inputs[1].aval, _text(eqn.span)
+        found = [v for v in idle if v.name and v.aval.shape == getattr(value, "shape", None)]
+        if found and _ARROW.search(line) and eqn.out_binders[0].span is None:
+            message = (
+                f"the write may have had a mask, as {found[0].name}:{found[0].aval} that nobody reads, "
+                "which JAX does not print here: all elements are written"
+            )
+            yield Change(eqn.span, "mask", eqn.primitive.name, "", "", message)
 
 
 def _has_room(s: Slice, n: Any) -> bool:

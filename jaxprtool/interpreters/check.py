@@ -25,6 +25,7 @@ from jaxprtool.core.stack import deep
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.unknown import printed_object, unknown_primitive
 from jaxprtool.core.verification import verifying
+from jaxprtool.interpreters.cells import Cells, binds_references
 from jaxprtool.interpreters.columns.layouts import laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
 from jaxprtool.ir.diagnostics import (
@@ -68,7 +69,6 @@ __all__ = [
     "check_split",
     "annotated_rule",
     "ill_typed",
-    "liveness_facts",
     "memory_facts",
     "typecheck_eqn",
     "typecheck_jaxpr",
@@ -81,8 +81,6 @@ abstract_eval_rules = RuleTable("abstract_eval")
 # Whether the memory and the varying axes of a result follow from the operands, or the `abstract_eval` rule says them.
 memory_facts = FactTable("memory", "operands", "rule")
 varying_facts = FactTable("varying", "operands", "rule", "untracked")
-# What an operation does with its operands: later equations must not use operands that it consumes.
-liveness_facts = FactTable("liveness", "borrows", "consumes")
 
 
 def ill_typed(message: str, code: str = "operand-types", help: str = "") -> NoReturn:
@@ -335,9 +333,6 @@ class _Checker:
         self.problems, self.pending, self.types = problems, pending, types
         self.consequences = consequences
         self.bound: set[Var] = set()
-        self.ended: dict[
-            Any, JaxprEqn
-        ] = {}  # consumed variables, and the equation that consumed each
         self.doubtful: set[Var] = set()  # declared with another type than their equations give them
 
     def report(
@@ -365,15 +360,15 @@ class _Checker:
         for v in jaxpr.all_binders:
             self.bind(v)
         rules = abstract_eval_rules.rules
-        ends = liveness_facts.stated  # of primitives whose type rules were looked up
+        cells = Cells() if binds_references(jaxpr) else None
         for eqn in jaxpr.eqns:
             typed = True
             for x in eqn.inputs:
                 if type(x) is not Lit and x not in bound:
                     self.unbound(x, eqn.span)
                     typed = False
-            if self.ended:
-                self.check_use(eqn.inputs, eqn.span)
+            if cells is not None:
+                self.problems += cells.faults(eqn)
             if eqn.primitive in rules or eqn.primitive in abstract_eval_rules:
                 if typed:
                     self.check_eqn(eqn)
@@ -390,23 +385,11 @@ class _Checker:
                     self.bind(v)
                 else:
                     bound.add(v)
-            if eqn.primitive in ends:
-                self.ended.update((x, eqn) for x in eqn.inputs)
-        self.check_use(jaxpr.outs, jaxpr.span)
+        if cells is not None:
+            self.problems += cells.results(jaxpr)
         for x in jaxpr.outs:
             if type(x) is not Lit and x not in bound:
                 self.unbound(x, jaxpr.span)
-
-    def check_use(self, atoms: Sequence[Value], span: Any) -> None:
-        for x in atoms:
-            if type(x) is not Lit and x in self.ended:
-                end = self.ended[x]
-                at = f" at {end.span}" if end.span else ""
-                self.report(
-                    f"the reference {x.name or x} is used after {end.primitive}{at}",
-                    "dead-reference",
-                    span,
-                )
 
     def unbound(self, x: Value, span: Any) -> None:
         self.report(f"variable {x.name or x} is not bound here", "unbound-variable", x.span or span)

@@ -195,7 +195,11 @@ def _discharge(closed: ClosedJaxpr) -> ClosedJaxpr:
     with set_current_trace(trace):
         for v in jaxpr.in_binders:
             if type(v.aval) is RefType:
-                env[v] = State(trace.new_input(v.aval.inner), v.aval)
+                held = v.aval.held
+                if held is None:
+                    message = f"discharge: {v.aval} has no pure form, as references to arrays have"
+                    fail(UnsupportedError, message, "unsupported-type", span=v.span)
+                env[v] = State(trace.new_input(held), v.aval)
                 states.append(env[v])
             else:
                 env[v] = trace.new_input(v.aval)

@@ -245,7 +245,7 @@ def _cotangents(
     """The cotangents of the arguments with a tangent, computed in `lin.first`; see `_pull_back`. The tangents are forgotten."""
     with set_current_trace(lin.first):
         avals = [get_aval(x) for x in lin.outs]
-        cts = [cotangent(a.tangent()) if is_inexact(a) else Zero(a) for a in avals]
+        cts = [cotangent(a.cotangent()) if is_inexact(a) else Zero(a) for a in avals]
         pairs = zip(lin.out_tangents, cts, strict=True)
         live = [(t, ct) for t, ct in pairs if type(t) is not Zero]
         linear = lin.second.build([t for t, _ in live])

@@ -222,7 +222,7 @@ def _transpose_jaxpr(
         consts, inputs = trace.new_consts(closed), trace.new_inputs(others)
         args = [*consts, *merge_lists(linear, inputs, undef)]
         cts = [
-            trace.new_input(x.aval.tangent()) if nz else Zero(x.aval)
+            trace.new_input(x.aval.cotangent()) if nz else Zero(x.aval)
             for x, nz in zip(jaxpr.outs, nonzero, strict=True)
         ]
         out = backward_pass(jaxpr, args, cts)

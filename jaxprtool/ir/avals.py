@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, UnsupportedError
-from jaxprtool.ir.dtypes import FLOAT0, UINT32, DType, dtype_of
+from jaxprtool.ir.dtypes import FLOAT0, INT32, SEMAPHORES, UINT32, DType, dtype_of
 from jaxprtool.ir.frozen import Frozen, amend
 
 __all__ = [
@@ -136,6 +136,10 @@ class AbstractType(Frozen):
         """The type of a tangent of a value of this type."""
         return self
 
+    def cotangent(self) -> AbstractType:
+        """The type of a cotangent: that of a tangent; what is to be summed along an axis was, and the other way round."""
+        return self.tangent()
+
 
 MAX_RANK = 64  # NumPy's limit
 MAX_BYTES = (1 << 63) - 1
@@ -167,39 +171,51 @@ class AxisGroups(Frozen):
       varying: the axes of a `shard_map` along which the value varies.
       unreduced: the axes over which the value still has to be summed.
       reduced: the axes over which the value was summed.
+      kind: "max" or "min" where that is to be taken over the unreduced axes in the place of the sum: `{U_max:k}`.
     """
 
-    __slots__ = ("reduced", "unreduced", "varying")
+    __slots__ = ("kind", "reduced", "unreduced", "varying")
     varying: tuple[str, ...]
     unreduced: tuple[str, ...]
     reduced: tuple[str, ...]
-    _pool: ClassVar[dict[tuple[tuple[str, ...], ...], AxisGroups]] = {}
+    kind: str
+    _pool: ClassVar[dict[tuple[Any, ...], AxisGroups]] = {}
 
     def __new__(
         cls,
         varying: Iterable[str] = (),
         unreduced: Iterable[str] = (),
         reduced: Iterable[str] = (),
+        kind: str = "",
     ) -> AxisGroups:
-        key = tuple(varying), tuple(unreduced), tuple(reduced)
+        key = tuple(varying), tuple(unreduced), tuple(reduced), ""
+        if key[1]:
+            key = (*key[:3], kind)
         found = cls._pool.get(key)
         if found is None:
             found = cls._pool[key] = object.__new__(cls)
-            amend(found, varying=key[0], unreduced=key[1], reduced=key[2])
+            amend(found, varying=key[0], unreduced=key[1], reduced=key[2], kind=key[3])
         return found
 
     def replace_varying(self, names: Iterable[str]) -> AxisGroups:
         """These groups with other varying axes."""
-        return AxisGroups(names, self.unreduced, self.reduced)
+        return AxisGroups(names, self.unreduced, self.reduced, self.kind)
+
+    @property
+    def dual(self) -> AxisGroups:
+        """Those of a cotangent of a value with these: what is to be summed was summed there, and the other way round."""
+        return AxisGroups(self.varying, self.reduced, self.unreduced)
 
     def __reduce__(self):
-        return AxisGroups, (self.varying, self.unreduced, self.reduced)
+        kind = (self.kind,) if self.kind else ()
+        return AxisGroups, (self.varying, self.unreduced, self.reduced, *kind)
 
     def __bool__(self) -> bool:
         return self is not NO_GROUPS
 
     def __repr__(self) -> str:
-        groups = (("V", self.varying), ("U", self.unreduced), ("R", self.reduced))
+        to_come = f"U_{self.kind}" if self.kind else "U"
+        groups = (("V", self.varying), (to_come, self.unreduced), ("R", self.reduced))
         texts = [f"{letter}:{_axes_text(axes)}" for letter, axes in groups if axes]
         return f"{{{', '.join(texts)}}}" if self else ""
 
@@ -344,6 +360,11 @@ class ShapedArray(AbstractType):
             return self.strong
         return ShapedArray(self.shape, FLOAT0, vary=self.vary)
 
+    def cotangent(self) -> ShapedArray:
+        found = self.tangent()
+        vary = found.vary
+        return found.update(vary=vary.dual) if vary.unreduced or vary.reduced else found
+
     def __repr__(self) -> str:
         return self._text(self.dtype.short)
 
@@ -401,6 +422,14 @@ class RefType(_Interned):
     @property
     def strong(self) -> RefType:
         return RefType(self.inner.strong, self.space)
+
+    @property
+    def held(self) -> ShapedArray | None:
+        """The type of what is in the cell: numbers for semaphores; None for what is no array of anything."""
+        inner = self.inner
+        if not isinstance(inner, ShapedArray):
+            return None
+        return ShapedArray(inner.shape, INT32) if inner.dtype.name in SEMAPHORES else inner.strong
 
     def __repr__(self) -> str:
         return f"Ref{f'<{self.space}>' if self.space else ''}{{{self.inner}}}"

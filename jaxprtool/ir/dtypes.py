@@ -147,6 +147,9 @@ def find_dtype(name: str) -> DType | None:
     return _BY_NAME.get(name)
 
 
+SEMAPHORES = ("dma_sem", "semaphore", "barrier_semaphore")  # of kernels: elements of no number
+
+
 def custom_dtype(name: str) -> DType:
     """An element type that only a print knows (`dma_sem`, a user's own); interned by name."""
     return _BY_NAME.get(name) or DType(name, name, "?", 0)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, repeat
 from types import MappingProxyType
 from typing import Any, overload
 
@@ -102,25 +103,34 @@ class PartitionSpec(Structured):
       dims: for each leading dimension an axis, several, None, or the word `UNCONSTRAINED`.
       unreduced, reduced: the axes over which the array is still to be summed, or was.
       spec: the same as tuples of axes; what is unconstrained is not split.
+      kind: "max" or "min" where that is to be taken in the place of the sum; "" for a sum.
     """
 
-    __slots__ = ("dims", "reduced", "spec", "unreduced")
+    __slots__ = ("dims", "kind", "reduced", "spec", "unreduced")
     dims: tuple[Any, ...]
     unreduced: frozenset[str]
     reduced: frozenset[str]
     spec: Spec
+    kind: str
 
     def __init__(
         self,
         *dims: str | Sequence[str] | None,
         unreduced: Iterable[str] = (),
         reduced: Iterable[str] = (),
+        kind: str = "",
     ):
         axes = frozenset(unreduced), frozenset(reduced)
-        self._fill(dims=dims, spec=tuple(map(_axes, dims)), unreduced=axes[0], reduced=axes[1])
+        spec = tuple(map(_axes, dims))
+        self._fill(dims=dims, spec=spec, unreduced=axes[0], reduced=axes[1], kind=kind)
+
+    @property
+    def groups(self) -> AxisGroups:
+        """The axes over which the array is still to be summed, or was."""
+        return AxisGroups((), sorted(self.unreduced), sorted(self.reduced), self.kind)
 
     def _key(self) -> tuple[Any, ...]:
-        return self.dims, self.unreduced, self.reduced
+        return self.dims, self.unreduced, self.reduced, self.kind
 
     def __reduce__(self):
         return _partition_spec, self._key(), self._state()
@@ -128,12 +138,15 @@ class PartitionSpec(Structured):
     def _text(self) -> str:
         sets = {"unreduced": self.unreduced, "reduced": self.reduced}
         named = [f"{k}={{{', '.join(map(repr, sorted(v)))}}}" for k, v in sets.items() if v]
+        named += [f"unreduced_kind={self.kind}"] if self.kind else []
         parts = [repr(d) for d in self.dims]
         return f"P({', '.join(parts + named)})" if named else f"P{_tuple_text(parts)}"
 
 
-def _partition_spec(dims: Any, unreduced: Iterable[str], reduced: Iterable[str]) -> PartitionSpec:
-    return PartitionSpec(*dims, unreduced=unreduced, reduced=reduced)
+def _partition_spec(
+    dims: Any, unreduced: Iterable[str], reduced: Iterable[str], kind: str = ""
+) -> PartitionSpec:
+    return PartitionSpec(*dims, unreduced=unreduced, reduced=reduced, kind=kind)
 
 
 def _axes(dim: Any) -> tuple[str, ...]:
@@ -168,8 +181,7 @@ def specs_of(value: ParamValue) -> tuple[Spec, ...]:
 
 def sums_of(value: ParamValue) -> tuple[AxisGroups, ...]:
     """The axes that each partition spec of a param says are still to be summed over, or were; raises as `specs_of`."""
-    pairs = ((sorted(p.unreduced), sorted(p.reduced)) for p in _members(value))
-    return tuple(AxisGroups((), unreduced, reduced) for unreduced, reduced in pairs)
+    return tuple(p.groups for p in _members(value))
 
 
 def _members(value: ParamValue) -> list[PartitionSpec]:
@@ -191,11 +203,19 @@ def find_spec(value: ParamValue) -> Spec | None:
     return found.spec
 
 
-def partition_specs(specs: Iterable[Spec]) -> tuple[PartitionSpec, ...]:
-    """Specs as the value of a param."""
+def partition_specs(
+    specs: Iterable[Spec], sums: Iterable[AxisGroups] = ()
+) -> tuple[PartitionSpec, ...]:
+    """Specs as the value of a param; `sums` are the axes over which each is still to be summed, or was."""
+    pairs = zip(specs, chain(sums, repeat(NO_GROUPS)), strict=False)
     return tuple(
-        PartitionSpec(*[None if not d else d[0] if len(d) == 1 else d for d in spec])
-        for spec in specs
+        PartitionSpec(
+            *[None if not d else d[0] if len(d) == 1 else d for d in spec],
+            unreduced=groups.unreduced,
+            reduced=groups.reduced,
+            kind=groups.kind,
+        )
+        for spec, groups in pairs
     )
 
 

@@ -114,6 +114,7 @@ def python_source(value: ParamValue) -> str:
             for k in ("unreduced", "reduced")
             if getattr(value, k)
         ]
+        parts += [f"kind={value.kind!r}"] if value.kind else []
         return f"PartitionSpec({', '.join(parts)})"
     if isinstance(value, (DType, AbstractType, AxisGroups, IndexPart, OrderedSet, Structured)):
         made, args = cast("tuple[Any, tuple[Any, ...]]", value.__reduce__()[:2])

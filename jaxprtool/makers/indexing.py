@@ -37,6 +37,7 @@ __all__ = [
     "gather_windows",
     "mode_of",
     "scatter_added",
+    "scatter_combined",
     "stablehlo_numbers",
     "update_jaxpr_of",
     "without_promises",
@@ -183,12 +184,25 @@ def scatter_added(
     operand: Value, indices: Value, updates: Any, w: Windows, **params: ParamValue
 ) -> Value:
     """operand with updates added."""
-    return lax.scatter_add(
+    return scatter_combined(lax.scatter_add, lax.add, operand, indices, updates, w, **params)
+
+
+def scatter_combined(
+    scatter: Any,
+    op: Any,
+    operand: Value,
+    indices: Value,
+    updates: Any,
+    w: Windows,
+    **params: ParamValue,
+) -> Value:
+    """operand with what an operation makes of its elements and updates, by the scatter of that operation."""
+    return scatter(
         operand,
         indices,
         updates,
         dimension_numbers=w.scatter_numbers(),
-        update_jaxpr=update_jaxpr_of(lax.add, get_aval(operand).dtype),
+        update_jaxpr=update_jaxpr_of(op, get_aval(operand).dtype),
         **params,
     )
 

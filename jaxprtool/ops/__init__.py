@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from jaxprtool.ops.cumulative import *
     from jaxprtool.ops.custom_functions import *
     from jaxprtool.ops.custom_vmap import *
+    from jaxprtool.ops.device_steps import *
     from jaxprtool.ops.dot_general import *
     from jaxprtool.ops.effects import *
     from jaxprtool.ops.exponential import *

@@ -4,14 +4,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxprtool.core.inner import Arguments, reference_to
+from jaxprtool.core.kinds.kernels import AtomicOpType
 from jaxprtool.core.kinds.numbers import EachOperand, Shape
-from jaxprtool.core.kinds.objects import Bookkeeping, Flags, RefIndex, RefType
+from jaxprtool.core.kinds.objects import Bookkeeping, Flags, RefIndex, RefType, TreeDef
 from jaxprtool.core.kinds.placement import MemorySpace
 from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
     "addupdate",
+    "atomic_cas",
+    "atomic_rmw",
     "broadcast_to",
     "empty_ref",
     "free_ref",
@@ -142,3 +145,19 @@ def broadcast_to(array, *, shape: Shape):
 
     shape: the shape of the result.
     """
+
+
+@primitive
+def atomic_rmw(ref, *operands, args_tree: TreeDef, atomic_type: AtomicOpType):
+    """What was at an index of a cell, where what `atomic_type` makes of it and a value is then.
+
+    operands: those of the index, the value and, where there is one, a mask, whose other elements stay as they are.
+
+    args_tree: JAX's structure of ref and operands, which holds the index.
+    atomic_type: XCHG for the value itself; ADD, MAX, MIN, AND, OR or XOR.
+    """
+
+
+@primitive
+def atomic_cas(ref, compared, value):
+    """What was in a cell of one element, where value is then if that was equal to compared."""

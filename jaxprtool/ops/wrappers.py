@@ -1,7 +1,7 @@
 """What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
 
 from jaxprtool.core.kinds.objects import Function, ShardingRule, StaticArgs, TreeDef
-from jaxprtool.core.kinds.placement import Platforms
+from jaxprtool.core.kinds.placement import MemorySpaces, Platforms
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -10,6 +10,7 @@ __all__ = [
     "closed_call",
     "core_call",
     "custom_partitioning",
+    "fused_call",
     "linear_call",
     "named_call",
     "optimization_barrier",
@@ -49,6 +50,15 @@ def named_call(*args, call_jaxpr: ClosedJaxpr, name: str = shown("f")):
 
     call_jaxpr: the function.
     name: its name.
+    """
+
+
+@primitive(multiple_results=True)
+def fused_call(*args, jaxpr: ClosedJaxpr, out_spaces: MemorySpaces | None = shown(None)):
+    """jaxpr(*args), as one kernel (`jax.experimental.fused`).
+
+    jaxpr: the function; its values are in any memory.
+    out_spaces: in which memory the results are.
     """
 
 

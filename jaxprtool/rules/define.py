@@ -10,12 +10,8 @@ from jaxprtool.core.identity import identity_rules
 from jaxprtool.core.primitive import primitive_of
 from jaxprtool.core.rule_table import FactTable, Maker, RuleTable, Unsupported
 from jaxprtool.interpreters.batch import batch_rules, batching_facts
-from jaxprtool.interpreters.check import (
-    abstract_eval_rules,
-    liveness_facts,
-    memory_facts,
-    varying_facts,
-)
+from jaxprtool.interpreters.cells import liveness_facts
+from jaxprtool.interpreters.check import abstract_eval_rules, memory_facts, varying_facts
 from jaxprtool.interpreters.columns.communication import sends_rules
 from jaxprtool.interpreters.columns.determined import determined_rules
 from jaxprtool.interpreters.columns.flow import elements_facts, mask_facts, steering_facts

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.kinds.placement import MEMORY
 from jaxprtool.core.partition import split_list
 from jaxprtool.interpreters.batch import materialize, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -71,6 +73,70 @@ define(
         "abstract_eval": _remat_opt_types,
         "dce": _remat_opt_dce,
     },
+)
+
+
+# -- fused_call --------------------------------------------------------------------------------
+
+
+def _fused_types(
+    *avals: Aval, jaxpr: ClosedJaxpr, out_spaces: Sequence[ParamValue] | None
+) -> list[Aval]:
+    outs = check_call("fused_call", jaxpr, avals, tracked=False)
+    spaces = [None] * len(outs) if out_spaces is None else out_spaces
+    if not isinstance(spaces, (tuple, list)) or len(spaces) != len(outs):
+        ill_typed(
+            f"fused_call: out_spaces={spaces} of {counted(len(outs), 'result')}", "param-value"
+        )
+    return [_in_space(a, space) for a, space in zip(outs, spaces, strict=True)]
+
+
+def _in_space(aval: Aval, space: ParamValue) -> Aval:
+    """A type in a memory; None stands for that of the device."""
+    member = None if space is None else MEMORY.required("fused_call", "out_spaces", space)
+    memory = "" if member in (None, "Device") else str(member).lower()
+    return aval.update(memory=memory) if isinstance(aval, ShapedArray) else aval
+
+
+def _fused_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
+    smaller, used_ins = _dce_fused(eqn, used_outs)
+    spaces: Any = eqn.params["out_spaces"]
+    if smaller is eqn or spaces is None:
+        return smaller, used_ins
+    left = tuple(compress(spaces, used_outs))
+    return smaller.replace(params={**smaller.params, "out_spaces": left}), used_ins
+
+
+_dce_fused = call_dce_rule("jaxpr")
+
+
+def _fused_batch(
+    axis_size: int,
+    vals: Sequence[Value],
+    dims: Sequence[int | None],
+    *,
+    jaxpr: ClosedJaxpr,
+    **_: ParamValue,
+) -> OutAndDim:
+    batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
+    return apply_jaxpr(batched, vals, jaxpr), out_dims
+
+
+# Equations in its place have the memory of their operands; inside, they are in any.
+define(
+    lax.fused_call,
+    **{
+        **CallRules(
+            lax.fused_call, "jaxpr", lambda params: {**params, "out_spaces": None}
+        ).columns(),
+        "abstract_eval": _fused_types,
+        "jvp": lambda primals, tangents, *, jaxpr, **_: inline_jvp(jaxpr, primals, tangents),
+        "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
+        "batch": _fused_batch,
+        "partial_eval": lambda trace, args, *, jaxpr, **_: apply_jaxpr(jaxpr, args),
+        "dce": _fused_dce,
+    },
+    memory="rule",
 )
 
 

@@ -9,6 +9,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.building.atoms import Missing
 from jaxprtool.syntax.building.definitions import Definitions
+from jaxprtool.syntax.building.draws import count_as_printed
 from jaxprtool.syntax.building.program import Builder
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.lalr import UnexpectedToken, load_tables, run_tables
@@ -21,7 +22,7 @@ from jaxprtool.syntax.scanning.long_numbers import check_numbers
 from jaxprtool.syntax.scanning.reading import Reading
 from jaxprtool.syntax.scanning.scanner import scan, scan_inner
 from jaxprtool.syntax.tokens import LABELS
-from jaxprtool.syntax.version import without_header
+from jaxprtool.syntax.version import version_line, without_header
 
 __all__ = ["parse", "parse_and_scan", "parse_file", "read_interface"]
 
@@ -65,27 +66,33 @@ def parse(text: str, name: str = "<string>", *, dialect: str = "") -> ClosedJaxp
 
 
 @deep
-def parse_file(text: str, name: str = "<string>", first_line: int = 1) -> dict[str, ClosedJaxpr]:
+def parse_file(
+    text: str, name: str = "<string>", first_line: int = 1, *, own: bool = False
+) -> dict[str, ClosedJaxpr]:
     """Read all programs of a text, by name; a single unnamed one has the name "".
 
     Args:
       text: the text.
       name: of the file, for messages.
       first_line: the number of its first line in the file, of which it may be a part.
+      own: whether we wrote it, as the line of its version says of a file: it draws as it says, whatever else it is like.
 
     Raises: as `parse`.
     """
-    text = without_header(_plain(text), name)
+    plain = _plain(text)
+    own = own or bool(version_line(plain))
+    text = without_header(plain, name)
     if first_line == 1:
-        return _read(Source(text, name))[0]
+        return _read(Source(text, name), own)[0]
     numbers = range(first_line, first_line + text.count("\n") + 1)
-    return _read(Source(text, name, numbers))[0]
+    return _read(Source(text, name, numbers), own)[0]
 
 
 @deep
 def parse_and_scan(text: str, name: str = "<string>") -> tuple[dict[str, ClosedJaxpr], Reading]:
     """The programs of a text, as `parse_file` has them, and what the scanner found in it: how it spells them."""
-    return _read(Source(without_header(_plain(text), name), name))
+    plain = _plain(text)
+    return _read(Source(without_header(plain, name), name), bool(version_line(plain)))
 
 
 def _plain(text: str) -> str:
@@ -111,7 +118,7 @@ def read_interface(text: str, n_in: int, n_out: int) -> Interface:
     return found
 
 
-def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
+def _read(source: Source, own: bool) -> tuple[dict[str, ClosedJaxpr], Reading]:
     check_numbers(source)
     annotated = find_annotations(source.text)
     if annotated:
@@ -131,6 +138,8 @@ def _read(source: Source) -> tuple[dict[str, ClosedJaxpr], Reading]:
         annotated.give(builder.places)
         builder.errors.give_origins([eqn for _, eqn in builder.places])
     builder.finish(programs)
+    if not own:
+        count_as_printed(reading, [*programs.values()])
     return programs, reading
 
 

@@ -61,11 +61,14 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
 def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> PartitionSpec:
     """Raises ValueError for what is no partition spec."""
     del name
+    kind = fields.pop("unreduced_kind", "sum")
     if sizes or not fields.keys() <= {"unreduced", "reduced"}:
         raise ValueError("no partition spec")
+    if kind not in ("sum", "max", "min"):
+        raise ValueError("neither a sum nor a maximum")
     if not all(isinstance(axes, frozenset) for axes in fields.values()):
         raise ValueError("no sets of axes")
-    return PartitionSpec(*args, **fields)
+    return PartitionSpec(*args, **fields, kind="" if kind == "sum" else str(kind))
 
 
 # What reads each constructor, from its name, the sizes of axes in it, the arguments and the fields.

@@ -19,7 +19,7 @@ from jaxprtool.ir.avals import (
     Spec,
     SymbolicDim,
 )
-from jaxprtool.ir.dtypes import KEYS, DType, find_dtype
+from jaxprtool.ir.dtypes import KEYS, SEMAPHORES, DType, custom_dtype, find_dtype
 from jaxprtool.ir.synonyms import close_names, dtype_meant
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.tokens import TYPE
@@ -42,13 +42,14 @@ Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds
 
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
-VARYING = rf"\{{(?:[VUR]:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?=[VUR]:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
+_LETTER = "(?:[VUR]|U_m(?:ax|in))"
+VARYING = rf"\{{(?:{_LETTER}:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?={_LETTER}:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
 _KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
 _ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{VARYING})?)")
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
 _NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
-_GROUP = pattern(r"([VUR]):(?:\(([^()]*)\)|([^,{}()\s]+))")
+_GROUP = pattern(r"([VUR])(?:_(m(?:ax|in)))?:(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
 _NUMBERS = pattern(r"\s*+\d++\s*+(?:,\s*+\d++\s*+)*+")
 _DIMS = pattern(rf"((?:[^,@()]|{BRACKETS})+)(?:@(\([^()]*\)|[^,()]+))?(?:,|\Z)")
@@ -78,6 +79,8 @@ def read_type(text: str) -> AbstractType:
         return _other_type(text)
     name, memory, dims, vary = m.groups()
     dtype = find_dtype("float0" if name == "void" else name)  # so to 0.4.28
+    if dtype is None and name in SEMAPHORES:
+        dtype = custom_dtype(name)
     if dtype is None:
         if found := dtype_meant(name) or _misspelt(name):
             raise ValueError(f"unknown element type {name}, did you mean {found}[{dims}]?")
@@ -101,9 +104,11 @@ def read_groups(text: str) -> AxisGroups:
     if ":" not in inner:
         return AxisGroups([a.strip() for a in inner.split(",") if a.strip()])
     found: dict[str, list[str]] = {"V": [], "U": [], "R": []}
-    for letter, several, one in _GROUP.findall(inner):
+    kinds = [""]
+    for letter, kind, several, one in _GROUP.findall(inner):
         found[letter] += [a.strip() for a in (several or one).split(",")]
-    return AxisGroups(found["V"], found["U"], found["R"])
+        kinds.append(kind)
+    return AxisGroups(found["V"], found["U"], found["R"], max(kinds))
 
 
 def _read_dims(dims: str, text: str) -> tuple[tuple[int | SymbolicDim, ...], Spec]:

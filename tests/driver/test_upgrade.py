@@ -127,3 +127,59 @@ def test_the_name_that_a_call_loses_is_no_function_that_is_lost() -> None:
     called = "{ lambda ; c:f32[3]. let d:f32[3] = mul c 2.0 in (d,) }"
     text = f"{{ lambda ; a:f32[3]. let b:f32[3] = closed_call[call_jaxpr={called} name=<unnamed wrapped function>] a in (b,) }}"
     assert [c.kind for c in reported(text).changes if c.lost] == []
+
+
+CELLS = """{ lambda ; a:f32[3]. let
+    b:Ref{float32[3]} = mutable_array a
+    c:f32[3] <- b[:]
+    b[:] <- c
+    d:f32[] <- b[0]
+  in (d,) }
+"""
+
+
+def test_types_and_indices_that_are_written_in_another_way():
+    found = [line.split(": ", 2)[2] for line in _lines(CELLS) if "spelled]" in line]
+    assert found == [
+        "the type Ref{float32[3]} of b is now written Ref{f32[3]} [type-spelled]",
+        "get: the index [:] is now [...] [index-spelled]",
+        "swap: the index [:] is now [...] [index-spelled]",
+    ]
+    again = invoke("upgrade", CELLS).output
+    assert not [line for line in _lines(again) if "spelled]" in line]
+
+
+MASKED = """{{ lambda ; a:f32[4,8] b:f32[8]. let
+    r:Ref{{f32[4,8]}} = new_ref[kind=None memory_space=None] a
+    i:i32[8] = iota[dimension=0 dtype=int32 shape=(8,) sharding=None]{{}}
+    m:bool[8] = gt i 2:i32[]
+    j:i32[8] = broadcast_in_dim[broadcast_dimensions=() shape=(8,) sharding=None] 0:i32[]
+    {write}
+    c:f32[4,8] = freeze r
+  in ({out}) }}
+"""
+
+
+@pytest.mark.parametrize(
+    ("write", "out", "said"),
+    [
+        ("r[j,i] <- b", "c,", True),
+        ("r[1,:] <- b", "c,", True),
+        ("r[1,0:4] <- d", "c,", False),  # of another size
+        ("r[j,i] <- b", "c, m", False),  # the booleans are read
+        ("r[j,i] <- b mask=m", "c,", False),
+        ("d:f32[8], r[j,i] <- r[j,i], b", "c, d", False),  # which shows a mask
+    ],
+)
+def test_a_mask_that_is_not_printed(write, out, said):
+    """JAX prints no mask of a write whose result nobody reads: the booleans of that size stand there for nothing."""
+    text = MASKED.format(write=write, out=out).replace("{}", " ")
+    part = "d:f32[4] = slice[limit_indices=(4,) start_indices=(0,) strides=None] b"
+    text = text.replace("r[1,0:4]", f"{part}\n    r[1,0:4]")
+    found = [line for line in _lines(text) if line.endswith("[mask]")]
+    assert len(found) == said
+    assert not said or ":6:5: lost: the write may have had a mask, as m:bool[8]" in found[0]
+
+
+def _lines(text):
+    return invoke("upgrade --report", text).output.splitlines()

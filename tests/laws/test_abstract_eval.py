@@ -7,6 +7,7 @@ import numpy as np
 import jaxprtool as jt
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
+from jaxprtool.ops import device_steps
 from tests.laws.oracle import (
     EXAMPLES,
     as_list,
@@ -27,6 +28,8 @@ NO_VALUE |= {"ffi_call", "call_exported", "infeed", "outfeed", "buffer_callback"
 NO_VALUE |= {"rnn_fwd", "rnn_bwd"}
 NO_VALUE |= {f"dot_product_attention_{k}" for k in ("fwd", "bwd", "fp8_fwd", "fp8_bwd")}
 NO_VALUE |= {f"dot_product_attention_{k}_wrapper" for k in ("fwd", "bwd", "fp8_fwd", "fp8_bwd")}
+# What no CPU has: tests/control_flow/test_device_steps.
+NO_VALUE |= set(device_steps.__all__)
 # JAX evaluates it in programs of symbolic sizes alone: tests/laws/test_symbolic_sizes.
 NO_VALUE |= {"dim_as_value"}
 NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}

@@ -129,6 +129,9 @@ DIFFERENT = {
     **dict.fromkeys(("random_bits", "random_fold_in", "random_split"), GENERATOR),
     **dict.fromkeys(("bessel_i0e", "cumlogsumexp", "symmetric_product"), FOLDED),
     "approx_top_k": within("XLA sorts parts of long arrays; the row counts one sort", 1, 4),
+    "atomic_rmw": within(
+        "its oracle reads and writes by indices, and counts how they wrap", 0.1, 4
+    ),
     "cholesky_update": within("JAX computes the rotations in another way", 1, 1.3),
     "Frexp": within("JAX takes numbers apart in another way", 0.5, 2),
     "Ldexp": within("JAX of this release raises 2 to a power", 0.3, 2),
@@ -163,6 +166,7 @@ DIFFERENT = {
 # Primitives with examples that JAX does not lower alone.
 NOT_LOWERED = {
     "debug_callback": "one example has an effect that JAX does not know",
+    "fused_call": "JAX lowers it for GPUs alone",
     "empty2": "it has to be inside of a loop",
     "layout_constraint": "one example has no layout, which only our lowering takes",
     "scaled_matmul_wrapper": "JAX 0.10 lowers it for GPUs alone",

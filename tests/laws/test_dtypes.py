@@ -58,6 +58,8 @@ STATEFUL = {"rng_uniform"}
 # or whose reference in JAX is not the primitive.
 APART = {
     *("pure_callback", "io_callback", "psum", "random_seed", "custom_linear_solve"),
+    # whose oracles are several operations
+    *("atomic_rmw", "atomic_cas"),
     *("rng_bit_generator", "empty_ref", "Ldexp", "Frexp", "polynomial"),
 }
 

@@ -35,6 +35,8 @@ WITHOUT = {
     "addupdate", "buffer_callback", "call_tf", "custom_lin", "dot_product_attention_bwd", "dot_product_attention_bwd_wrapper",
     "dot_product_attention_fp8_bwd", "dot_product_attention_fp8_bwd_wrapper", "dot_product_attention_fp8_fwd",
     "dot_product_attention_fp8_fwd_wrapper", "dot_product_attention_fwd", "dot_product_attention_fwd_wrapper", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
+    "barrier_arrive", "barrier_test", "barrier_wait", "copy_gmem_to_smem", "copy_smem_to_gmem", "core_map",
+    "dma_start", "dma_wait", "mpmd_map", "semaphore_read", "semaphore_signal", "semaphore_wait", "wgmma_ref",
     "scatter-min", "scatter-mul", "scatter-sub", "select_and_scatter", "swap",
 }  # fmt: skip
 

@@ -155,7 +155,7 @@ def _jax_dce(jaxpr):
 
 
 # Ours are discharged before they are mapped; JAX maps references, and discharges them later.
-REFERENCES = {"get", "swap", "addupdate", "empty_ref"}
+REFERENCES = {"get", "swap", "addupdate", "atomic_rmw", "empty_ref"}
 MAPPED = [e for e in EXAMPLES if e.args and e.mapped and e.primitive.name not in REFERENCES]
 
 

@@ -34,7 +34,7 @@ GROUPS = by_primitive(
 # Primitives of which no example is compared, by the reason. Those whose derivative is not exact are not among them.
 OF_ONE_TYPE = """
     CustomRoot call closed_call complex compute_on cond conj core_call custom_jvp_call custom_linear_solve
-    custom_partitioning custom_vmap_call fft imag jit
+    custom_partitioning custom_vmap_call fft fused_call imag jit
     linear_call named_call real reduce remat2 remat_opt scan xla_metadata_call
 """
 NO_ROUTINE = "cholesky eig eigh lu qr svd tridiagonal_solve"

@@ -15,6 +15,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Var
 from jaxprtool.linter.registry import all_rules
 from jaxprtool.ops.calls import jit_call
 from jaxprtool.ops.control_flow import cond_call, scan_call
+from jaxprtool.syntax.parse import parse_file
 
 RULES = {rule.code: rule for rule in all_rules()}
 # Rules of what a program takes and returns, and of its text, which are not applied inside.
@@ -179,7 +180,7 @@ def test_random_programs(seed):
     """Rules fail on none; what is dead, or there twice, is so after printing and reading, and not after the passes that mend it."""
     program, _ = jt.random_program(seed, size=12)
     found = lint({"": program}, select=("all",))
-    again = jt.parse(jt.format_jaxpr(program, lossless=True))
+    again = parse_file(jt.format_jaxpr(program, lossless=True), own=True)[""]
     assert sorted(f.code for f in found.findings) == sorted(codes(again, select=("all",)))
     done = fixed({"": program}, found)
     for f in lint(done.programs, select=("dead-equation", "repeated-computation")).findings:

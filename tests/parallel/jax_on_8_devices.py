@@ -248,6 +248,88 @@ PROGRAMS["pmap_axes"] = (
 )
 
 
+# What is still to be summed along an axis, or was, goes from one shard_map to another.
+SUMMED = jax.make_mesh((4, 2), ("i", "j"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+
+
+def _shards(in_specs, out_specs):
+    return jax.shard_map(mesh=SUMMED, in_specs=in_specs, out_specs=out_specs)
+
+
+def _split(x, *axes):
+    return jax.reshard(x, NamedSharding(SUMMED, P(*axes)))
+
+
+def _handed_over(x, w):
+    @_shards((P("i", None), P()), P(unreduced={"i"}))
+    def parts(x, w):
+        return lax.pcast(jnp.tanh(x @ w), "i", to="unreduced")
+
+    @_shards(P(unreduced={"i"}), P())
+    def total(y):
+        return jnp.sin(lax.psum(y, "i"))
+
+    return total(parts(_split(x, "i", None), w))
+
+
+def _handed_out(x, w):
+    @_shards((P(None, "i"), P("i", None)), P(None, "j", unreduced={"i"}))
+    def parts(x, w):
+        y = x @ w
+        half = y.shape[1] // 2
+        mine = lax.dynamic_slice_in_dim(y, lax.axis_index("j") * half, half, 1)
+        return lax.pcast(mine, "i", to="unreduced")
+
+    @_shards(P(None, "j", unreduced={"i"}), P("i", "j"))
+    def scattered(y):
+        return lax.psum_scatter(y, "i", tiled=True) ** 2
+
+    return scattered(parts(_split(x, None, "i"), _split(w, "i", None)))
+
+
+def _the_same_on_all(x, w):
+    @_shards((P("i", None), P()), P(reduced={"i"}))
+    def whole(x, w):
+        return lax.all_gather(jnp.sin(x @ w), "i", to="reduced", tiled=True)
+
+    @_shards((P(reduced={"i"}), P("i", None)), P("i", None))
+    def use(y, x):
+        return lax.pcast(y, "i", to="varying")[:2] * x[:, :1]
+
+    x = _split(x, "i", None)
+    return use(whole(x, w), x)
+
+
+def _weights(x, w):
+    """Both uses of the weights have cotangents that are parts, which are summed once."""
+
+    @_shards((P("i", None), P(reduced={"i"})), P("i", None))
+    def use(x, w):
+        return jnp.tanh(x @ lax.pcast(w, "i", to="varying"))
+
+    x, w = _split(x, "i", None), jax.reshard(w, NamedSharding(SUMMED, P(reduced={"i"})))
+    return use(x, w) + use(x * 2, w)
+
+
+def _of_numbers(x, w):
+    """Parts without axes, of which the gradient has residuals."""
+
+    @_shards((P("i", None), P()), P(unreduced={"i"}))
+    def parts(x, w):
+        return lax.pcast(jnp.sin(x @ w).sum(), "i", to="unreduced")
+
+    @_shards(P(unreduced={"i"}), P())
+    def total(y):
+        return lax.psum(y, "i") ** 2
+
+    return total(parts(_split(x, "i", None), w))
+
+
+if hasattr(jax, "reshard"):
+    for _f in (_handed_over, _handed_out, _the_same_on_all, _weights, _of_numbers):
+        PROGRAMS[f"sums_{_f.__name__[1:]}"] = _f, ((8, 4), (4, 6))
+
+
 def attempt(f, *args):
     """The leaves of f(*args) as NumPy arrays; None when JAX refuses."""
     try:

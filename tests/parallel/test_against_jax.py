@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 import pytest
 
@@ -39,11 +40,17 @@ UNCHECKED = [
     "constrained_in_a_scan",
     "constrained_beside_shards",
 ]
-NAMES = [*CHECKED, *(f"{n}_checked" for n in CHECKED), *UNCHECKED]
+# What is to be summed, or was, between one shard_map and another; not every JAX has it.
+SUMS = [
+    f"sums_{n}" for n in ("handed_over", "handed_out", "the_same_on_all", "weights", "of_numbers")
+]
+NAMES = [*CHECKED, *(f"{n}_checked" for n in CHECKED), *UNCHECKED, *SUMS]
 
 
 @pytest.fixture(params=NAMES)
 def case(request, on_8_devices):
+    if request.param in SUMS and request.param not in on_8_devices:
+        pytest.skip("this JAX has no such values")
     return Case(on_8_devices[request.param])
 
 
@@ -81,7 +88,9 @@ def sound(program):
 
 @pytest.mark.slow
 def test_all_programs_are_tested(on_8_devices):
-    assert sorted(NAMES) == sorted(on_8_devices)
+    assert set(NAMES).symmetric_difference(on_8_devices) <= set(SUMS)
+    if hasattr(jax, "reshard"):
+        assert set(on_8_devices) == set(NAMES)
 
 
 def test_text_and_types(case):

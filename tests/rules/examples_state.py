@@ -24,7 +24,7 @@ def _broadcast(operand: str, *shape: int) -> Example:
     return Example(lax.broadcast_to, (arg(operand),), {"shape": shape}, jax=_in_jax)
 
 
-def _staged(f: Callable[..., Any]) -> Callable[..., Any]:
+def staged(f: Callable[..., Any]) -> Callable[..., Any]:
     """f as a program: transformations discharge the references of a program, and of nothing less."""
 
     def op(*args: Any, **params: Any) -> Any:
@@ -82,7 +82,7 @@ def _indexed(x: str, value: str, index: RefIndex, where: Callable[..., Any], *op
         label = f"{x}-{index}"
         found.append(
             Example(
-                _staged(function),
+                staged(function),
                 tuple(types),
                 {"index": index},
                 label=label,
@@ -165,7 +165,7 @@ def _states(t: str) -> Example:
         return lax.run_state(*xs, jaxpr=jaxpr, **params)
 
     return Example(
-        _staged(op), (arg(t), arg(t)), label=f"exchange-{t}", jax=_exchange_in_jax, of=lax.run_state
+        staged(op), (arg(t), arg(t)), label=f"exchange-{t}", jax=_exchange_in_jax, of=lax.run_state
     )
 
 
@@ -202,16 +202,16 @@ EXAMPLES = [
     ),
     *_indexed("i32[3]", "i32[]", _at(0), lambda: (0,)),
     *[
-        Example(_staged(_kept), (arg(t),), label=t, jax=_kept_in_jax, of=op)
+        Example(staged(_kept), (arg(t),), label=t, jax=_kept_in_jax, of=op)
         for op in (lax.new_ref, lax.freeze)
         for t in ("f64[2]", "i32[]", "bf16[0]")
     ],
     Example(
-        _staged(_given_up), (arg("f64[2]"),), label="f64[2]", jax=_given_up_in_jax, of=lax.free_ref
+        staged(_given_up), (arg("f64[2]"),), label="f64[2]", jax=_given_up_in_jax, of=lax.free_ref
     ),
     *[
         Example(
-            _staged(_filled),
+            staged(_filled),
             (arg(t),),
             {"ty": arg(t).aval},
             label=t,

@@ -7,6 +7,7 @@ import functools
 from jaxprtool import ops as lax
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.ir.dtypes import find_dtype
+from jaxprtool.ir.params import Word
 from tests.rules.example import Example, arg
 from tests.rules.examples_control_flow import body
 
@@ -116,6 +117,18 @@ def _called_in_jax(*xs, call, **_):
     return jaxpr_as_fun(jt.to_jax(call))(*xs)
 
 
+def _fused(label, f, plain, spaces, *types):
+    jaxpr = body(f, *types)
+    params = {"jaxpr": jaxpr, "out_spaces": spaces}
+    return Example(lax.fused_call, tuple(map(arg, types)), params, label=label, jax=plain)
+
+
+def _fused_in_jax(x, y, **_):
+    import jax
+
+    return [jax.numpy.sin(x) * y, x + y]
+
+
 EXAMPLES = [
     _partitioned("product", lambda x, y: lax.mul(lax.sin(x), y), "f64[3]", "f64[3]"),
     _partitioned("two", lambda x: (lax.neg(x), lax.exp(x)), "f64[2,2]"),
@@ -148,4 +161,13 @@ EXAMPLES = [
     _platform(("cpu",), ("cuda",), None),
     _platform(("mosaic",), None),
     _platform(("cuda", "rocm"), ("tpu", "cpu")),
+    _fused(
+        "two",
+        lambda x, y: (lax.mul(lax.sin(x), y), lax.add(x, y)),
+        _fused_in_jax,
+        (Word("MemorySpace.Device"),) * 2,
+        "f64[3]",
+        "f64[3]",
+    ),
+    _fused("one", lax.neg, lambda x, **_: [-x], None, "f64[2]"),
 ]

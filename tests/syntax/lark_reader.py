@@ -56,7 +56,7 @@ __all__ = ["read_with_lark"]
 
 _ANY = Anything()
 _LITERAL = re.compile(LITERAL)
-_GROUP = re.compile(r"([VUR]):\(?([^()\s]+?)\)?(?:, |\Z)")
+_GROUP = re.compile(r"([VUR](?:_max|_min)?):\(?([^()\s]+?)\)?(?:, |\Z)")
 _TYPES = ("array", "token", "ref", "future", "opaque")
 
 
@@ -624,5 +624,6 @@ def _groups(text: str) -> AxisGroups:
     """The axes between the braces after a type; without letters, those along which it varies."""
     if text and ":" not in text:
         return AxisGroups(text.split(","))
-    axes = {letter: names.split(",") for letter, names in _GROUP.findall(text)}
-    return AxisGroups(axes.get("V", ()), axes.get("U", ()), axes.get("R", ()))
+    axes = {letter[0]: names.split(",") for letter, names in _GROUP.findall(text)}
+    kind = next((letter[2:] for letter, _ in _GROUP.findall(text) if letter[1:]), "")
+    return AxisGroups(axes.get("V", ()), axes.get("U", ()), axes.get("R", ()), kind)

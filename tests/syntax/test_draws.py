@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import warnings
 
 import numpy as np
@@ -296,3 +297,21 @@ def test_gammas_of_the_release_that_is_named():
     assert [e.params["complement"] for e in later.jaxpr.eqns[1:2]] == [True]
     earlier = jt.parse(untold, dialect="jax-0.4.13")
     np.testing.assert_allclose(jt.eval_jaxpr(earlier, [KEY, SHAPES])[0], OLD_GAMMA, rtol=1e-5)
+
+
+def test_what_we_wrote_draws_as_it_says():
+    """Nothing is asked of files and copies of ours, whatever releases print the same text."""
+    program = _parsed(FROM_0_4_36_TO_0_5_2)[0]
+    assert _parsed(FROM_0_4_36_TO_0_5_2)[1]
+    _, warned = _parsed(HEADER + FROM_0_4_36_TO_0_5_2)
+    assert not warned
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        pickle.loads(pickle.dumps(program))
+
+
+def test_a_draw_of_nothing():
+    """An equation without its operands is told by its primitive, and read all the same."""
+    program, _ = _parsed("{ lambda ; . let a:f32[] = random_gamma[log_space=True]  in (a,) }")
+    with pytest.raises(jt.JaxprTypeError, match="random_gamma"):
+        jt.typecheck_jaxpr(program)

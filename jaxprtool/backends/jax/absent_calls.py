@@ -17,7 +17,7 @@ from jaxprtool.ir.sharding import varying_axes, with_varying
 from jaxprtool.makers.axes import varied
 from jaxprtool.rules.annotated_calls import moving_its_results
 from jaxprtool.rules.parallel.pmap import as_shard_map
-from jaxprtool.rules.parallel.shard_layout import Layout, with_specs
+from jaxprtool.rules.parallel.shard_layout import Layout, Split, with_specs
 from jaxprtool.rules.parallel.xmap import as_jit
 
 __all__ = ["in_current_form"]
@@ -71,7 +71,7 @@ def _constants_passed(eqn: JaxprEqn) -> JaxprEqn:
 
         with layout.scope():
             passed = stage(body, [*plain, *closed.in_avals])
-        params = with_specs(params, passed, [*[()] * n, *layout.in_specs], layout.out_specs)
+        params = with_specs(params, passed, [*[Split(())] * n, *layout.ins], layout.outs)
     return eqn.replace(inputs=[*values, *eqn.inputs], params=params)
 
 

@@ -186,7 +186,10 @@ def _placement(v: Any) -> Any:
     """A mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
     if isinstance(v, PartitionSpec):
         dims = [_unconstrained if isinstance(d, Word) else d for d in v.dims]
-        sums = {"unreduced": v.unreduced, "reduced": v.reduced}
+        sums: dict[str, Any] = {"unreduced": v.unreduced, "reduced": v.reduced}
+        if v.kind:
+            kinds = getattr(jax.sharding, "UnreducedKind", None)
+            sums["unreduced_kind"] = UNREADABLE if kinds is None else kinds[v.kind]
         return _made(jax.sharding.PartitionSpec, *dims, **sums)
     fields = {k: str(x) if isinstance(x, str) else x for k, x in v.fields.items()}
     types = [getattr(jax.sharding.AxisType, t, UNREADABLE) for t in v.axis_types]

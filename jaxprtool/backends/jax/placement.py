@@ -180,9 +180,18 @@ def spec_of(aval: Any, mesh: Any) -> PartitionSpec:
     """
     parts = [axes if len(axes) > 1 else axes[0] if axes else None for axes in aval.spec]
     sums = {k: frozenset(getattr(aval.vary, k)) - _in_types(mesh) for k in _SUMS}
-    return PartitionSpec(
-        *parts or [None] * len(aval.shape), **{k: axes for k, axes in sums.items() if axes}
-    )
+    named: dict[str, Any] = {k: axes for k, axes in sums.items() if axes}
+    if aval.vary.kind and sums["unreduced"]:
+        named["unreduced_kind"] = kind_of_sum(aval.vary.kind)
+    return PartitionSpec(*parts or [None] * len(aval.shape), **named)
+
+
+def kind_of_sum(kind: str) -> Any:
+    """JAX's object for what is to be done with the parts of a value. Raises ValueError where this release knows sums alone."""
+    known = getattr(jax.sharding, "UnreducedKind", None)
+    if known is None:
+        raise ValueError(f"the installed JAX has no unreduced_kind={kind}")
+    return known[kind]
 
 
 _SUMS = ("unreduced", "reduced")

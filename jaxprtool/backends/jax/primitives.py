@@ -181,7 +181,11 @@ def has_primitive(name: str) -> bool:
 
 
 # Modules that declare primitives of another name than their own.
-_MODULES = {"xla_metadata_call": "scheduling_groups", "xla_metadata_value": "xla_metadata"}
+_MODULES = {
+    "fused_call": "fused",
+    "xla_metadata_call": "scheduling_groups",
+    "xla_metadata_value": "xla_metadata",
+}
 
 
 def _load_module_of(name: str) -> None:

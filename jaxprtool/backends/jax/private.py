@@ -331,18 +331,17 @@ def partitions(aval: Any) -> tuple[tuple[str, ...], ...]:
     return tuple((p,) if isinstance(p, str) else tuple(p or ()) for p in parts)
 
 
-def axis_groups(aval: Any) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """The axes of the mesh along which a value of a type varies, is unreduced and is reduced, in the mesh's order."""
-    sharding = aval.sharding
-    spec, manual = sharding.spec, getattr(aval, "mat", None)
+def axis_groups(aval: Any) -> tuple[Any, ...]:
+    """The axes of the mesh along which a value of a type varies, is unreduced and is reduced; and how (see `AxisGroups`)."""
+    spec, manual = aval.sharding.spec, getattr(aval, "mat", None)
     if manual is None:
         groups = (aval.vma, spec.unreduced, spec.reduced)
     else:
         groups = (manual.varying, manual.unreduced | spec.unreduced, manual.reduced | spec.reduced)
-    varying, unreduced, reduced = (
-        tuple(n for n in sharding.mesh.axis_names if n in axes) if axes else () for axes in groups
-    )
-    return varying, unreduced, reduced
+    order = aval.sharding.mesh.axis_names
+    found = [tuple(n for n in order if n in axes) if axes else () for axes in groups]
+    kind = getattr(getattr(spec, "unreduced_kind", None), "name", "sum")
+    return *found, kind.replace("sum", "")
 
 
 zeros_of_type = ad_util.zeros_like_aval  # which vary along the axes of the type, too

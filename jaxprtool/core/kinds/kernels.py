@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from jaxprtool.core.kinds.containers import NOTHING, TupleOf
+from jaxprtool.core.kinds.enums import EnumKind
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import BOOLEAN
 from jaxprtool.core.kinds.objects import BookkeepingOf, Dictionary, ObjectOfJax
@@ -13,6 +14,8 @@ from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue, Record
 
 __all__ = [
+    "ATOMIC_OP",
+    "AtomicOpType",
     "CompilerHints",
     "CostEstimate",
     "Debug",
@@ -59,7 +62,9 @@ _HINTS = ObjectOfJax("CompilerParams", "compiler params", "compiler params", cla
 _COST = ObjectOfJax("CostEstimate", "a cost estimate", "cost estimates", classes="CostEstimate")
 _MESH_OF_CORES = ObjectOfJax("KernelMesh", "a mesh", "meshes", classes=r"\w*Mesh")
 _NAME = (NAME, NOTHING)
+ATOMIC_OP = EnumKind("AtomicOpType", ("XCHG", "ADD", "MAX", "MIN", "AND", "OR", "XOR"))
 
+AtomicOpType = Annotated[Any, ATOMIC_OP]
 GridMapping = Annotated[Any, GRID_MAPPING]
 CompilerHints = Annotated[Any, BookkeepingOf(_HINTS, _DICTIONARY, NOTHING, name="CompilerHints")]
 CostEstimate = Annotated[Any, BookkeepingOf(_COST, NOTHING, name="CostEstimate")]

@@ -19,7 +19,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.ir.synonyms import close_names
 from jaxprtool.ir.walk import count_eqns
-from jaxprtool.syntax.parse import parse
+from jaxprtool.syntax.parse import parse_file
 
 __all__ = [
     "Generated",
@@ -92,7 +92,7 @@ def generated(seed: int, recipe: Recipe = Recipe()) -> Generated:
         drawn = draw_typed(rng, recipe.size, recipe.primitives)
     except ValueError as e:
         fail(UsageError, str(e), "option", help="name more primitives")
-    program = parse(program_text({"": drawn}))
+    program = parse_file(program_text({"": drawn}), own=True)[""]
     ordinary = rng.random() < _ORDINARY
     kind = rng.randrange(samples.ORDINARY)
     if not ordinary:

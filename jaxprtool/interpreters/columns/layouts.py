@@ -4,7 +4,8 @@ Contract of a `layout` rule:
 
     rule(in_avals, out_aval, **params) -> spec      (a sequence, see `Placement.spec`)
 
-An operation without one takes the layout of the first operand that has the result's shape and a layout.
+An operation without one takes the layout of the first operand that has the result's shape and a layout. What is still to be
+summed along an axis, in some operand, or was, is so in the result.
 
 Makers: `reduced_layout`; `spec_of` helps others.
 """
@@ -14,10 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from jaxprtool.core.rule_table import RuleTable
-from jaxprtool.ir.avals import Spec
+from jaxprtool.ir.avals import NO_GROUPS, AxisGroups, Spec
 from jaxprtool.ir.jaxpr import Aval, Primitive, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of
+from jaxprtool.ir.sharding import varying_axes
 
 __all__ = ["laid_out", "layout_rules", "reduced_layout", "spec_of"]
 
@@ -28,15 +30,29 @@ def laid_out(
     primitive: Primitive, in_avals: Sequence[Aval], out_aval: Aval, params: dict[str, ParamValue]
 ) -> Value:
     """The type of a result, with its layout."""
+    groups = _groups(in_avals)
     rule = layout_rules.find(primitive)
     if rule is not None:
         spec = tuple(rule(in_avals, out_aval, **params))
-        return placed(out_aval, Placement(spec if any(spec) else ()))
+        return placed(out_aval, Placement(spec if any(spec) else (), groups))
     shape = getattr(out_aval, "shape", None)
     for a in in_avals:
         if getattr(a, "shape", ...) == shape and any(placement_of(a)):
-            return placed(out_aval, placement_of(a))
-    return out_aval
+            return placed(out_aval, Placement(placement_of(a).spec, groups))
+    return placed(out_aval, Placement((), groups)) if groups else out_aval
+
+
+def _groups(in_avals: Sequence[Aval]) -> AxisGroups:
+    """The axes along which a result is still to be summed, as some operand is, and those along which it was."""
+    found = [g for a in in_avals if (g := placement_of(a).groups)]
+    if not found:
+        return NO_GROUPS
+    unreduced = dict.fromkeys(n for g in found for n in g.unreduced)
+    varying = {n for a in in_avals for n in varying_axes(a)}
+    reduced = dict.fromkeys(n for g in found for n in g.reduced)
+    kind = max(g.kind for g in found)
+    rest = [n for n in reduced if n not in unreduced and n not in varying]
+    return AxisGroups((), [n for n in unreduced if n not in varying], rest, kind)
 
 
 def spec_of(aval: Aval) -> Spec:

@@ -92,6 +92,8 @@ not-varying | A collective acts along an axis along which its operand is the sam
 varying | A value is to vary along an axis along which it varies already | leave the pvary out
 axis-groups | The groups of a collective do not hold each member once, or differ in size | write each number below the size of the axis once, in groups of one size
 axis-size | The size of an axis in a param is not that of the axis | write the number of its members
+returned-reference | A jaxpr returns a reference, and cells do not outlive what made them | return what is in the cell
+aliased-reference | A call takes a reference twice, so that one cell has two names inside | pass it once
 dead-reference | A reference is used after it was frozen | read it before, or use what freeze gives
 mask-type | A mask does not have the shape of what it masks | give it the shape of the indexed part, and element type bool
 rule-type | The rule of a derivative is not a function between the types of the function's | let a jvp rule take the arguments and their tangents, and give the results and theirs

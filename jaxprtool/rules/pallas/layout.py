@@ -198,10 +198,11 @@ _UNSEEN = (Word("Squeezed"), Word("Mapped"))
 
 
 def held(what: str, ref: Aval) -> ShapedArray:
-    """The type of what is in a cell; ill-typed for anything but a reference to an array."""
-    if not isinstance(ref, RefType) or not isinstance(ref.inner, ShapedArray):
+    """The type of what is in a cell, numbers for semaphores; ill-typed for what is no reference to an array of such."""
+    found = ref.held if isinstance(ref, RefType) else None
+    if found is None:
         ill_typed(f"pallas_call: its jaxpr takes {ref} for {what}, and not a reference to an array")
-    return ref.inner.strong
+    return found
 
 
 def nothing_in(dtype: DType) -> Any:

@@ -22,7 +22,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import Record
 from jaxprtool.ir.references import RefIndex
 from jaxprtool.makers.axes import full
-from jaxprtool.rules.pallas.layout import Block, Layout, layout_of
+from jaxprtool.rules.pallas.layout import Block, Layout, held, layout_of
 from jaxprtool.rules.pallas.places import index_map_of
 
 __all__ = ["batch_call", "jvp_call"]
@@ -81,7 +81,7 @@ def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> Clo
     refs = [v.aval.strong for v in kernel.jaxpr.in_binders]
     n, k = layout.n_in, layout.n_out
     outs, scratch = range(n, n + k), range(n + k, len(refs))
-    moved = [*live, *[i for i in (*outs, *scratch) if refs[i].inner.dtype.kind in "fc"]]
+    moved = [*live, *[i for i in (*outs, *scratch) if held("a cell", refs[i]).dtype.kind in "fc"]]
     where = {i: len(refs) + j for j, i in enumerate(moved)}  # the tangent of each
     types = [*refs, *[refs[i] for i in moved]]
     order = [

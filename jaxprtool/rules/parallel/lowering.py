@@ -7,11 +7,12 @@ from typing import Any
 
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.ir.avals import ShapedArray, Spec
+from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import UINT32, DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.sharding import Mesh
 from jaxprtool.rules.parallel.groups import axis_groups
+from jaxprtool.rules.parallel.shard_layout import Split
 from jaxprtool.stablehlo.builder import types_of
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -88,17 +89,20 @@ def device_number(ctx: Value) -> Value:
     rest = [a for a in ctx.mesh.sizes if a not in ctx.manual]
     if not rest:
         return ctx.op("partition_id", out=number)
-    write = manual_computation(ctx, ctx.mesh, rest, [], [], [()], [number])
+    write = manual_computation(ctx, ctx.mesh, rest, [], [], [Split(())], [number])
     return write(lambda: [ctx.op("partition_id", out=number)])[0]
 
 
-def sharding_text(symbol: str, spec: Spec, ndim: int, rest: Sequence[str] = ()) -> str:
+def sharding_text(symbol: str, split: Split, ndim: int, rest: Sequence[str] = ()) -> str:
     """A sharding in Shardy's words; dimensions stay open when some axes of the mesh are not manual."""
-    dims = []
+    dims, spec = [], split.spec
     for i in range(ndim):
         parts = [f'"{a}"' for a in (spec[i] if i < len(spec) else ())]
         dims.append(f"{{{', '.join([*parts, '?'] if rest else parts)}}}")
-    return f"<@{symbol}, [{', '.join(dims)}]>"
+    parts = ", ".join(f'"{a}"' for a in split.sums.unreduced)
+    kind = split.sums.kind
+    to_come = f", unreduced={kind}{{{parts}}}" if parts else ""
+    return f"<@{symbol}, [{', '.join(dims)}]{to_come}>"
 
 
 def manual_computation(
@@ -106,8 +110,8 @@ def manual_computation(
     mesh: Mesh,
     names: Sequence[str],
     operands: Sequence[HloValue],
-    in_specs: Sequence[Spec],
-    out_specs: Sequence[Spec],
+    ins: Sequence[Split],
+    outs: Sequence[Split],
     out_avals: Sequence[Aval],
 ) -> Callable[..., list[HloValue]]:
     """A computation on the shards of each device.
@@ -116,8 +120,8 @@ def manual_computation(
       ctx: the context.
       mesh: the mesh.
       names: the axes that become manual.
-      operands, in_specs: whole values, and how they are split.
-      out_specs, out_avals: how the results are split, and their types as a whole.
+      operands, ins: whole values, and how they are split.
+      outs, out_avals: how the results are split, and their types as a whole.
 
     Returns:
       A function of the types of the shards and of the body, which writes the computation.
@@ -132,25 +136,23 @@ def manual_computation(
         if (
             mesh.size == 1
         ):  # nothing is split; before 0.10 XLA does not take the other form for one device
-            outs = [*body(*operands)]
+            results = [*body(*operands)]
             ctx.mesh, ctx.manual = previous
-            return outs
+            return results
         rest = [a for a in mesh.sizes if a not in ctx.manual]
         args, inner = ctx.block(local_avals, body, "sdy.return")
         ctx.mesh, ctx.manual = previous
-        ins = [
-            sharding_text(symbol, s, x.aval.ndim, rest)
-            for s, x in zip(in_specs, operands, strict=True)
+        split = [
+            sharding_text(symbol, s, x.aval.ndim, rest) for s, x in zip(ins, operands, strict=True)
         ]
-        outs = [
-            sharding_text(symbol, s, a.ndim, rest)
-            for s, a in zip(out_specs, out_avals, strict=True)
+        joined = [
+            sharding_text(symbol, s, a.ndim, rest) for s, a in zip(outs, out_avals, strict=True)
         ]
         manual = ", ".join(f'"{n}"' for n in names)
         header = ", ".join(f"{x.name}: {mlir_type(x.aval)}" for x in args)
         text = (
             f"sdy.manual_computation({', '.join(x.name for x in operands)}) "
-            f"in_shardings=[{', '.join(ins)}] out_shardings=[{', '.join(outs)}] "
+            f"in_shardings=[{', '.join(split)}] out_shardings=[{', '.join(joined)}] "
             f"manual_axes={{{manual}}} ({header}) {{\n{inner}\n{ctx.indent}}} "
             f": ({types_of(operands)}) -> ({', '.join(mlir_type(a) for a in out_avals)})"
         )

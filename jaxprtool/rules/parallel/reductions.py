@@ -252,7 +252,7 @@ def _reshard_type(x: Aval, *, dst_sharding: ParamValue, **_: ParamValue) -> Aval
 
 
 def _reshard_transpose(ct: Value, aval: Aval, **_: ParamValue) -> Value:
-    here = placement_of(aval)
+    here = placement_of(aval.cotangent())
     return ct if placement_of(get_aval(ct)) == here else lax.reshard(ct, dst_sharding=here)
 
 

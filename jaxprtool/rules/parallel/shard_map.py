@@ -6,7 +6,6 @@ the body runs once, batched over all devices, and the batch rules of the collect
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -29,19 +28,20 @@ from jaxprtool.interpreters.remat import Saves, Saving, split_saving
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear
-from jaxprtool.ir.avals import AxisGroups, Spec
+from jaxprtool.ir.avals import NO_GROUPS, AxisGroups
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.ir.sharding import batch_spec, varying_axes
+from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.rules.control_flow.loops import pick
 from jaxprtool.rules.define import define
 from jaxprtool.rules.parallel.lowering import manual_computation
 from jaxprtool.rules.parallel.reductions import sum_along
-from jaxprtool.rules.parallel.shard_layout import Layout, with_specs
+from jaxprtool.rules.parallel.shard_layout import Layout, Split, with_specs
+from jaxprtool.rules.parallel.shards import join_shards, split_shards
 
-__all__ = ["join_shards", "split_shards"]
+__all__: list[str] = []
 
 
 # -- types -------------------------------------------------------------------------------------
@@ -52,36 +52,41 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"shard_map: the param jaxpr is not a jaxpr: {closed}", "bad-param")
     layout = Layout(params)
-    counts = (len(operands), len(layout.in_specs), len(closed.in_avals))
+    counts = (len(operands), len(layout.ins), len(closed.in_avals))
     if len(set(counts)) > 1:
         message = (
             f"shard_map: {counted(counts[0], 'operand')}, {counted(counts[1], 'spec')} in in_specs, "
             f"and a jaxpr of {counted(counts[2], 'argument')}"
         )
         ill_typed(message, "argument-count")
-    if len(layout.out_specs) != len(closed.out_avals):
-        n, m = len(layout.out_specs), len(closed.out_avals)
+    if len(layout.outs) != len(closed.out_avals):
+        n, m = len(layout.outs), len(closed.out_avals)
         ill_typed(
             f"shard_map: {n} out_specs, and a jaxpr of {counted(m, 'result')}", "argument-count"
         )
-    for i, (x, spec, sums, binder) in enumerate(
-        zip(operands, layout.in_specs, layout.in_sums, closed.in_avals, strict=True)
-    ):
+    for i, (x, split, binder) in enumerate(zip(operands, layout.ins, closed.in_avals, strict=True)):
         try:
-            local = layout.shard(x, spec, sums)
+            local = layout.shard(x, split)
         except ValueError as e:
             ill_typed(f"shard_map: operand {i} is {x}, which in_specs cannot split: {e}", "spec")
+        has, wants = (_sums_of(g, layout) for g in (getattr(x, "vary", NO_GROUPS), split.sums))
+        if any(has) and has != wants:
+            ill_typed(
+                f"shard_map: operand {i} is {x}, and its in_spec says something else of what is to be summed, or was",
+                "spec",
+            )
         if _plain(local) != _plain(binder):
             ill_typed(
                 f"shard_map: a shard of operand {i}, {x}, is {local}, and the jaxpr takes {binder} there",
                 "argument-type",
             )
-    return [
-        _whole(layout, i, a, spec, sums)
-        for i, (a, spec, sums) in enumerate(
-            zip(closed.out_avals, layout.out_specs, layout.out_sums, strict=True)
-        )
-    ]
+    pairs = zip(closed.out_avals, layout.outs, strict=True)
+    return [_whole(layout, i, a, split) for i, (a, split) in enumerate(pairs)]
+
+
+def _sums_of(groups: AxisGroups, layout: Layout) -> list[frozenset[str]]:
+    """The axes of the body along which a value is still to be summed, and those along which it was."""
+    return [frozenset(g).intersection(layout.names) for g in (groups.unreduced, groups.reduced)]
 
 
 def _plain(aval: Aval) -> tuple:
@@ -89,25 +94,38 @@ def _plain(aval: Aval) -> tuple:
     return aval.shape, aval.dtype, frozenset(varying_axes(aval))
 
 
-def _whole(layout: Layout, i: int, aval: Aval, spec: Spec, sums: AxisGroups) -> Value:
-    left = [n for n in layout.unmentioned(spec) if n in varying_axes(aval)]
+def _whole(layout: Layout, i: int, aval: Aval, split: Split) -> Value:
+    sums = split.sums
+    left = [n for n in layout.unmentioned(split) if n in varying_axes(aval)]
     if layout.tracked and left:
         ill_typed(
             f"shard_map: result {i} varies along {', '.join(left)} ({aval}), which its out_spec does not mention",
             "not-replicated",
             help="reduce it with psum_invariant, or let the out_spec mention the axis",
         )
-    parts = [n for n in getattr(aval, "vary", sums).unreduced if n not in sums.unreduced]
-    if layout.tracked and parts:
+    if layout.tracked:
+        _check_sums(layout, i, aval, sums)
+    try:
+        return layout.unshard(aval, split)
+    except ValueError as e:
+        ill_typed(f"shard_map: result {i} is {aval}, which out_specs cannot join: {e}", "spec")
+
+
+def _check_sums(layout: Layout, i: int, aval: Aval, sums: AxisGroups) -> None:
+    """Reject a result that is still to be summed over axes, or was, where its out_spec does not say the same of it."""
+    vary = getattr(aval, "vary", NO_GROUPS)
+    parts = [n for n in vary.unreduced if n in layout.names and n not in sums.unreduced]
+    if parts:
         ill_typed(
             f"shard_map: result {i} is still to be summed over {', '.join(parts)} ({aval}), and its out_spec does not say so",
             "not-replicated",
             help="sum it with psum, or let the out_spec have the axis in unreduced",
         )
-    try:
-        return layout.unshard(aval, spec, sums)
-    except ValueError as e:
-        ill_typed(f"shard_map: result {i} is {aval}, which out_specs cannot join: {e}", "spec")
+    if vary.kind not in ("", sums.kind):  # types inside of a shard_map do not say it, in JAX
+        ill_typed(
+            f"shard_map: result {i}, {aval}, and its out_spec take different things of their parts",
+            "not-replicated",
+        )
 
 
 # -- evaluation on NumPy -------------------------------------------------------------------------
@@ -119,10 +137,7 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
     layout = Layout(params)
     with layout.scope():
         body = pure(params["jaxpr"])
-    dims = [
-        0 if any(spec) or sums.unreduced else None
-        for spec, sums in zip(layout.in_specs, layout.in_sums, strict=True)
-    ]
+    dims = [0 if split.differs else None for split in layout.ins]
     with bound_axes(layout.sizes):
         batched, out_dims = vmap_jaxpr(body, NamedAxis(layout.sizes, each=True), dims, None)
     runs_for_devices(runs_as(params["jaxpr"].jaxpr, batched.jaxpr), (*layout.sizes.items(),))
@@ -130,103 +145,28 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
 
     def run(*operands: Value) -> list[Value]:
         shards = [
-            x if d is None else split_shards(xp, x, spec, layout.sizes, sums.unreduced)
-            for x, spec, sums, d in zip(
-                operands, layout.in_specs, layout.in_sums, dims, strict=True
-            )
+            x if d is None else split_shards(xp, x, split, layout.sizes)
+            for x, split, d in zip(operands, layout.ins, dims, strict=True)
         ]
         return [
-            join_shards(xp, y, d, spec, layout.sizes, sums.unreduced)
-            for y, d, spec, sums in zip(
-                step(shards), out_dims, layout.out_specs, layout.out_sums, strict=True
-            )
+            join_shards(xp, y, d, split, layout.sizes)
+            for y, d, split in zip(step(shards), out_dims, layout.outs, strict=True)
         ]
 
     return run
-
-
-def split_shards(
-    xp: Namespace, x: Value, spec: Spec, sizes: dict[str, int], parts: Sequence[str] = ()
-) -> Value:
-    """The shards of an array, stacked along a new first axis in the order of the devices.
-
-    Along the axes `parts` they are the parts of a sum: the first one is all of it, and the others are zeros.
-    """
-    if isinstance(x, xp.KeyArray):
-        return xp.KeyArray(x.impl, split_shards(xp, x.data, spec, sizes))
-    shape, places = [], {}
-    for i, n in enumerate(x.shape):
-        for a in spec[i] if i < len(spec) else ():
-            places[a] = len(shape)
-            shape.append(sizes[a])
-            n //= sizes[a]
-        shape.append(n)
-    order = [places[a] for a in sizes if a in places]
-    local = [i for i in range(len(shape)) if i not in order]
-    y = xp.reshape(x, shape).transpose([*order, *local])
-    rest = y.shape[len(order) :]
-    y = y.reshape([*[sizes[a] if a in places else 1 for a in sizes], *rest])
-    y = xp.broadcast_to(y, (*sizes.values(), *rest))
-    for i, a in enumerate(sizes):
-        if a in parts:
-            first = xp.arange(sizes[a]).reshape([-1 if j == i else 1 for j in range(y.ndim)]) == 0
-            y = xp.where(first, y, xp.zeros((), y.dtype))
-    return y.reshape((math.prod(sizes.values()), *rest))
-
-
-def join_shards(
-    xp: Namespace,
-    y: Value,
-    dim: int | None,
-    spec: Spec,
-    sizes: dict[str, int],
-    parts: Sequence[str] = (),
-) -> Value:
-    """The whole array from the devices' results, which stand along axis `dim` (None: all are the same).
-
-    Of devices along axes that the spec leaves out, the first one's result is taken; along the axes `parts` results are added.
-    """
-    if dim is None and parts:
-        n = math.prod(sizes.values())
-        y, dim = xp.broadcast_to(y, (n, *y.shape)), 0
-    if isinstance(y, xp.KeyArray):
-        return xp.KeyArray(y.impl, join_shards(xp, y.data, dim, spec, sizes))
-    used = [a for axes in spec for a in axes]
-    if dim is None:
-        repeats = [1] * y.ndim
-        for i, axes in enumerate(spec):
-            for a in axes:
-                repeats[i] *= sizes[a]
-        return xp.tile(y, repeats) if used else y
-    y = xp.moveaxis(y, dim, 0)
-    local = y.shape[1:]
-    y = y.reshape((*sizes.values(), *local))
-    if parts:
-        along = tuple(i for i, a in enumerate(sizes) if a in parts)
-        y = xp.sum(y, axis=along, keepdims=True, dtype=y.dtype)
-    y = y[tuple(slice(None) if a in used else 0 for a in sizes)]
-    kept = [a for a in sizes if a in used]
-    order, shape = [], []
-    for i, n in enumerate(local):
-        axes = spec[i] if i < len(spec) else ()
-        order += [*[kept.index(a) for a in axes], len(kept) + i]
-        for a in axes:
-            n *= sizes[a]
-        shape.append(n)
-    return xp.asarray(y).transpose(order).reshape(shape)
 
 
 # -- jvp, vmap, transposition --------------------------------------------------------------------
 
 
 def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
-    layout = Layout.without_sums(params, "jvp")
+    layout = Layout(params)
     nonzeros = [type(t) is not Zero for t in tangents]
     with layout.scope():
         transformed, flags = jvp_jaxpr(params["jaxpr"], nonzeros, instantiate_outs=False)
     live = [t for t in tangents if type(t) is not Zero]
-    ins = [*layout.in_specs, *_chosen(nonzeros, layout.in_specs)]
-    out_specs = [*layout.out_specs, *_chosen(flags, layout.out_specs)]
+    ins = [*layout.ins, *_chosen(nonzeros, layout.ins)]
+    out_specs = [*layout.outs, *_chosen(flags, layout.outs)]
     outs = lax.shard_map(*primals, *live, **with_specs(params, transformed, ins, out_specs))
     primals_out, live_out = split_list(outs, len(flags))
     return primals_out, fill_zeros(flags, live_out, map(get_aval, primals_out))
@@ -237,11 +177,11 @@ def _chosen(flags: Sequence[bool], xs: Sequence[Value]) -> list[Value]:
 
 
 def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    layout = Layout.without_sums(params, "batch")
+    layout = Layout(params)
     with layout.scope():
         batched, out_dims = vmap_jaxpr(params["jaxpr"], axis_size, dims, None)
-    ins = [batch_spec(s, d) for s, d in zip(layout.in_specs, dims, strict=True)]
-    outs = [batch_spec(s, d) for s, d in zip(layout.out_specs, out_dims, strict=True)]
+    ins = [s.batched(d) for s, d in zip(layout.ins, dims, strict=True)]
+    outs = [s.batched(d) for s, d in zip(layout.outs, out_dims, strict=True)]
     return lax.shard_map(*vals, **with_specs(params, batched, ins, outs)), out_dims
 
 
@@ -251,15 +191,15 @@ def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
     Without `check_vma` a result that does not mention an axis may be computed on each device along it anew:
     each then gets its share of the cotangent, and the shares of an operand's cotangent are added up.
     """
-    layout, body = Layout.without_sums(params, "transpose"), params["jaxpr"]
+    layout, body = Layout(params), params["jaxpr"]
     linear, nonzero = [is_linear(x) for x in args], [type(ct) is not Zero for ct in cts]
     live = [
-        ct if layout.tracked else _share(ct, layout.count(layout.unmentioned(spec)))
-        for ct, spec in zip(cts, layout.out_specs, strict=True)
+        ct if layout.tracked else _share(ct, layout.count(layout.unmentioned(split.dual)))
+        for ct, split in zip(cts, layout.outs, strict=True)
         if type(ct) is not Zero
     ]
-    ct_specs = _chosen(nonzero, layout.out_specs)
-    known_specs, linear_specs = partition_list(linear, layout.in_specs)
+    ct_specs = [s.dual for s in _chosen(nonzero, layout.outs)]
+    known_specs, linear_specs = partition_list(linear, layout.ins)
     flags: list[bool] = []
 
     def transposed(*operands: Value) -> list[Any]:
@@ -271,8 +211,8 @@ def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
         found = backward_pass(body.jaxpr, [*body.const_operands, *ins], outs)
         flags[:] = [type(ct) is not Zero for ct in found]
         return [
-            ct if layout.tracked else sum_along(ct, layout.unmentioned(spec))
-            for ct, spec in zip(found, linear_specs, strict=True)
+            ct if layout.tracked else sum_along(ct, layout.unmentioned(split.dual))
+            for ct, split in zip(found, linear_specs, strict=True)
             if type(ct) is not Zero
         ]
 
@@ -281,7 +221,8 @@ def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
         known_avals, _ = partition_list(linear, body.in_avals)
         ct_avals = [layout.shard(get_aval(x), s) for x, s in zip(live, ct_specs, strict=True)]
         closed = stage(transposed, [*known_avals, *ct_avals])
-    fields = with_specs(params, closed, [*known_specs, *ct_specs], _chosen(flags, linear_specs))
+    specs = [s.dual for s in _chosen(flags, linear_specs)]
+    fields = with_specs(params, closed, [*known_specs, *ct_specs], specs)
     outs = lax.shard_map(*known, *live, **fields) if any(flags) else []
     linear_avals = [x.aval for x in args if is_linear(x)]
     return spread(linear, fill_zeros(flags, outs, linear_avals))
@@ -306,13 +247,13 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any)
     A residual that is an operand or a known result is taken from there. One of rank 0 that differs between devices
     gets an axis to stand along.
     """
-    layout = Layout.without_sums(params, "partial_eval")
+    layout = Layout(params)
     unks = [trace.is_unknown(x) for x in args]
-    known_specs, unknown_specs = partition_list(unks, layout.in_specs)
+    known_specs, unknown_specs = partition_list(unks, layout.ins)
     known_args, unknown_args = partition_list(unks, args)
     with layout.scope():
         known, unknown, unks_out, n_res = partial_eval_jaxpr(params["jaxpr"], unks)
-        out_specs, unknown_out_specs = partition_list(unks_out, layout.out_specs)
+        out_specs, unknown_out_specs = partition_list(unks_out, layout.outs)
         plan = _Residuals(layout, known, n_res, known_specs, out_specs)
         first, second = plan.first(), plan.second(unknown)
         unknown_avals = [
@@ -355,15 +296,15 @@ class _Residuals:
         layout: Layout,
         known: ClosedJaxpr,
         n_res: int,
-        in_specs: Sequence[Spec],
-        out_specs: Sequence[Spec],
+        in_specs: Sequence[Split],
+        out_specs: Sequence[Split],
     ):
         self.known, self.in_specs, self.out_specs = known, in_specs, out_specs
         outs, residuals = split_list(known.jaxpr.outs, len(known.jaxpr.outs) - n_res)
         arguments = {v: i for i, v in enumerate(known.jaxpr.in_binders)}
         results = {x: i for i, x in reversed(list(enumerate(outs)))}
         self.sources: list[tuple[str, int]] = []
-        self.new_specs: list[Spec] = []
+        self.new_specs: list[Split] = []
         self.lifted: list[bool] = []
         self.new_outs: list[int] = []
         for k, x in enumerate(residuals, len(outs)):
@@ -372,11 +313,11 @@ class _Residuals:
             elif x in results and not layout.unmentioned(out_specs[results[x]]):
                 self.sources.append(("result", results[x]))
             else:
-                spec = layout.residual(x.aval)
+                split = layout.residual(x.aval)
                 self.sources.append(("new", len(self.new_outs)))
                 self.new_outs.append(k)
-                self.new_specs.append(spec)
-                self.lifted.append(bool(spec) and not x.aval.shape)
+                self.new_specs.append(split)
+                self.lifted.append(bool(split.spec) and not x.aval.shape)
 
     def first(self) -> ClosedJaxpr:
         """known arguments -> (known results, new residuals)."""
@@ -423,20 +364,20 @@ class _Residuals:
         values = {"argument": args, "result": outs, "new": new}
         return [values[k][i] for k, i in self.sources]
 
-    def specs(self) -> list[Spec]:
+    def specs(self) -> list[Split]:
         """How the residuals are laid out."""
         return self.collect(self.in_specs, self.out_specs, self.new_specs)
 
 
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
     """What the policy saves in the body is handed over with every shard side by side, as residuals are."""
-    params, layout = eqn.params, Layout.without_sums(eqn.params, "saving")
-    known_specs, _ = partition_list(unks, layout.in_specs)
+    params, layout = eqn.params, Layout(eqn.params)
+    known_specs, _ = partition_list(unks, layout.ins)
     with layout.scope():
         cut = split_saving(params["jaxpr"], unks, saves)
         if not cut.n_saved:
             return None
-        out_specs, _ = partition_list(cut.unks_out, layout.out_specs)
+        out_specs, _ = partition_list(cut.unks_out, layout.outs)
         plan = _Residuals(layout, cut.known, cut.n_saved, known_specs, out_specs)
         first, second = plan.first(), plan.second(cut.again)
 
@@ -446,8 +387,8 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
         return [*outs, *plan.collect(args, outs, new)]
 
     def again(*args: Value) -> list[Value]:
-        specs = [*plan.specs(), *layout.in_specs]
-        return lax.shard_map(*args, **with_specs(params, second, specs, layout.out_specs))
+        specs = [*plan.specs(), *layout.ins]
+        return lax.shard_map(*args, **with_specs(params, second, specs, layout.outs))
 
     avals = [x.aval.strong for x in eqn.inputs]
     staged = stage(known, partition_list(unks, avals)[0])
@@ -460,14 +401,12 @@ def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
     layout, closed = Layout(eqn.params), eqn.params["jaxpr"]
-    if layout.has_sums:
-        return eqn, [True] * len(eqn.inputs)
     with layout.scope():
         jaxpr, used_ins = dce_jaxpr(closed.jaxpr, used_outs)
         small = prune_consts(ClosedJaxpr(jaxpr, closed.consts))
     if all(used_ins) and all(used_outs) and len(jaxpr.eqns) == len(closed.eqns):
         return eqn, used_ins
-    ins, outs = _chosen(used_ins, layout.in_specs), _chosen(used_outs, layout.out_specs)
+    ins, outs = _chosen(used_ins, layout.ins), _chosen(used_outs, layout.outs)
     smaller = eqn.replace(
         inputs=_chosen(used_ins, eqn.inputs),
         out_binders=_chosen(used_outs, eqn.out_binders),
@@ -477,10 +416,10 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 
 
 def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
-    layout, closed = Layout.without_sums(params, "lower"), params["jaxpr"]
+    layout, closed = Layout(params), params["jaxpr"]
     outs = [a.physical for a in ctx.out_avals]
     write = manual_computation(
-        ctx, layout.mesh, layout.names, operands, layout.in_specs, layout.out_specs, outs
+        ctx, layout.mesh, layout.names, operands, layout.ins, layout.outs, outs
     )
     shards = [a.physical for a in closed.in_avals]
     return write(lambda *args: ctx.inline(closed, args), shards)

@@ -1,3 +1,4 @@
 """Rows of references."""
 
+from jaxprtool.rules.state import atomics as atomics
 from jaxprtool.rules.state import references as references

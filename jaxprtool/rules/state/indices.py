@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
@@ -29,13 +29,14 @@ from jaxprtool.ir.references import (
     Reshape,
     Transpose,
 )
-from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_added
+from jaxprtool.makers.indexing import CLIP_MODE, DROP_MODE, Windows, scatter_combined
 
 __all__ = [
     "Index",
     "Path",
     "Range",
     "add_at",
+    "combined_at",
     "look",
     "look_back",
     "read",
@@ -329,7 +330,17 @@ def add_at(x: Value, index: Index, operands: Sequence[Value], value: Value) -> V
     """x with value added to x[index]; an element that is selected twice is added to twice."""
     if not _arrays(index, operands):
         return write(x, index, operands, lax.add_any(read(x, index, operands), value))
-    block = _block(index, operands, get_aval(x).shape)
-    vectors, windows = _gathered(index, operands, block.shape)
-    part = scatter_added(_read_block(x, block), vectors, value, windows, mode=DROP_MODE)
-    return _write_block(x, block, part)
+    return combined_at(lax.scatter_add, lax.add)(x, index, operands, value)
+
+
+def combined_at(scatter: Any, op: Any) -> Callable[..., Value]:
+    """`add_at` for an index with arrays, with another operation and its scatter."""
+
+    def put(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
+        block = _block(index, operands, get_aval(x).shape)
+        vectors, windows = _gathered(index, operands, block.shape)
+        part = _read_block(x, block)
+        part = scatter_combined(scatter, op, part, vectors, value, windows, mode=DROP_MODE)
+        return _write_block(x, block, part)
+
+    return put

@@ -45,10 +45,19 @@ from jaxprtool.rules.state.indices import (
     write,
 )
 
-__all__: list[str] = []
+__all__ = [
+    "NO_RULES",
+    "discharge_get",
+    "discharge_swap",
+    "in_pure_operations",
+    "inside",
+    "part_of_cell",
+    "write_path",
+    "written_type",
+]
 
 _DISCHARGED = unsupported("references are discharged first; `jaxprtool discharge` does")
-_NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
+NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
 def _inner(name: str, ref: Value) -> ShapedArray:
@@ -85,7 +94,7 @@ define(
     cost=FREE,
     varying="rule",
     discharge=lambda value, *, memory_space, **_: State(value, RefType(get_aval(value))),
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 
@@ -118,7 +127,7 @@ define(
     cost=FREE,
     varying="rule",
     discharge=_empty_state,
-    **_NO_RULES,
+    **NO_RULES,
 )
 define(
     lax.freeze,
@@ -129,7 +138,7 @@ define(
     effects=True,
     liveness="consumes",
     varying="rule",
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 
@@ -145,7 +154,7 @@ define(
     cost=FREE,
     discharge=lambda ref: [],
     liveness="consumes",
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 
@@ -215,9 +224,10 @@ def _get_type(ref: Aval, *operands: Aval, **params: ParamValue) -> ShapedArray:
     return _selected("get", ref, operands, params)
 
 
-def _written_type(
+def written_type(
     name: str, ref: Aval, value: Aval, operands: Sequence[Aval], params: Any
 ) -> ShapedArray:
+    """The type of what an index selects, where a value of that type goes."""
     part = _selected(name, ref, operands, params)
     if not _same_array(value, part):
         ill_typed(f"{name} puts {value} where {part} is")
@@ -252,7 +262,7 @@ def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> t
     )
 
 
-def _inside(
+def inside(
     xp: Namespace, index: tuple[Value, ...], value: Value, shape: Sequence[int]
 ) -> tuple[Value, Value]:
     """An index and the value to write there, without the elements that are outside."""
@@ -267,7 +277,9 @@ def _inside(
     return small, value[(slice(None),) * before + (kept,)]
 
 
-def _part(xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any) -> tuple[Value, Value]:
+def part_of_cell(
+    xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any
+) -> tuple[Value, Value]:
     """The array that the last index of an equation is for (a view of the cell's), and that index."""
     array, index = cell.value, ()
     path: Any = resolved("reference", params["index"], array.shape)
@@ -284,31 +296,32 @@ def _is_plain(shape: tuple[int, ...], params: dict[str, Any]) -> bool:
     return not params["mask"] and all(isinstance(step, tuple) for step in path)
 
 
-def _in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
+def in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
     """A discharge rule applied to a cell."""
-    state = State(cell.value, cell.aval)
+    before = cell.value.copy()  # what a result may be a view of
+    state = State(before, cell.aval)
     with set_current_trace(base_trace()):
         out = rule(state, *args, **params)
-    if state.value is not cell.value:
+    if state.value is not before:
         cell.value[...] = state.value
     return out
 
 
 def _get(xp: Namespace, cell: Cell, *operands: Value, **params: ParamValue) -> Value:
     if not _is_plain(cell.value.shape, params):
-        return _in_pure_operations(_discharge_get, cell, operands, params)
+        return in_pure_operations(discharge_get, cell, operands, params)
     given = _operands(operands, params)
-    array, index = _part(xp, cell, given.positions, params)
+    array, index = part_of_cell(xp, cell, given.positions, params)
     return xp.array(array[_clipped(xp, index, array.shape)])[()]
 
 
 def _swap(xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue) -> Value:
     if not _is_plain(cell.value.shape, params):
-        return _in_pure_operations(_discharge_swap, cell, (value, *operands), params)
+        return in_pure_operations(discharge_swap, cell, (value, *operands), params)
     given = _operands(operands, params)
-    array, index = _part(xp, cell, given.positions, params)
+    array, index = part_of_cell(xp, cell, given.positions, params)
     old = xp.array(array[_clipped(xp, index, array.shape)])[()]
-    index, value = _inside(xp, index, value, array.shape)
+    index, value = inside(xp, index, value, array.shape)
     array[index] = value
     return old
 
@@ -317,10 +330,10 @@ def _addupdate(
     xp: Namespace, cell: Cell, value: Value, *operands: Value, **params: ParamValue
 ) -> list[Value]:
     if not _is_plain(cell.value.shape, params):
-        return _in_pure_operations(_discharge_add, cell, (value, *operands), params)
+        return in_pure_operations(_discharge_add, cell, (value, *operands), params)
     given = _operands(operands, params)
-    array, index = _part(xp, cell, given.positions, params)
-    xp.add.at(array, *_inside(xp, index, value, array.shape))
+    array, index = part_of_cell(xp, cell, given.positions, params)
+    xp.add.at(array, *inside(xp, index, value, array.shape))
     return []
 
 
@@ -330,18 +343,19 @@ def _read_path(x: Value, path: Path, operands: Sequence[Value]) -> Value:
     return x
 
 
-def _write_path(
+def write_path(
     x: Value, path: Path, operands: Sequence[Value], value: Value, put: Callable[..., Value]
 ) -> Value:
+    """x with a value at the end of a path of indices and views; `put` writes it there."""
     if not path:
         return value
     first, *rest = path
     if not isinstance(first, tuple):
-        part = _write_path(look(x, first), tuple(rest), operands, value, put)
+        part = write_path(look(x, first), tuple(rest), operands, value, put)
         return look_back(part, first, get_aval(x).strong)
     if not rest:
         return put(x, first, operands, value)
-    part = _write_path(read(x, first, operands), tuple(rest), operands, value, put)
+    part = write_path(read(x, first, operands), tuple(rest), operands, value, put)
     return write(x, first, operands, part)
 
 
@@ -372,7 +386,8 @@ class _Room:
         return lax.slice(x, start_indices=starts, limit_indices=self.aval.shape)
 
 
-def _discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
+def discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
+    """What is in a cell at an index."""
     given = _operands(operands, params)
     path = resolved("get", params["index"], get_aval(ref.value).shape)
     found = _read_path(_Room(ref, path, given.mask).value, path, given.positions)
@@ -387,7 +402,8 @@ def _choose(mask: Value, yes: Value, no: Value) -> Value:
     return lax.select_n(mask, no, yes)
 
 
-def _discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -> Value:
+def discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -> Value:
+    """What was in a cell at an index, where a value is then."""
     given = _operands(operands, params)
     path = resolved("swap", params["index"], get_aval(ref.value).shape)
     room = _Room(ref, path, given.mask)
@@ -395,7 +411,7 @@ def _discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -
     old = _read_path(cell, path, given.positions)
     if given.mask is not None:
         old, value = _choose(given.mask, old, value), _choose(given.mask, value, old)
-    ref.value = room.without(_write_path(cell, path, given.positions, value, write))
+    ref.value = room.without(write_path(cell, path, given.positions, value, write))
     return old
 
 
@@ -404,7 +420,7 @@ def _discharge_add(ref: State, value: Value, *operands: Value, **params: Any) ->
     path = resolved("addupdate", params["index"], get_aval(ref.value).shape)
     if given.mask is not None:
         value = _choose(given.mask, value, scalar_lit(0, get_aval(value).dtype))
-    ref.value = _write_path(ref.value, path, given.positions, value, add_at)
+    ref.value = write_path(ref.value, path, given.positions, value, add_at)
     return []
 
 
@@ -414,25 +430,25 @@ define(
     impl=_get,
     cost=FREE,
     varying="rule",
-    discharge=_discharge_get,
-    **_NO_RULES,
+    discharge=discharge_get,
+    **NO_RULES,
 )
 define(
     lax.swap,
-    abstract_eval=lambda ref, value, *operands, **params: _written_type(
+    abstract_eval=lambda ref, value, *operands, **params: written_type(
         "swap", ref, value, operands, params
     ),
     impl=_swap,
     cost=FREE,
-    discharge=_discharge_swap,
+    discharge=discharge_swap,
     effects=True,
     varying="rule",
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 
 def _add_types(ref: Aval, value: Aval, *operands: Aval, **params: ParamValue) -> list[Aval]:
-    part = _written_type("addupdate", ref, value, operands, params)
+    part = written_type("addupdate", ref, value, operands, params)
     if part.dtype.kind not in "iufc":
         ill_typed(f"addupdate adds numbers, and does not take {part}", "operand-dtype")
     return []
@@ -445,7 +461,7 @@ define(
     cost=lambda ins, outs, **_: max(ins[1].size, 0),
     discharge=_discharge_add,
     varying="rule",
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 
@@ -502,7 +518,7 @@ define(
     runs=call_of("jaxpr"),
     discharge=_discharge_run,
     varying="rule",
-    **_NO_RULES,
+    **NO_RULES,
 )
 
 

@@ -153,7 +153,7 @@ def _counts(eqn: JaxprEqn) -> bool:
 
 def _may_scale(eqn: JaxprEqn) -> bool:
     """Whether an equation draws from Gamma distributions, perhaps below a = 1, and as where nothing says how."""
-    if eqn.params.get("complement") is not True:
+    if eqn.params.get("complement") is not True or not eqn.inputs:
         return False
     a = eqn.inputs[-1]
     return not (isinstance(a, Lit) and isinstance(a.val, (int, float)) and a.val >= 1)

@@ -10,7 +10,6 @@ from jaxprtool.ir.frozen import FrozenDict, amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Written
 from jaxprtool.syntax.building.atoms import Atoms, Missing, Scope
 from jaxprtool.syntax.building.definitions import Definitions
-from jaxprtool.syntax.building.draws import count_as_printed
 from jaxprtool.syntax.building.drops import Drops
 from jaxprtool.syntax.building.equations import EquationCallbacks
 from jaxprtool.syntax.building.jaxprs import JaxprCallbacks
@@ -90,8 +89,6 @@ class Builder:
         self.errors.forgive(self.reading.names)
         self.errors.raise_all(programs)
         self.drops.finish(programs.values())
-        if not self.depth:  # a jaxpr inside a value is of the release that the text around it is of
-            count_as_printed(self.reading, [*programs.values()])
 
     def _dialect(self) -> Dialect:
         """The dialect of the text."""

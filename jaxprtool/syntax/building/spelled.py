@@ -189,7 +189,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 _EARLIER = by_spelled_name(EARLIER_SPELLINGS)
 _EARLIER["pjit"] = _EARLIER["jit"]
 # What only releases to 0.4.21 print: equations without results, and the params of a pjit.
-_NO_RESULTS = pattern(r"(?m)^ +(?:;? *)= [a-z]")
+_NO_RESULTS = pattern(r"(?m)^ +(?:; *)?= [a-z]")
 _PJIT = pattern(r"\bpjit\[\s*(?:donated_invars|in_shardings|jaxpr|keep_unused)=")
 # The end of what only releases to 0.4.35 print: see `LAST_SETS`.
 _LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")

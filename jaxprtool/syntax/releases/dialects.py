@@ -64,6 +64,7 @@ _TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
+_KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
 
 
@@ -153,6 +154,10 @@ class Dialect:
                 text = _SPEC.sub("PartitionSpec(", text)
         elif "PartitionSpec(" in text:
             text = _LONG_SPEC.sub("P(", text)
+        if "unreduced={" in text:
+            text = text.replace(_SUM, "")
+            if self.release >= _KIND_OF_SUM:
+                text = _UNREDUCED.sub(rf"\g<0>{_SUM}", text)
         if self.release < _SORTED_SETS and "frozenset({})" in text:
             text = text.replace("frozenset({})", "frozenset()")
         if self.release < _SHARES and "Precision." in text:
@@ -169,6 +174,8 @@ def _numbered(m: re.Match[str]) -> str:
     return f"<{m[0]}: {_PRECISIONS.index(m[1])}>"
 
 
+_SUM = ", unreduced_kind=sum"
+_UNREDUCED = pattern(r"unreduced=\{[^{}]*\}(?:, reduced=\{[^{}]*\})?(?!, unreduced_kind)")
 _SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec\(")
 
 
@@ -312,6 +319,10 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         (since if bound == "since" else before).add(release)
     if "<CopySemantics." in text:
         before.add(_COPY_SEMANTICS)
+    if "unreduced_kind=" in text:
+        since.add(_KIND_OF_SUM)
+    elif "unreduced={" in text:
+        before.add(_KIND_OF_SUM)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
     # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.

@@ -116,9 +116,23 @@ def _names_of(spec: PartitionSpec) -> dict[int, tuple[str, ...]]:
     return {i: axes for i, axes in enumerate(spec.spec) if axes}
 
 
-def _says_nothing(eqn: JaxprEqn) -> Word:
-    """`vectorized` of a callback, where `vmap_method` is given instead of it."""
-    return Word("Deprecated")
+def _deprecated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`vectorized` beside `vmap_method`, which says nothing of a callback that is mapped one by one, as if both were left out."""
+    method = params.get("vmap_method")
+    if "vectorized" in params:
+        return params  # with a value that says nothing
+    if method == "legacy_vectorized":
+        return {**params, "vectorized": True}
+    method = None if method == "sequential" else method
+    return {**params, "vectorized": Word("Deprecated"), "vmap_method": method}
+
+
+def _vectorized(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+    """`vectorized` alone."""
+    method, called = params.get("vmap_method"), params.get("vectorized")
+    if called is not True and (method is not None or called != Word("Deprecated")):
+        return params  # there is no other word for it
+    return {**{k: v for k, v in params.items() if k != "vmap_method"}, "vectorized": called is True}
 
 
 def _born(*release: int) -> tuple[Spelling, ...]:
@@ -126,7 +140,10 @@ def _born(*release: int) -> tuple[Spelling, ...]:
 
 
 _SHARDING = (Spelling((0, 4, 36), added={"sharding": None}),)
-_VECTORIZED = Spelling((0, 6), removed={"vectorized": _says_nothing})
+_MAPPED = (
+    Spelling((0, 4, 35), added={"vmap_method": None}, before=_vectorized),
+    Spelling((0, 6), removed={"vectorized": no_param}, before=_deprecated),
+)
 _NAMES: dict[str, Any] = dict.fromkeys(
     ("in_names", "out_names", "check_rep", "rewrite", "auto"), no_param
 )
@@ -192,7 +209,7 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     ),
     # ---- effects, kernels and what is outside
     "debug_callback": (Spelling((0, 6), added={"partitioned": False}),),
-    "ffi_call": (Spelling((0, 4, 31), born=True), _VECTORIZED),
+    "ffi_call": (*_born(0, 4, 31), *_MAPPED),
     "freeze": _born(0, 4, 38),
     "pallas_call": (
         Spelling(
@@ -203,5 +220,5 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 4, 36), added={"backend": None}),
         Spelling((0, 6), removed={"name_and_src_info": no_param}, replaces="pallas_call"),
     ),
-    "pure_callback": (Spelling((0, 4, 36), added={"vmap_method": None}), _VECTORIZED),
+    "pure_callback": _MAPPED,
 }

@@ -37,7 +37,7 @@ def type_in(release: Release, aval: AbstractType) -> str:
     return f"{aval.update(vary=NO_GROUPS)}{{{','.join(groups.varying)}}}"
 
 
-_LETTERLESS = pattern(r"\]\{(?![VUR]:)\w")
+_LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
 # Of numbers; other types, as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
 

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from jaxprtool.ir.settled import number_of, slice_of
 from jaxprtool.syntax.infer import UntypedLit
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["index_of_dims", "index_of_tree"]
+__all__ = ["index_and_mask", "index_of_dims", "index_of_tree"]
 
 _TOKEN = pattern(
     r"\s*(?:(\d{1,18})|dtype\('(\w+)'\)|(\w+(?=\[))|(PyTreeDef\(|CustomNode\(|None\b|[*(\[,)\]]))"
@@ -124,6 +125,24 @@ def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[An
 
     steps = [_step(node, number) for node in tree]
     return RefIndex(*steps), leaves.finished()
+
+
+def index_and_mask(text: str) -> tuple[RefIndex, bool]:
+    """The index in a tree of (reference, transforms, value, mask), whose leaves are operands, and whether there is a mask.
+
+    Raises:
+      ValueError, TypeError: another tree.
+    """
+    reader = _Reader(text)
+    ref, transforms, value, mask = reader.value()
+    if text[reader.pos :].strip() or (ref, value) != (_LEAF, _LEAF) or mask not in (None, _LEAF):
+        raise ValueError("no tree of a reference, its transforms, a value and a mask")
+    positions = itertools.count()
+
+    def number(x: Any) -> int | Operand:
+        return Operand(next(positions)) if x == _LEAF else x
+
+    return RefIndex(*[_step(node, number) for node in transforms]), mask is not None
 
 
 def index_of_dims(
