@@ -10,7 +10,7 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, set_printer
 from jaxprtool.syntax.origins import annotate
 from jaxprtool.syntax.printing.autodidax import format_autodidax
-from jaxprtool.syntax.printing.literals import untyped_literals
+from jaxprtool.syntax.printing.literals import needs_types
 from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 from jaxprtool.syntax.releases.trees import joined
@@ -122,9 +122,9 @@ def _printer(
     if dialect is not None and _other_layout(program, source, dialect, lossless):
         again = Printer(program, False, width, dialect=source, relaid=True)
         relaid = again.text() == Printer(program, False, width, dialect=source).text()
-    untyped = None
-    if lossless and not (dialect or source).types_literals:
-        untyped = untyped_literals(program, dialect or source, relaid)
+    untyped = not (dialect or source).types_literals
+    if untyped and lossless:
+        untyped = not needs_types(program, dialect or source, relaid)
     return Printer(
         program, lossless, width, placed=placed, dialect=dialect, relaid=relaid, untyped=untyped
     )

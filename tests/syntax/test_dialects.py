@@ -110,16 +110,17 @@ def test_a_program_is_printed_without_types_of_literals(name: str):
     assert f"{jt.format_jaxpr(program, dialect='jax-0.5.3')}\n" == text_of("jax-0.5.3", name)
 
 
-def test_a_literal_whose_type_is_not_told_has_one():
-    """JAX's print leaves it out all the same; a lossless text is read as the same program."""
-    program = jt.parse(
-        "{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b, 1.0:f64[], 2:i8[]) }"
-    )
-    text = "{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0 in (b, 1.0, 2) }"
-    assert jt.format_jaxpr(program, dialect="jax-0.5") == text
-    lossless = jt.format_jaxpr(program, dialect="jax-0.5", lossless=True)
-    assert lossless == text.replace("1.0, 2", "1.0:f64[], 2:i8[]")
-    assert jt.diff(jt.parse(lossless), program).equal
+def test_literals_have_types_where_one_is_not_told():
+    """JAX's print leaves them out all the same; a lossless text is read as the same program."""
+    typed = "{ lambda ; a:f32[3]. let b:f32[3] = mul a 2.0:f32[] in (b, OUT) }"
+    for out, told in (("nan:f32[]", True), ("1.0:f64[]", False), ("2:i8[]", False)):
+        program = jt.parse(typed.replace("OUT", out))
+        untyped = typed.replace("OUT", out.partition(":")[0]).replace(":f32[] in", " in")
+        assert jt.format_jaxpr(program, dialect="jax-0.5") == untyped
+        lossless = jt.format_jaxpr(program, dialect="jax-0.5", lossless=True)
+        assert lossless == (untyped if told else typed.replace("OUT", out))
+        assert jt.diff(jt.parse(lossless), program).equal
+        assert fmt(lossless).text == f"{lossless}\n"
 
 
 @pytest.mark.parametrize("release", KEPT)

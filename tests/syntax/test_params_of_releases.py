@@ -15,8 +15,6 @@ TABLE = Path(__file__).parent / "dialects" / "params_of_releases.txt"
 
 # Primitives that nobody declares: their equations are read and printed as they are.
 UNDECLARED = {
-    "dma_start": "a copy inside of a kernel on a TPU",
-    "dma_wait": "a copy inside of a kernel on a TPU",
     "set": "a write to a reference, which is told by its arrow",
 }  # fmt: skip
 UNREADABLE = {

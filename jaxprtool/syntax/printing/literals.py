@@ -1,11 +1,9 @@
-"""Which literals a lossless text has no types for, in the dialect of a release that prints none (to JAX 0.6.0).
+"""Whether a lossless text needs types of its literals, in the dialect of a release that prints none (to JAX 0.6.0).
 
-Such a text is read by inference (`infer.py`). A literal goes without its type where that is what the inference finds.
+Such a text is read by inference (`infer.py`). It goes without the types where the inference finds all of them.
 """
 
 from __future__ import annotations
-
-from collections.abc import Collection
 
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
@@ -15,13 +13,13 @@ from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect
 
-__all__ = ["untyped_literals"]
-
-_NUMBERS = frozenset({bool, int, float, complex})
+__all__ = ["needs_types"]
 
 
-def untyped_literals(program: ClosedJaxpr, dialect: Dialect, relaid: bool) -> Collection[int]:
-    """The ids of the literals of a program whose types are found again in its lossless text without them.
+def needs_types(program: ClosedJaxpr, dialect: Dialect, relaid: bool) -> bool:
+    """Whether a lossless text without types of literals is read as another program, or as none.
+
+    With the type of one literal alone a text would be none of the release any more, so all have one then.
 
     Args:
       program: the program.
@@ -30,22 +28,14 @@ def untyped_literals(program: ClosedJaxpr, dialect: Dialect, relaid: bool) -> Co
     """
     literals = _literals(program)
     if not literals:
-        return ()
+        return False
     bare = map_programs(program, _without_values)
-    candidates = {id(x) for x in literals if type(x.val) in _NUMBERS and x.val == x.val}
-    for _ in range(2):  # with some types more may be found, or others
-        text = Printer(bare, True, 80, dialect=dialect, relaid=relaid, untyped=candidates).text()
-        try:
-            read = _literals(parse(text))
-        except JaxprToolError:
-            return ()
-        if len(read) != len(literals):
-            return ()
-        found = {id(x) for x, y in zip(literals, read, strict=True) if _same(x, y)}
-        if found.issuperset(candidates):
-            return candidates
-        candidates &= found
-    return ()
+    text = Printer(bare, True, 80, dialect=dialect, relaid=relaid, untyped=True).text()
+    try:
+        read = _literals(parse(text))
+    except JaxprToolError:
+        return True
+    return len(read) != len(literals) or not all(map(_same, literals, read))
 
 
 def _same(x: Lit, y: Lit) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
@@ -72,8 +72,7 @@ class Pieces(ABC):
       dialect: None for that of the program.
       relaid: whether the program is laid out as if it were made anew.
       as_dropped: whether the results that are `_` are those that the program drops, read or not.
-      untyped: the ids of the literals that are written without a type; None for all of them, in a dialect that has no types
-        of literals, and for none in another.
+      untyped: whether literals are written without types, in a dialect that has none.
 
     Attributes:
       annotated: whether the text has annotations.
@@ -93,14 +92,13 @@ class Pieces(ABC):
         dialect: Dialect | None = None,
         relaid: bool = False,
         as_dropped: bool = False,
-        untyped: Collection[int] | None = None,
+        untyped: bool = False,
     ):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
         self.forms = dialect.forms
         self.untyped = untyped
-        self.all_untyped = untyped is None and not dialect.types_literals
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
         self.called = {name: f.name for name, f in self.forms.items() if f.name != name}
@@ -204,10 +202,7 @@ class Pieces(ABC):
         if type(x) is not Lit:
             return self.names[x]
         aval = x.aval
-        if self.all_untyped or (self.untyped and id(x) in self.untyped):
-            text = ""
-        else:
-            text = self.types[aval]
+        text = "" if self.untyped else self.types[aval]
         if text and self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
@@ -258,7 +253,9 @@ class Pieces(ABC):
     def _standalone(self, closed: ClosedJaxpr) -> str:
         """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
         renamed, knows = self.renamed or not has_definitions(closed), self.knows_drops
-        printer = type(self)(closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows)
+        printer = type(self)(
+            closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows, untyped=self.untyped
+        )
         printer.annotated = (
             False  # `str` has no lines of Python, nor has JAX's text around it there
         )

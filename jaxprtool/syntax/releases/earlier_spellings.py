@@ -119,8 +119,8 @@ def _names_of(spec: PartitionSpec) -> dict[int, tuple[str, ...]]:
 def _deprecated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """`vectorized` beside `vmap_method`, which says nothing of a callback that is mapped one by one, as if both were left out."""
     method = params.get("vmap_method")
-    if "vectorized" in params:
-        return params  # with a value that says nothing
+    if method is None or "vectorized" in params:
+        return params  # it says nothing, which had no word
     if method == "legacy_vectorized":
         return {**params, "vectorized": True}
     method = None if method == "sequential" else method
