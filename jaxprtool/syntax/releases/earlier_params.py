@@ -158,8 +158,7 @@ def vectorized(params: Params, inputs: Inputs) -> Params:
     new = {k: v for k, v in params.items() if k != "vectorized"}
     if new.get("vmap_method") is None:
         methods = {"True": "legacy_vectorized", "False": "sequential", "Deprecated": "sequential"}
-        method = methods.get(str(params["vectorized"]))
-        new["vmap_method"] = Word(method) if method else None
+        new["vmap_method"] = Word(methods[str(params["vectorized"])])
     return new
 
 
