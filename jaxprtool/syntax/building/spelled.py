@@ -198,7 +198,10 @@ _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 def may_be_earlier(reading: Reading) -> bool:
     """Whether a text may be of a release to 0.4.35, by what is found without looking at each equation."""
-    return any(p.search(reading.text) for p in (_LAST_SET, _PJIT, _NO_RESULTS))
+    text = reading.text  # words are found much quicker than patterns
+    found = "sharding=None" not in text and _LAST_SET.search(text)
+    found = found or ("pjit[" in text and _PJIT.search(text))
+    return bool(found or ("  = " in text and _NO_RESULTS.search(text)))
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
