@@ -131,7 +131,7 @@ def _vectorized(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """`vectorized` alone."""
     method, called = params.get("vmap_method"), params.get("vectorized")
     if called is not True and (method is not None or called != Word("Deprecated")):
-        return params  # there is no other word for it
+        return {**params, "vmap_method": method}  # there is no other word for it
     return {**{k: v for k, v in params.items() if k != "vmap_method"}, "vectorized": called is True}
 
 
