@@ -13,6 +13,7 @@ from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, told_
 from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
     SPELLINGS,
+    TYPED_LITERALS,
     Release,
     Spelling,
     bounds,
@@ -37,7 +38,6 @@ __all__ = [
 
 TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
 _LITERAL = pattern(r"(?<!\S)-?\d[^\s:]*(?!\S)")
-_LITERALS_TYPED: Release = (0, 6, 1)
 _TYPES: Release = (0, 2, 22)  # what prints types, and a line break less
 _BELOW: Release = (0, 1, 58)  # what prints jaxprs inside of params
 
@@ -168,9 +168,9 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
     for eqn in equations:
         until.update(_until(eqn))
         if TYPED_LITERAL.search(eqn.operands):
-            since.add(_LITERALS_TYPED)
+            since.add(TYPED_LITERALS)
         elif _LITERAL.search(eqn.operands):
-            certain.add(_LITERALS_TYPED)
+            certain.add(TYPED_LITERALS)
     if reading.classic:
         certain.add(_TYPES)
     elif any(map(_has_types, reading.tokens)):
@@ -213,12 +213,12 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
       reading: the text, scanned and built.
       untyped: whether it has a literal without a type, which no later release prints.
     """
-    later = any(bound == "since" and r >= _LITERALS_TYPED for bound, r in reading.told)
+    later = any(bound == "since" and r >= TYPED_LITERALS for bound, r in reading.told)
     if later or TYPED_LITERAL.search(reading.text):
         return None
     since, before, until = set[Release](), set[Release](), set[Release]()
     if untyped:
-        before.add(_LITERALS_TYPED)
+        before.add(TYPED_LITERALS)
     if _NO_RESULTS.search(reading.text):
         until.add(_NAME_AMONG_OTHERS)
     for bound, release in told_by_numbers(reading.text):
@@ -232,7 +232,7 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
                 (since if bound == "since" else before).add(release)
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
-    if last is None or last >= _LITERALS_TYPED or not (untyped or until):
+    if last is None or last >= TYPED_LITERALS or not (untyped or until):
         return None  # who writes by hand leaves out params
     return dialect_in(last)
 
@@ -258,9 +258,9 @@ def _until(eqn: SpelledEquation) -> Iterator[Release]:
     ):  # JAX sorts them, and who writes by hand may leave some out
         yield last
     older, known = OLDER.get(eqn.name), known_primitive(eqn.name)
-    if older is None or not older.until:
+    if older is None or older.last is None:
         return
-    last = tuple(map(int, older.until.split(".")))
+    last = older.last
     if older.name:
         if known is None or not eqn.params.keys() <= known.params.keys():
             yield last

@@ -29,6 +29,7 @@ from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
     DEFINITIONS,
     EACH_LEAF,
+    TYPED_LITERALS,
     WHOLE_CELLS,
     Form,
     Release,
@@ -60,7 +61,6 @@ RELEASES: tuple[Release, ...] = (
 # (`building.spelled.earlier_dialect`); where nothing tells it, it is printed as this one does.
 RECOGNISED: Release = (0, 6, 2)
 _SHARES, _FOLLOWS = (0, 4, 22), (0, 5, 3)
-_TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
 ANNOTATES_BELOW = (0, 10, 1)
 # The first releases with the words of today for ways to copy, for partition specs and for sets.
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
@@ -103,7 +103,7 @@ class Dialect:
     @property
     def types_literals(self) -> bool:
         """Whether a literal has its type."""
-        return self.release >= _TYPED_LITERALS
+        return self.release >= TYPED_LITERALS
 
     @property
     def follows_calls(self) -> bool:

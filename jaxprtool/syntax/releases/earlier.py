@@ -14,7 +14,13 @@ from jaxprtool.ir.jaxpr import Params as FrozenParams
 from jaxprtool.ir.params import Word
 from jaxprtool.syntax.releases import earlier_equations as equations
 from jaxprtool.syntax.releases import earlier_params as changed
-from jaxprtool.syntax.releases.spellings import Release, Replaced, renamed, replaced
+from jaxprtool.syntax.releases.spellings import (
+    TYPED_LITERALS,
+    Release,
+    Replaced,
+    renamed,
+    replaced,
+)
 
 __all__ = [
     "LAST_SETS",
@@ -67,6 +73,11 @@ class Older(NamedTuple):
     each: bool = False
     told_by: tuple[str, ...] = ()
     kept: bool = False
+
+    @property
+    def last(self) -> Release | None:
+        """The last release that spelled it so, where one is known."""
+        return tuple(map(int, self.until.split("."))) if self.until else None
 
 
 def _older_name(name: str, until: str = "", **how: Any) -> Older:
@@ -337,17 +348,11 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
 
-_TYPED_LITERALS: Release = (0, 6, 1)
-
-
 def is_earlier(primitive: Primitive) -> bool:
     """Whether what `is_older` found is a spelling of a release before 0.6.1, whose texts have literals without a type."""
     older = OLDER.get(primitive.name)
-    return older is not None and bool(older.until) and _last(older) < _TYPED_LITERALS
-
-
-def _last(older: Older) -> Release:
-    return tuple(map(int, older.until.split(".")))
+    last = older.last if older is not None else None
+    return last is not None and last < TYPED_LITERALS
 
 
 def declared_params(name: str) -> dict[str, Param] | None:

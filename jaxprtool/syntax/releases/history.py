@@ -22,19 +22,15 @@ def history(name: str) -> list[tuple[str, str]]:
     """
     found: list[tuple[Release, int, tuple[str, str]]] = []
     for theirs, older in OLDER.items():
-        if (older.name or theirs) == name and older.until:
+        if (older.name or theirs) == name and older.last:
             words = "; ".join(_older(theirs, older)) or "other values of params"
-            found.append((_release(older.until), 0, (f"to {older.until}", words)))
+            found.append((older.last, 0, (f"to {older.until}", words)))
     # A change that texts of earlier releases are read by has its row already.
     earlier = () if found else EARLIER_SPELLINGS.get(name, ())
     for spelling in (*earlier, *SPELLINGS.get(name, ())):
         since = ".".join(map(str, spelling.since))
         found.append((spelling.since, 1, (f"since {since}", "; ".join(_changed(spelling)))))
     return [row for *_, row in sorted(found, key=lambda x: x[:2])]
-
-
-def _release(text: str) -> Release:
-    return tuple(map(int, text.split(".")))
 
 
 def _older(theirs: str, older: Older) -> Iterator[str]:

@@ -23,6 +23,7 @@ __all__ = [
     "LONG",
     "SPELLINGS",
     "TELLING",
+    "TYPED_LITERALS",
     "WHOLE_CELLS",
     "Form",
     "Release",
@@ -38,11 +39,8 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
-WHOLE_CELLS: Release = (
-    0,
-    8,
-    0,
-)  # since then the index of a whole cell may be `[...]`, and was `[:,:]`
+TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
+WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`, and was `:,:`
 EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
 LONG = 10  # those with more equations
