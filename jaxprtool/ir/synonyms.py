@@ -51,7 +51,7 @@ asinh: arcsinh
 atan: arctan
 atan2: arctan2
 atanh: arctanh
-bitcast_convert_type: bitcast bitcast_convert view
+bitcast_convert_type: bitcast_convert view
 broadcast_in_dim: broadcast expand tile_to expand_as dynamic_broadcast_in_dim full fill zeros ones full_like zeros_like ones_like
 cbrt: cube_root
 ceil: ceiling

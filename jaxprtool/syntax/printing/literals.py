@@ -9,7 +9,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 from jaxprtool.ir.walk import map_programs
 from jaxprtool.syntax.infer import reachable
-from jaxprtool.syntax.parse import parse
+from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect
 
@@ -32,7 +32,7 @@ def needs_types(program: ClosedJaxpr, dialect: Dialect, relaid: bool) -> bool:
     bare = map_programs(program, _without_values)
     text = Printer(bare, True, 80, dialect=dialect, relaid=relaid, untyped=True).text()
     try:
-        read = _literals(parse(text))
+        read = _literals(parse_file(text, own=True)[""])
     except JaxprToolError:
         return True
     return len(read) != len(literals) or not all(map(_same, literals, read))
