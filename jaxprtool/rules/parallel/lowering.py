@@ -105,6 +105,11 @@ def sharding_text(symbol: str, split: Split, ndim: int, rest: Sequence[str] = ()
     return f"<@{symbol}, [{', '.join(dims)}]{to_come}>"
 
 
+def _kept_to_sum(ctx: LoweringContext, x: HloValue, sharding: str) -> HloValue:
+    """A value that is still to be summed, said to be: the Shardy of JAX 0.12 refuses that a computation sums it otherwise."""
+    return ctx.write(f"sdy.sharding_constraint {x.name} {sharding} : {mlir_type(x.aval)}", x.aval)
+
+
 def manual_computation(
     ctx: LoweringContext,
     mesh: Mesh,
@@ -148,10 +153,14 @@ def manual_computation(
         joined = [
             sharding_text(symbol, s, a.ndim, rest) for s, a in zip(outs, out_avals, strict=True)
         ]
+        given = [
+            _kept_to_sum(ctx, x, text) if s.sums.unreduced else x
+            for x, s, text in zip(operands, ins, split, strict=True)
+        ]
         manual = ", ".join(f'"{n}"' for n in names)
         header = ", ".join(f"{x.name}: {mlir_type(x.aval)}" for x in args)
         text = (
-            f"sdy.manual_computation({', '.join(x.name for x in operands)}) "
+            f"sdy.manual_computation({', '.join(x.name for x in given)}) "
             f"in_shardings=[{', '.join(split)}] out_shardings=[{', '.join(joined)}] "
             f"manual_axes={{{manual}}} ({header}) {{\n{inner}\n{ctx.indent}}} "
             f": ({types_of(operands)}) -> ({', '.join(mlir_type(a) for a in out_avals)})"
