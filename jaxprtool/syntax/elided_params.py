@@ -114,6 +114,8 @@ def params_in_form(
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
     names, printed = form.names, form.printed
+    if lossless:
+        printed = printed | form.stated
     for key, value in eqn.params.items():
         declaration = declared.get(key)
         if declaration is None:

@@ -315,3 +315,22 @@ def test_a_draw_of_nothing():
     program, _ = _parsed("{ lambda ; . let a:f32[] = random_gamma[log_space=True]  in (a,) }")
     with pytest.raises(jt.JaxprTypeError, match="random_gamma"):
         jt.typecheck_jaxpr(program)
+
+
+@pytest.mark.parametrize("dialect", ["jax-0.4.14", "jax-0.4.30", "jax-0.5.3"])
+def test_what_is_written_in_an_earlier_dialect_draws_as_before(dialect):
+    """Such a text may be of a release whose keys draw otherwise, if it does not say how."""
+    program = jt.parse("""{ lambda ; a:u32[2]. let
+        b:key<fry>[] = random_wrap[impl=fry] a
+        c:u32[3] = random_bits[bit_width=32 shape=(3,)] b
+        d:u32[3] = iota[dimension=0 dtype=uint32 shape=(3,) sharding=None]
+        e:u32[3] = add c d
+        f:u32[3] = mul e 3:u32[]
+      in (f,) }""")
+    assert "partitionable" not in jt.format_jaxpr(program, dialect=dialect)
+    text = jt.format_jaxpr(program, dialect=dialect, lossless=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = jt.parse(text)
+    assert jt.diff(again, program).equal
+    assert " mul e 3\n" in text

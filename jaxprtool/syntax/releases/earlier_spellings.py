@@ -193,6 +193,11 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "reshape": _SHARDING,
     "scatter-sub": _born(0, 4, 36),
     "split": _born(0, 4, 38),
+    # ---- random numbers: a text that does not say how keys draw may be of a release whose keys draw otherwise
+    **dict.fromkeys(
+        ("random_bits", "random_split"), (Spelling((0, 6, 1), stated=("partitionable",)),)
+    ),
+    "random_gamma": (Spelling((0, 6, 1), stated=("complement", "partitionable")),),
     # ---- elements and matrices
     "eigh": (Spelling((0, 4, 21), added={"subset_by_index": None}),),
     "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),

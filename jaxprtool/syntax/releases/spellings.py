@@ -64,6 +64,7 @@ class Spelling(NamedTuple):
         the first of them had a value always.
       unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
       rewrite, before: what else differs since then, and what was different before.
+      stated: params that a lossless text of a release before always has: without them it would be read as such a release's.
       first: whether the params that come first here do so since then; before, all were in the order of their names.
       replaces: the primitive that was called in its place where an equation was read as one of it; its own name where only
         its params were others.
@@ -82,6 +83,7 @@ class Spelling(NamedTuple):
     unless_none: tuple[str, ...] = ()
     rewrite: Rewrite | None = None
     before: Rewrite | None = None
+    stated: tuple[str, ...] = ()
     first: bool = False
     replaces: str = ""
 
@@ -373,12 +375,13 @@ class Form:
       printed: params that it prints whatever they are.
       rewrite: what is done with the params at last.
       sorted: whether all params are in the order of their names.
+      stated: params that a lossless text always has.
       others: the primitives that equations which were read as this one are printed with.
     """
 
     __slots__ = (
         *("has", "lacks", "more", "name", "names", "others", "printed", "rewrite", "shown"),
-        *("sorted", "unless_none"),
+        *("sorted", "stated", "unless_none"),
     )
 
     def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
@@ -389,6 +392,7 @@ class Form:
         self.shown: set[str] = set()
         self.unless_none: set[str] = set()
         self.rewrite: list[Rewrite] = []
+        self.stated: set[str] = set()
         self.others: set[str] = set()
         for spelling in row:
             if spelling.since <= release:
@@ -428,6 +432,7 @@ class Form:
         self.shown.update(spelling.hidden)
         self.unless_none.update(spelling.unless_none)
         self.sorted |= spelling.first
+        self.stated.update(spelling.stated)
         if spelling.before is not None:
             self.rewrite.append(spelling.before)
         if spelling.replaces:
@@ -453,7 +458,7 @@ class Form:
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        return not (changed or self.rewrite or self.others or self.sorted)
+        return not (changed or self.rewrite or self.others or self.sorted or self.stated)
 
 
 def forms_of(release: Release, earlier: Mapping[str, tuple[Spelling, ...]]) -> dict[str, Form]:
