@@ -199,7 +199,8 @@ _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 def may_be_earlier(reading: Reading) -> bool:
     """Whether a text may be of a release to 0.4.35, by what is found without looking at each equation."""
     text = reading.text  # words are found much quicker than patterns
-    found = "sharding=None" not in text and _LAST_SET.search(text)
+    found = "sharding=None" not in text and ("shape=(" in text or "new_sizes=(" in text)
+    found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
     return bool(found or ("  = " in text and _NO_RESULTS.search(text)))
 

@@ -24,7 +24,13 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, without_batching_dims
-from jaxprtool.syntax.releases.earlier_types import TAGGED, has_types, told_by_types, type_in
+from jaxprtool.syntax.releases.earlier_types import (
+    TAGGED,
+    has_tags,
+    has_types,
+    told_by_types,
+    type_in,
+)
 from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
     DEFINITIONS,
@@ -330,5 +336,6 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
     later = RELEASES[RELEASES.index(RECOGNISED) :]
-    fit = [r for r in later if (last is None or r < last) and has_types(r, text)]
+    tagged = has_tags(text)
+    fit = [r for r in later if (last is None or r < last) and has_types(r, tagged)]
     return dialect_in(fit[-1] if fit else RECOGNISED)

@@ -8,7 +8,7 @@ from jaxprtool.ir.avals import NO_GROUPS, AbstractType, RefType, ShapedArray
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.spellings import Release
 
-__all__ = ["TAGGED", "has_types", "told_by_types", "type_in"]
+__all__ = ["TAGGED", "has_tags", "has_types", "told_by_types", "type_in"]
 
 _FLOAT0: Release = (0, 4, 29)
 _UNTAGGED: Release = (0, 7)
@@ -50,6 +50,11 @@ def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
         yield "before" if m[1] else "since", _SHORT_REFERENCES
 
 
-def has_types(release: Release, text: str) -> bool:
-    """Whether a release may print the types of a text: the axes that one varies along have a tag, or none, in each."""
-    return not (_UNTAGGED <= release < TAGGED and "]{V:" in text)
+def has_tags(text: str) -> bool:
+    """Whether the axes that a type of a text varies along have a tag."""
+    return "]{V:" in text
+
+
+def has_types(release: Release, tagged: bool) -> bool:
+    """Whether a release may print types with tags, if a text is `tagged`."""
+    return not (tagged and _UNTAGGED <= release < TAGGED)
