@@ -31,7 +31,7 @@ def _tuples(value: ParamValue) -> Any:
 
 
 class DimensionNumbers(Kind):
-    """Records whose fields hold tuples of axes; those of `more` have none in a text that lacks them (JAX to 0.4.30)."""
+    """Records whose fields hold tuples of axes; those of `more` have none in a text that lacks them (JAX to 0.4.34)."""
 
     code = "dimension-numbers"
 
