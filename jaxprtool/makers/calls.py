@@ -22,7 +22,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxp
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
 from jaxprtool.interpreters.remat import Saves, Saving, split_saving
-from jaxprtool.interpreters.reuse.sharing import multiplies
+from jaxprtool.interpreters.reuse.sharing import apply_jaxpr, multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value, type_of
 from jaxprtool.ir.params import ParamValue
@@ -33,6 +33,7 @@ __all__ = [
     "PER_ARGUMENT",
     "CallImpl",
     "CallRules",
+    "inline_columns",
     "inline_jvp",
     "inline_transpose",
     "prepared_impl",
@@ -100,6 +101,23 @@ def inline_transpose(
         return JIT.transpose(cts, *args, **_jit_params(closed))
     out = backward_pass(in_place(closed.jaxpr), [*closed.const_operands, *args], cts)
     return spread(map(is_linear, args), out)
+
+
+def inline_columns(key: str) -> dict[str, Any]:
+    """Columns of a call that no transformation keeps: the equations of its jaxpr, the param `key`, take its place."""
+
+    def batch(
+        axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
+    ) -> OutAndDim:
+        batched, out_dims = vmap_jaxpr(params[key], axis_size, dims, None)
+        return apply_jaxpr(batched, vals, params[key]), out_dims
+
+    return {
+        "jvp": lambda primals, tangents, **params: inline_jvp(params[key], primals, tangents),
+        "transpose": lambda cts, *args, **params: inline_transpose(cts, args, params[key]),
+        "batch": batch,
+        "partial_eval": lambda trace, args, **params: apply_jaxpr(params[key], args),
+    }
 
 
 class CallRules:

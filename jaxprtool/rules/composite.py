@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 from jaxprtool import ops as lax
-from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.columns.ordering import is_ordered
-from jaxprtool.interpreters.contracts import OutAndDim
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
+from jaxprtool.makers.calls import CallRules, inline_columns
 from jaxprtool.rules.define import define
 from jaxprtool.stablehlo.attributes import composite_attributes
 
@@ -21,19 +17,6 @@ __all__: list[str] = []
 
 # Names that StableHLO takes (spec of `composite`, as its verifier has it).
 _NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
-
-
-def _batch(
-    axis_size: int,
-    vals: Sequence[Value],
-    dims: Sequence[int | None],
-    *,
-    jaxpr: ClosedJaxpr,
-    **_: ParamValue,
-) -> OutAndDim:
-    """Batch the jaxpr that defines it, in its place: a batched operation is not the one of that name."""
-    batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
-    return apply_jaxpr(batched, vals, jaxpr), out_dims
 
 
 def _lower(
@@ -60,10 +43,7 @@ define(
     lax.composite,
     **{
         **CallRules(lax.composite).columns(),
-        "jvp": lambda primals, tangents, *, jaxpr, **_: inline_jvp(jaxpr, primals, tangents),
-        "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
-        "batch": _batch,
+        **inline_columns("jaxpr"),
         "lower": _lower,
-        "partial_eval": lambda trace, args, *, jaxpr, **_: apply_jaxpr(jaxpr, args),
     },
 )

@@ -24,7 +24,7 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.call_types import check_call, tree_call_types
-from jaxprtool.makers.calls import CallRules, inline_jvp, inline_transpose
+from jaxprtool.makers.calls import CallRules, inline_columns, inline_jvp, inline_transpose
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
@@ -110,18 +110,6 @@ def _fused_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list
 _dce_fused = call_dce_rule("jaxpr")
 
 
-def _fused_batch(
-    axis_size: int,
-    vals: Sequence[Value],
-    dims: Sequence[int | None],
-    *,
-    jaxpr: ClosedJaxpr,
-    **_: ParamValue,
-) -> OutAndDim:
-    batched, out_dims = vmap_jaxpr(jaxpr, axis_size, dims, None)
-    return apply_jaxpr(batched, vals, jaxpr), out_dims
-
-
 # Equations in its place have the memory of their operands; inside, they are in any.
 define(
     lax.fused_call,
@@ -130,10 +118,7 @@ define(
             lax.fused_call, "jaxpr", lambda params: {**params, "out_spaces": None}
         ).columns(),
         "abstract_eval": _fused_types,
-        "jvp": lambda primals, tangents, *, jaxpr, **_: inline_jvp(jaxpr, primals, tangents),
-        "transpose": lambda cts, *args, jaxpr, **_: inline_transpose(cts, args, jaxpr),
-        "batch": _fused_batch,
-        "partial_eval": lambda trace, args, *, jaxpr, **_: apply_jaxpr(jaxpr, args),
+        **inline_columns("jaxpr"),
         "dce": _fused_dce,
     },
     memory="rule",
@@ -356,23 +341,13 @@ define(
 # -- custom_partitioning -----------------------------------------------------------------------
 
 
-def _partitioned_batch(
-    axis_size: int, vals: Value, dims: Any, *, call: ClosedJaxpr, **_: Any
-) -> OutAndDim:
-    """Batch the function, in the place of the call: what its user says of how it is spread is for other shapes."""
-    batched, out_dims = vmap_jaxpr(call, axis_size, dims, None)
-    return apply_jaxpr(batched, vals, call), out_dims
-
-
 define(
     lax.custom_partitioning,
     **{
         **CallRules(lax.custom_partitioning, "call").columns(),
         "abstract_eval": tree_call_types("custom_partitioning"),
-        "jvp": lambda primals, tangents, *, call, **_: inline_jvp(call, primals, tangents),
-        "transpose": lambda cts, *args, call, **_: inline_transpose(cts, args, call),
-        "batch": _partitioned_batch,
-        "partial_eval": lambda trace, args, *, call, **_: apply_jaxpr(call, args),
+        # A batch drops the call: what its user says of how it is spread is for other shapes.
+        **inline_columns("call"),
         # The functions of its user take all arguments.
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
