@@ -130,7 +130,7 @@ def repeat(x, *, axis: Axis, repeats: int):
 
 
 @primitive
-def reciprocal(x, *, approx: bool = shown(False), full_range: bool | None = optional(None)):
+def reciprocal(x, *, approx: bool = shown(False), full_range: bool = shown(True)):
     """1 / x.
 
     approx: whether it may be less precise.

@@ -7,7 +7,7 @@ from jaxprtool.core.inner import Arguments, of_elements
 from jaxprtool.core.kinds.numbers import Axes
 from jaxprtool.core.kinds.objects import Function
 from jaxprtool.core.kinds.placement import Sharding
-from jaxprtool.core.primitive import optional, primitive, shown
+from jaxprtool.core.primitive import primitive, shown
 from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
@@ -49,7 +49,7 @@ def reduce_min():
 
 
 @primitive
-def reduce_prod(operand, *, axes: Axes, out_sharding: Sharding | None = optional(None)):
+def reduce_prod(operand, *, axes: Axes, out_sharding: Sharding | None = None):
     """The product of the elements along some axes, which go away.
 
     axes: the axes to reduce.

@@ -310,6 +310,14 @@ SPELLINGS = {
         "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
         "out_tree=PyTreeDef(*)] a",
         "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
+    "a scalar of any contents": (
+        "o:f32[] = empty[dtype=float32]",
+        "o:f32[] = empty2[dtype=float32 memory_space=None]",
+    ),
+    "roll by a param": (
+        "o:f32[1,1] = roll[axis=1 shift=2 stride=None stride_axis=None] m",
+        "o:f32[1,1] = roll[axis=1 stride=None stride_axis=None] m 2:i32[]",
+    ),
     "tridiagonal with info": (
         "o:f32[1,1] d:f32[1] e:f32[0] t:f32[0] n:i32[] = tridiagonal[lower=True] m; c:bool[] = eq n 0",
         "o:f32[1,1] d:f32[1] e:f32[0] t:f32[0] = tridiagonal[lower=True] m; n:i32[] = broadcast_in_dim[shape=() "

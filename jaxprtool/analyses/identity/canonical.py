@@ -18,6 +18,7 @@ from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, NUMBER
 from jaxprtool.core.kinds.objects import POLICY
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import SymbolicDim
+from jaxprtool.ir.declaration import Param
 from jaxprtool.ir.dtypes import DType, find_dtype
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value
 from jaxprtool.ir.kinds import Kind
@@ -49,7 +50,7 @@ _FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
 
 
 def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
-    """The params that say something, as names and texts, by name: none at a hidden default, no bookkeeping."""
+    """The params that say something, as names and texts, by name: none at a default that may be left out, no bookkeeping."""
     declared = eqn.primitive.params
     found = []
     for key, value in printed_params(eqn.primitive, eqn.params, lossless=True):
@@ -58,11 +59,15 @@ def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
         if kind is not None and kind.is_bookkeeping:
             continue
         text = canonical_value(value, inner, kind)
-        hidden = declaration if declaration is not None and declaration.hidden != "never" else None
-        if hidden and text == canonical_value(hidden.default, inner, kind):
-            continue
-        found.append((key, text))
+        if declaration is None or not _is_left_out(declaration, text, inner):
+            found.append((key, text))
     return sorted(found)
+
+
+def _is_left_out(declaration: Param, text: str, inner: Inner) -> bool:
+    """Whether a text is that of a default which an equation, or its print, may leave out."""
+    may_lack = declaration.optional or declaration.hidden != "never"
+    return may_lack and text == canonical_value(declaration.default, inner, declaration.kind)
 
 
 def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str:

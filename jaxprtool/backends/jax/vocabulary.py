@@ -66,6 +66,7 @@ ADDED: dict[tuple[str, str], tuple[tuple[int, ...], Any]] = {
     ("new_ref", "pin"): ((0, 11, 1), False),
     ("pallas_call", "name"): ((0, 8, 1), None),
     ("ragged_dot_general", "out_sharding"): ((0, 10, 1), None),
+    ("reciprocal", "full_range"): ((0, 9, 2), True),
     ("reduce_max", "out_sharding"): ((0, 11, 1), None),
     ("reduce_min", "out_sharding"): ((0, 11, 1), None),
     ("scan", "ft_in"): ((0, 11), None),

@@ -52,8 +52,8 @@ def windows_of(
         tuple(window_dimensions),
         tuple(window_strides),
         tuple(tuple(p) for p in padding),
-        tuple(base_dilation or ones),
-        tuple(window_dilation or ones),
+        ones if base_dilation is None else tuple(base_dilation),
+        ones if window_dilation is None else tuple(window_dilation),
     )
 
 

@@ -191,17 +191,21 @@ _EARLIER["pjit"] = _EARLIER["jit"]
 # What only releases to 0.4.21 print: equations without results, and the params of a pjit.
 _NO_RESULTS = pattern(r"(?m)^ +(?:; *)?= [a-z]")
 _PJIT = pattern(r"\bpjit\[\s*(?:donated_invars|in_shardings|jaxpr|keep_unused)=")
-# The end of what only releases to 0.4.35 print: see `LAST_SETS`.
+# The end of what only releases to 0.4.35 print, and what only those to 0.4.38 do: see `LAST_SETS`.
 _LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
+_FACTORS = pattern(
+    r"\b(?:qr\[\s*full_matrices=\w+|svd\[\s*compute_uv=\w+\s+full_matrices=\w+\s+subset_by_index=[^=\]]+)\s*\]"
+)
 _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 
 def may_be_earlier(reading: Reading) -> bool:
-    """Whether a text may be of a release to 0.4.35, by what is found without looking at each equation."""
+    """Whether a text may be of a release to 0.4.38, by what is found without looking at each equation."""
     text = reading.text  # words are found much quicker than patterns
     found = "sharding=None" not in text and ("shape=(" in text or "new_sizes=(" in text)
     found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
+    found = found or (("qr[" in text or "svd[" in text) and _FACTORS.search(text))
     return bool(found or ("  = " in text and _NO_RESULTS.search(text)))
 
 

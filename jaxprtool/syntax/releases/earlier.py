@@ -245,6 +245,7 @@ OLDER: dict[str, Older] = {
     "reduce_window_min": _WINDOW,
     "reduce_window_sum": _WINDOW,
     "reshape": _older_params("0.1.59", "old_sizes"),
+    "roll": Older(until="0.4.30", arrange=equations.distance_as_operand, told_by=("shift",)),
     "scatter": _older_params(
         "0.1.59",
         "updates_shape",
@@ -277,6 +278,7 @@ OLDER: dict[str, Older] = {
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
     "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
+    "empty": _older_params("0.7.1", given={"shape": ()}, expand=equations.scalar_of_any_contents),
     "lu": Older(foreign=True, expand=equations.factors),
     "svd": Older(foreign=True, told_by=("compute_uv",), expand=equations.singular_values),
     "reuse_key": _older_name("random_clone", "0.4.25"),
@@ -323,8 +325,10 @@ OLDER: dict[str, Older] = {
 # with exactly these is of that release or an earlier one.
 LAST_SETS: dict[str, tuple[frozenset[str], Release]] = {
     "broadcast_in_dim": (frozenset({"broadcast_dimensions", "shape"}), (0, 4, 35)),
-    "iota": (frozenset({"dimension", "dtype", "shape"}), (0, 4, 35)),
+    "iota": (frozenset({"dimension", "dtype", "shape"}), (0, 4, 34)),
+    "qr": (frozenset({"full_matrices"}), (0, 4, 38)),
     "reshape": (frozenset({"dimensions", "new_sizes"}), (0, 4, 35)),
+    "svd": (frozenset({"compute_uv", "full_matrices", "subset_by_index"}), (0, 4, 34)),
 }
 
 

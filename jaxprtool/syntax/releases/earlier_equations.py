@@ -19,6 +19,7 @@ from jaxprtool.syntax.types import UNTYPED, untyped_scalar
 
 __all__ = [
     "branches",
+    "distance_as_operand",
     "factors",
     "first_operand",
     "first_operand_last",
@@ -29,6 +30,7 @@ __all__ = [
     "last_operand",
     "no_operands",
     "references",
+    "scalar_of_any_contents",
     "singular_values",
     "swapped_cases",
     "tridiagonal_with_info",
@@ -70,6 +72,12 @@ def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
     """`create_token x`, to 0.2.5."""
     del inputs
     return params, []
+
+
+def distance_as_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
+    """`roll[shift=2] x` (0.4.26 to 0.4.30): how far it turns is the second operand now."""
+    left = {k: v for k, v in params.items() if k != "shift"}
+    return left, [*inputs, Lit(int(params["shift"]), ShapedArray((), INT32))]
 
 
 def index_of_reference(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
@@ -226,6 +234,13 @@ def singular_values(
     if len(outs) != 3 or params.get("compute_uv") is not False:
         return None
     return [_equation("svd", inputs, {**params, "compute_uv": True}, outs)]
+
+
+def scalar_of_any_contents(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """`empty[dtype=float32]`, to 0.7.1, is `empty2`: a scalar; None where a shape is given, as later releases do."""
+    return None if "shape" in params else [_equation("empty2", inputs, params, outs)]
 
 
 def identity_callback(

@@ -164,6 +164,7 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "linear_call": (
         Spelling(
             (0, 6),
+            added={"transpose_thunk": None},
             removed={"num_transpose_consts": no_param, "transpose": no_param},
         ),
     ),
@@ -185,10 +186,13 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "ragged_all_to_all": _born(0, 4, 38),
     "reshard": _born(0, 5, 3),
     "shard_map": (Spelling((0, 6, 1), removed=_NAMES, before=_by_names, replaces="shard_map"),),
-    "sharding_constraint": (Spelling((0, 5, 1), was={"context_mesh": "resource_env"}),),
+    "sharding_constraint": (
+        Spelling((0, 4, 31), added={"layout": None}),
+        Spelling((0, 5, 1), was={"context_mesh": "resource_env"}),
+    ),
     # ---- shapes and products
     "broadcast_in_dim": _SHARDING,
-    "iota": _SHARDING,
+    "iota": (Spelling((0, 4, 35), added={"sharding": None}),),
     "ragged_dot_general": _born(0, 5, 3),
     "reshape": _SHARDING,
     "scatter-sub": _born(0, 4, 36),
@@ -198,6 +202,7 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ("random_bits", "random_split"), (Spelling((0, 6, 1), stated=("partitionable",)),)
     ),
     "random_gamma": (Spelling((0, 6, 1), stated=("complement", "partitionable")),),
+    "rng_bit_generator": (Spelling((0, 6), added={"out_sharding": None}),),
     # ---- elements and matrices
     "eigh": (Spelling((0, 4, 21), added={"subset_by_index": None}),),
     "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),
@@ -207,23 +212,29 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     ),
     "square": _born(0, 4, 36),
     "reduce": (Spelling((0, 4, 24), removed={"consts": ()}),),
-    "svd": (Spelling((0, 4, 25), added={"subset_by_index": None}),),
+    "svd": (
+        Spelling((0, 4, 25), added={"subset_by_index": None}),
+        Spelling((0, 4, 35), added={"algorithm": None}),
+    ),
     "symmetric_product": _born(0, 5, 3),
     "tridiagonal_solve": (
         Spelling((0, 5), removed={"ldb": _size, "m": _size, "n": _sides, "t": _element_type}),
     ),
     # ---- effects, kernels and what is outside
+    "custom_partitioning": (Spelling((0, 5), added={"sharding_rule": None}),),
     "debug_callback": (Spelling((0, 6), added={"partitioned": False}),),
     "ffi_call": (*_born(0, 4, 31), *_MAPPED),
     "freeze": _born(0, 4, 38),
     "pallas_call": (
+        Spelling((0, 4, 26), added={"compiler_params": None}),
         Spelling(
             (0, 4, 31),
             removed={"in_shapes": no_param, "out_shapes": no_param, "which_linear": no_param},
         ),
-        Spelling((0, 4, 33), removed={"name": no_param}),
-        Spelling((0, 4, 36), added={"backend": None}),
-        Spelling((0, 6), removed={"name_and_src_info": no_param}, replaces="pallas_call"),
+        Spelling((0, 4, 32), added={"cost_estimate": None}, removed={"name": no_param}),
+        Spelling((0, 4, 35), added={"backend": None}),
+        Spelling((0, 5, 3), added={"mesh": None}, removed={"name_and_src_info": no_param}),
+        Spelling((0, 6), replaces="pallas_call"),
     ),
     "pure_callback": _MAPPED,
 }

@@ -246,7 +246,11 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         *_born(0, 7, 2),
         Spelling((0, 8, 1), added={"logging_record": None}),
     ),
-    "empty2": _born(0, 7, 2),
+    "empty": _born(0, 7, 2),
+    "empty2": (
+        Spelling((0, 7, 2), called="empty"),
+        Spelling((0, 8), added={"memory_space": None}),
+    ),
     "empty_ref": (
         *_born(0, 9, 1),
         Spelling((0, 11, 1), added={"pin": False}),
@@ -264,6 +268,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 8, 1), added={"name": None}),
         Spelling((0, 9, 1), removed={"backend": None}),
     ),
+    "reciprocal": (Spelling((0, 9, 2), added={"full_range": True}),),
 }
 
 
