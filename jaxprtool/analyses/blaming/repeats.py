@@ -38,9 +38,7 @@ _MANY = 8  # for fewer logs, `Ahead` does not pay
 _MOST_FAILED = 10  # how often the pause after an `Ahead` that knew too little is doubled, at most
 _LINK = 300  # bytes to remember which `Past` follows another
 _RESTLESS = 16  # after so many logs with something new there are likely to be many more
-_MOST_MISSED = (
-    300  # after so many logs in a row that repeat no earlier one, none is looked for any more
-)
+_MOST_MISSED = 300  # after so many logs in a row that repeat no earlier one, none is looked for
 
 
 def steers(log: Log) -> bool:

@@ -53,9 +53,7 @@ class Separations:
         self._bad: Callable[[Any], Any] = sought.where
         self._all_drop, self._adds_up = drops_any(sought), sought.adds_up
         self._of: dict[int, tuple[Any, Any]] = {}
-        self._times: dict[
-            Any, int
-        ] = {}  # by context and equation: for how many runs `of` was asked,
+        self._times: dict[Any, int] = {}  # by context and equation: how often `of` was asked,
         self._spent: dict[Any, int] = {}  # and how often it was run again for a set
 
     def __bool__(self) -> bool:
