@@ -28,9 +28,7 @@ __all__ = ["data_inside", "without_data_inside"]
 
 _PLAIN = (0.0, 0.5, 1.0, 2.0)  # absolute values of literals that hold no data
 _SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in the place of others, before powers of ten
-_FORMS = (
-    len(_SHORT) + 4
-)  # how many values are tried for one place; the last one again where there are fewer
+_FORMS = len(_SHORT) + 4  # values tried for one place; the last one again where there are fewer
 _TESTS = 100
 
 
