@@ -55,13 +55,16 @@ class Pass:
     """A pass.
 
     Attributes:
-      name: what `--passes` calls it.
+      name: its name in `--passes`.
       run: (program, **options) -> program.
       laws: what it promises; see `LAWS`.
-      least: of options that are whole numbers, the smallest that makes sense.
-      names: of options that name something in a program, what warns where nothing there has the name.
-      fixes_types: whether it may make types that can be checked of some that cannot, so that it runs before the check.
-      forms: of options whose values may be of a form `word=...`, those words: the option itself may then be left out.
+      least: for options that are whole numbers, the smallest that makes sense.
+      names: for options that name something in a program, a function that warns where nothing there
+        has the name.
+      forms: for options whose values may have a form `word=...`, these words: the name of the
+        option may then be left out.
+      fixes_types: whether it may make types checkable that are not, so that it runs before the
+        check.
     """
 
     name: str
@@ -91,7 +94,7 @@ class Pass:
 
     @property
     def flags(self) -> frozenset[str]:
-        """Its options that are yes or no; with the default None it makes a difference whether one is said to be no."""
+        """Its options that are yes or no; where the default is None, no differs from nothing being said."""
         parameters = inspect.signature(self.run).parameters.values()
         return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and _is_flag(p))
 
@@ -147,7 +150,7 @@ def define_pass(
 
 
 def find_pass(name: str) -> Pass:
-    """The pass of a name. Raises UsageError where there is none."""
+    """Return the pass of a name. Raises UsageError where there is none."""
     if name not in _PASSES and name in BUILT_IN:
         importlib.import_module(BUILT_IN[name])
     found = _PASSES.get(name)
@@ -160,6 +163,6 @@ def find_pass(name: str) -> Pass:
 
 
 def all_passes() -> list[Pass]:
-    """Every pass, those of the package first."""
+    """Return every pass, those of the package first."""
     ours = [find_pass(name) for name in BUILT_IN]
     return [*ours, *(p for n, p in _PASSES.items() if n not in BUILT_IN)]

@@ -1,4 +1,4 @@
-"""rewrite: a program with other operations in the place of some of its equations."""
+"""Rewrite a program with other operations in the place of some of its equations."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
 
 
 class _Rewriting:
-    """One pass."""
+    """One run over a program."""
 
     def __init__(self, rule: Rule):
         self.rule = rule
         self.scoped = Scoped(lambda program: _Body(self, program).result())
 
     def inside(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation with its jaxprs rewritten."""
+        """Return the equation with its jaxprs rewritten."""
         with self.scoped.inside(eqn):
             return with_jaxprs(eqn, self.scoped.closed)
 
@@ -64,8 +64,11 @@ class _Body:
     """The rewriting of one jaxpr.
 
     Attributes:
-      new: what stands for results of equations that are gone.
-      consts: binders and values of the constants of what came in their place.
+      rewriting: the run.
+      program: the old jaxpr.
+      new: the atoms that replace results of equations that are gone.
+      eqns: the new equations so far.
+      consts: binders and values of the constants of the equations that replace others.
     """
 
     def __init__(self, rewriting: _Rewriting, program: ClosedJaxpr):
@@ -102,7 +105,7 @@ class _Body:
         return eqn.replace(inputs=map(self.atom, eqn.inputs))
 
     def replace(self, eqn: JaxprEqn, f: Callable[..., Any]) -> None:
-        """Put the equations of a function of the operands in the place of an equation."""
+        """Replace an equation by the equations of a function of its operands."""
         several = eqn.primitive.multiple_results
 
         def flat(*operands: Any) -> list[Any]:
@@ -127,7 +130,7 @@ class _Body:
         for e in jaxpr.eqns:
             ins, outs = map(atom, e.inputs), map(atom, e.out_binders)
             here = e.span is not None and eqn.span is not None and e.span.source is eqn.span.source
-            span = e.span if here else eqn.span  # of an equation of a jaxpr in its params, its own
+            span = e.span if here else eqn.span  # one from a jaxpr in its params keeps its own
             self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=span))
         for v, x in zip(eqn.out_binders, jaxpr.outs, strict=True):
             if atom(x) is not v:
@@ -135,7 +138,7 @@ class _Body:
 
 
 def _kept_names(binders: Sequence[Var], jaxpr: Jaxpr) -> dict[Var, Var]:
-    """The binders of the old equation for those of the new ones that give its results."""
+    """Map the variables of new equations that are results to the binders of the old equation."""
     made = {v for e in jaxpr.eqns for v in e.out_binders}
     kept: dict[Var, Var] = {}
     for old, x in zip(binders, jaxpr.outs, strict=True):

@@ -1,4 +1,4 @@
-"""simplify: operations that change nothing, or that two of them do what one does. Each is exact to the bit."""
+"""simplify: remove operations that change nothing, and replace two by one; exact to the bit, unless `fast_math` is given."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr:
 
 
 def _of(*names: str, fast: bool = False) -> Callable[[Rule], Rule]:
-    """A rule of equations of these primitives."""
+    """Return a decorator that registers a rule for equations of these primitives."""
 
     def add(rule: Rule) -> Rule:
         for name in names:
@@ -212,9 +212,10 @@ def _converted_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _moved_in_between(m: Match) -> Any:
-    """A conversion back of elements that were only moved since they were converted to a wider type: they are moved as they were.
+    """Undo a conversion to a wider type after which elements were only moved, and converted back: move them as they were.
 
-    Of several movements each has to be there for this conversion alone, so that they go with it.
+    Where there are several moves, each has to be there for this conversion alone, so that all of
+    them go with it.
     """
     moves, once = _moves_before(m)
     wide = m.maker(moves[0].inputs[0]) if moves and (once or len(moves) == 1) else None
@@ -238,12 +239,12 @@ def _moved_in_between(m: Match) -> Any:
 
 
 def converts_back_for_nothing(m: Match) -> bool:
-    """Whether the rules above put something else in the place of a conversion, so that what is converted twice is so no more."""
+    """Whether the rules above replace a conversion."""
     return _converted_twice(m) is not None or _moved_in_between(m) is not None
 
 
 def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
-    """The operations that only move elements before an equation, the first one first, and whether each is there for it alone."""
+    """Return the operations before an equation that only move elements, in order, and whether each is there for it alone."""
     moves: list[JaxprEqn] = []
     x, once = m.inputs[0], True
     while once:
@@ -256,10 +257,10 @@ def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
 
 
 def _only_moves(eqn: JaxprEqn) -> bool:
-    """Whether an operation has elements of its first operand as its result, in each type of at least 16 bits the same ones."""
+    """Whether the result of an operation has elements of its first operand, the same ones in each type of at least 16 bits."""
     if eqn.primitive.name != "gather":
         return eqn.primitive.name in _MOVES
-    # outside of the operand it takes NaN; of integers a number of the type
+    # it fills elements out of bounds with NaN; in integer types with a number that depends on the type
     dtype = eqn.out_binders[0].aval.dtype
     return dtype.is_inexact and eqn.params.get("fill_value") is None
 
