@@ -379,7 +379,7 @@ class Program(Subject):
 
     @cached_property
     def _each(self) -> dict[tuple[Jaxpr, JaxprEqn], Any]:
-        """What one execution of each equation costs that runs nothing else."""
+        """The rows of the estimate, by jaxpr and equation, for equations that run no jaxprs."""
         return {(row.site.jaxpr, row.eqn): row for row in self.estimate.rows}
 
     def figure_of(self, name: str, pattern: Pattern) -> float:

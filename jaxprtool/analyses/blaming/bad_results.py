@@ -1,4 +1,4 @@
-"""Which results of equations that have run are bad, looked at one by one or many together."""
+"""Find the bad results among those of equations that have run, one by one or many together."""
 
 from __future__ import annotations
 

@@ -46,14 +46,14 @@ def _is_not_finite(xp: Any) -> Callable[[Any], bool]:
 
 
 class Sought:
-    """The values that are sought.
+    """The kinds of values that are bad in one analysis.
 
     Attributes:
-      kinds: of `nan`, `inf`, `denormal` and `above`, those that are sought, in this order.
-      above: with `above`, the absolute value that a bad value exceeds.
-      key: two that seek the same have the same key.
-      adds_up: whether a sum of numbers is a bad one where one of them is.
-      may_hold: a quick function that is false only of a value that holds no bad one.
+      kinds: the sought kinds, of `nan`, `inf`, `denormal` and `above`, in this order.
+      above: with `above`, the absolute value that a bad value exceeds; else None.
+      key: identifies what is sought.
+      adds_up: whether a sum of numbers is bad wherever one of them is.
+      may_hold: a quick function that is False only for a value without a bad element.
     """
 
     __slots__ = ("_xp", "above", "adds_up", "key", "kinds", "may_hold")
@@ -106,7 +106,7 @@ class Sought:
         return 2 * count + bool(xp.isnan(x).any()) if count else 0
 
     def where(self, x: Any) -> Any:
-        """Which elements of a value are bad: a boolean array of its shape."""
+        """Return which elements of a value are bad: a boolean array of its shape."""
         found = self._of_kind(self.kinds[0], x)
         for kind in self.kinds[1:]:
             found = found | self._of_kind(kind, x)
@@ -130,7 +130,7 @@ class Sought:
         return found
 
     def bad_ones(self, x: Any) -> Any:
-        """Which elements of an array are bad, as `where`; None where none is."""
+        """As `where`, for an array; None where no element is bad."""
         xp = self._xp
         if self.kinds == ("nan", "inf"):
             finite = xp.isfinite(x)
@@ -176,7 +176,7 @@ class Sought:
         return found
 
     def kind_of(self, x: Any) -> str:
-        """The first kind of which the value holds one."""
+        """Return the first sought kind of which a value holds an element."""
         return next((k for k in self.kinds if self._of_kind(k, x).any()), self.kinds[0])
 
     def _of_kind(self, kind: str, x: Any) -> Any:
@@ -198,7 +198,7 @@ class Sought:
         return (array != 0) & (xp.abs(array) < array.dtype.type(least))
 
     def indices(self, which: Any) -> list[tuple[int, ...]]:
-        """The first few indices where a boolean array is true."""
+        """Return the first few indices where a boolean array is true."""
         xp = self._xp
         if not which.shape:
             return [()] if which else []
@@ -281,7 +281,7 @@ def _number(x: Any) -> str:
 def range_of(
     value: Any, aval: Any, indices: Sequence[tuple[int, ...]] = (), shape: Any = ()
 ) -> Range | None:
-    """The range of an operand; None for keys, tokens and other values that are no numbers.
+    """Return the range of an operand; None for keys, tokens and other values that are no numbers.
 
     Args:
       value: the operand.
@@ -316,7 +316,7 @@ def _at(array: Any, indices: Sequence[tuple[int, ...]], shape: tuple[int, ...]) 
 
 
 def values_at(array: Any, indices: Sequence[tuple[int, ...]]) -> list[Any]:
-    """The elements of an array at some indices, as numbers of Python."""
+    """Return the elements of an array at some indices, as Python numbers."""
     array = numpy_namespace().asarray(array)
     found = [array[i].item() for i in indices]
     return [x if isinstance(x, (bool, int, complex)) else float(x) for x in found]

@@ -172,14 +172,14 @@ class Blame(Answer):
 
     @property
     def kind(self) -> str | None:
-        """The kind of the first one."""
+        """The kind of the first bad value; None where there is none."""
         if self.compiled is not None:
             return self.compiled.kind
         return self.appearances[0].kind if self.appearances else None
 
     @property
     def first(self) -> Place | None:
-        """The place of the first equation whose result has one."""
+        """The place of the first equation whose result is bad; None where there is none."""
         if self.compiled is not None:
             return self.compiled.place
         return self.appearances[0].place if self.appearances else None
@@ -247,7 +247,7 @@ class Blame(Answer):
 
 
 def located(place: Place) -> str:
-    """A place for people: `file:line:col`, the way in, and the line of Python."""
+    """Return a place for people: `file:line:col`, the way in, and the line of Python."""
     at = place.located()
     parts = [f"{at}: {place}" if at else str(place)]
     if place.source and place.source != at:
@@ -258,7 +258,7 @@ def located(place: Place) -> str:
 
 
 def _told(appearance: Appearance) -> list[str]:
-    """The first appearance, with its text and its operands."""
+    """Return lines on the first appearance, with its text and its operands."""
     origin, place = appearance.origin, appearance.place
     if place is None:
         return [f"{appearance.kind} in {appearance.label}, which is a result"]
@@ -281,7 +281,7 @@ def _told(appearance: Appearance) -> list[str]:
 
 
 def _told_result(appearance: Appearance) -> str:
-    """The type of a bad result, how many of its elements are bad, and the first of them."""
+    """Return the type of a bad result, how many of its elements are bad, and the first of them, for people."""
     origin, local = appearance.origin, appearance.local
     if local is not None and not local.devices:
         return f"{local.type}: {', '.join(map(_value, origin.values))}"
@@ -297,7 +297,7 @@ def _told_result(appearance: Appearance) -> str:
 
 
 def _text(place: Place) -> str:
-    """The first line of the text of an equation."""
+    """Return the first line of the text of an equation."""
     span = place.eqn.span
     if span is None:
         return ""
@@ -320,7 +320,7 @@ def _short(appearance: Appearance) -> str:
 
 
 def _listed(title: str, items: Sequence[str]) -> list[str]:
-    """A title and items below it; of many the first and the last ones."""
+    """Return a title and items below it; of many items the first and the last ones."""
     if not items:
         return []
     if len(items) > 2 * _FEW + 1:
@@ -333,7 +333,7 @@ def _listed(title: str, items: Sequence[str]) -> list[str]:
 
 
 def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
-    """The answer from what an observer has seen of a whole run.
+    """Return the answer from what an observer has found in a whole run.
 
     Args:
       flow: the observer.
@@ -373,7 +373,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
 
 
 def as_written(found: Blame, flat: Unfolded) -> Blame:
-    """An answer about a program with calls in place as one about the program as written."""
+    """Return an answer about a program with calls in place, with the places of the program as written."""
     if not flat.ways:
         return found
     return replace(
@@ -457,7 +457,7 @@ def _is_triangle(
 
 
 def _label(origin: Origin, program: ClosedJaxpr) -> str:
-    """What to call the source of an origin."""
+    """Return what to call the source of an origin; "" for an equation."""
     source = origin.source
     if source is None:
         return ""

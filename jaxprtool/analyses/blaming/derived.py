@@ -137,7 +137,7 @@ class _Search:
         return None
 
     def _is_here(self, eqn: JaxprEqn, level: Level) -> bool:
-        """Whether an equation has the same place in Python."""
+        """Whether an equation has the place in Python that is searched."""
         return frame_of(eqn, level) == self.frame
 
     def _before(
@@ -153,7 +153,7 @@ class _Search:
                 yield found, where
 
     def _read_by(self, eqn: JaxprEqn, level: Level, *, anywhere: bool) -> set[Any]:
-        """The values that an equation is computed from, by equations of the same place in Python (or any)."""
+        """Return the values that an equation is computed from, through equations of the same place in Python (or any)."""
         found, queue = set[Any](), [(level, x) for x in eqn.inputs]
         for at, x in queue:
             at, x = resolved_at(at, x)
@@ -191,18 +191,18 @@ class _Parts:
         self._compared: dict[tuple[Any, Any], tuple[int, bool]] = {}
 
     def has(self, eqn: JaxprEqn, level: Level) -> int:
-        """How sure it is that an equation is one of them."""
+        """Return how sure it is that an equation is one of the parts."""
         return max((self._is(e, eqn, level) for e in self.parts), default=_NONE)
 
     def _is(self, part: JaxprEqn, eqn: JaxprEqn, level: Level) -> int:
-        """How sure it is that an equation is this part: it reads the same values, at least one of the original's among them."""
+        """Return how sure it is that an equation is this part: that it reads the same values, at least one of the original's among them."""
         if part.primitive is not eqn.primitive or len(part.inputs) != len(eqn.inputs):
             return _NONE
         how, meets = self._reads_alike(part, eqn, level)
         return how if meets or not any(isinstance(x, Var) for x in part.inputs) else _NONE
 
     def _reads_alike(self, part: JaxprEqn, eqn: JaxprEqn, level: Level) -> tuple[int, bool]:
-        """How sure it is that a part and an equation of one primitive read the same values; whether one of the original's is among them."""
+        """Return how sure it is that a part and an equation of one primitive read the same values, and whether one of the original's is among them."""
         how, meets = _SAME if _same_params(part, eqn) else _LIKE, False
         for x, y in zip(part.inputs, eqn.inputs, strict=True):
             found, hit = self._value(x, *resolved_at(level, y))
@@ -212,7 +212,7 @@ class _Parts:
         return how, meets
 
     def _value(self, x: Any, level: Level, y: Any) -> tuple[int, bool]:
-        """How sure it is that a value of the derivative is one of the program (resolved); whether it depends on one of the original's."""
+        """Return how sure it is that a value of the derivative is one of the program (resolved), and whether it is one of the original's."""
         if isinstance(x, Lit) or isinstance(y, Lit):
             both = isinstance(x, Lit) and isinstance(y, Lit)
             return (_SAME if both and x.val == y.val else _NONE), False
@@ -241,7 +241,7 @@ class _Parts:
         return self._comes_from_own(level, y)
 
     def _comes_from_own(self, level: Level, y: Any) -> tuple[int, bool]:
-        """As `_value`: whether a value is computed from the original's and literals alone, by equations of the same place in Python."""
+        """As `_value`, for a value that may be computed in another way: from the original's values and literals alone, by equations of the place."""
         queue, seen, meets = [(level, y)], set[Any](), False
         for at, v in queue:
             at, v = resolved_at(at, v)
@@ -259,13 +259,13 @@ class _Parts:
 
 
 def _values(eqn: JaxprEqn, level: Level) -> Iterator[Any]:
-    """The operands and results of an equation, resolved."""
+    """Yield the operands and results of an equation, resolved."""
     atoms = (*eqn.inputs, *eqn.out_binders)
     return (resolved_at(level, x)[1] for x in atoms if isinstance(x, Var))
 
 
 def _maker(level: Level, x: Any) -> tuple[JaxprEqn, Level] | None:
-    """The equation that makes a value, and the jaxpr that it is in."""
+    """Return the equation that computes a value, and the level that it is in; None for arguments and literals."""
     level, x = resolved_at(level, x)
     made = None if isinstance(x, Lit) else definitions(level.jaxpr).get(x)
     return None if made is None else (made[0], level)
@@ -304,7 +304,7 @@ def derivative_of(
 
 
 def frame_of(eqn: JaxprEqn, level: Level) -> Frame | None:
-    """The place in Python of an equation, or of the innermost one around it that has one."""
+    """Return the place in Python of an equation, or of the innermost one around it that has one."""
     eqns = (eqn, *(step.eqn for step in reversed(level.path())))
     return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
 

@@ -51,9 +51,11 @@ class Unguarded:
     """A choice between two values in a program whose derivative makes a bad value on the side that is not taken.
 
     Attributes:
-      place: the choice; where the program does not hold it any more, its transpose, which has the same line of Python.
-      kept: whether the program holds it.
-      certain: whether the names of the equations say that the program is a derivative; a text may have left them out.
+      place: the choice; where the program does not hold it any more, its transpose, which has the
+        same line of Python.
+      kept: whether the program still holds the choice.
+      certain: whether the names of the equations say that the program is a derivative; a text may
+        have left them out.
     """
 
     place: Place

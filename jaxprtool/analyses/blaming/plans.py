@@ -138,7 +138,7 @@ def is_float(aval: Any) -> bool:
 
 
 def bad_literals(atoms: Sequence[Any], sought: Sought) -> tuple[int, ...]:
-    """The positions of the literals that are bad."""
+    """Return the positions of the literals that are bad."""
     found = [i for i, x in enumerate(atoms) if type(x) is Lit and is_float(x.aval)]
     return tuple([i for i in found if numpy_namespace().value(atoms[i]) in sought])
 

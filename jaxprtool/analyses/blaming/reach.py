@@ -37,7 +37,7 @@ class Reach:
                     self.idle |= origin.bit
 
     def masks(self, origin: Origin) -> bool:
-        """Whether an origin is a literal that reaches no result, while others do: these come first."""
+        """Whether an origin is a literal that reaches no result, while other origins do, which are reported first."""
         others = any(mark.bad for mark in self._marks)
         return origin.is_literal and others and not origin.bit & self.bits
 

@@ -176,9 +176,9 @@ class Separations:
         return all(self._bad(seen.ins[i]).all() for i, _ in found)
 
     def _adds_products(self, seen: Seen) -> bool:
-        """Whether each element of a result is a sum of products of elements of two operands, and bad where one of them is.
+        """Whether each element of a result sums products of elements of two operands, and is bad where one of these elements is.
 
-        A sum of infinities may be NaN, and so it is bad if NaN is.
+        A sum of infinities may be NaN: so it is bad if NaN is.
         """
         return (
             seen.plan.sums

@@ -121,7 +121,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
-    """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and primitive."""
+    """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and the same primitive."""
     if len(a.eqns) != len(b.eqns) or len(a.all_binders) != len(b.all_binders):
         return False
     names: dict[Any, Var] = dict(zip(a.all_binders, b.all_binders, strict=True))

@@ -92,7 +92,7 @@ class Stepped:
         return self._ended and self._error is None
 
     def peek(self) -> Event | None:
-        """The next event, which stays the next one; None at the end. Raises what the evaluation raises."""
+        """Return the next event without taking it; None at the end. Raises what the evaluation raises."""
         if self._events:
             return self._events[0]
         while not self._events and not self._ended:
@@ -104,7 +104,7 @@ class Stepped:
         return None
 
     def next(self) -> Event | None:
-        """The next event; None at the end."""
+        """Take the next event; None at the end."""
         if self._events or self.peek() is not None:
             return self._events.popleft()
         return None

@@ -41,8 +41,10 @@ class Each(NamedTuple):
     """What one execution of an equation costs.
 
     Attributes:
-      flops, transcendentals: as `interpreters.cost` counts them; lower bounds where is_known is False.
-      read, written: bytes of operands and of results.
+      flops, transcendentals: as `interpreters.cost` counts them; lower bounds where is_known is
+        False.
+      read: bytes of operands.
+      written: bytes of results.
       is_known: whether the operation contains no loop of unknown length.
     """
 

@@ -74,15 +74,12 @@ def directions_of(
 
 
 def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
-    """Check the derivatives of a program at a point.
+    """Check the derivatives of a program at a point; return the checks: one for each mode, and one mode against the other.
 
     Args:
       program: (a) -> (b); see `differentiable`.
       args: the values of a.
       how: modes, steps and tolerances.
-
-    Returns:
-      What was found, for each mode, and for one against the other where both are there.
 
     Raises:
       UsageError: a derivative needs more memory than is allowed.
@@ -167,19 +164,22 @@ def _is_finite(x: Any) -> bool:
 class _Checking:
     """The comparisons at one point.
 
-    One mode is compared after the other: the derivative of a long program is several times as long, and one alone is kept.
+    One mode is compared after the other: the derivative of a long program is several times as long,
+    and only one is kept.
 
     Attributes:
-      made: the program of the derivative that is compared; rounding: what rounding does in it.
-      checks: what is found in each mode.
-      both, value: what is found of one mode against the other, and of the values that rules compute.
+      made: the program of the derivative that is compared.
+      rounding: what rounding does in it.
+      checks: the check of each mode.
+      both: the check of one mode against the other.
+      value: the check of the values that rules compute.
       base: the results.
       small: whether every element is checked.
       finite: whether all results are finite; where one is not, a sum over them may be NaN.
-      directions: what is compared along, with what the differences say.
-      gaps: how far the derivative of each element of a result may be from its differences, where it has a kink along the
-        first direction, which is a random one, or bends (`bends_of`: where something differs); else 0. One argument alone
-        may show no kink where it ties with several others.
+      directions: the directions to compare along, with what the differences say.
+      gaps: how far the derivative of each element of a result may be from its differences, where it
+        has a kink along the first, random direction, or bends (`bends_of`); else 0. An argument
+        that ties with several others may show no kink alone.
       bent: whether it is known where derivatives bend.
     """
 

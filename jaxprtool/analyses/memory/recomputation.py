@@ -74,7 +74,7 @@ def _place(place: Place | None) -> str:
 
 
 def _is_own(value: Kept) -> bool:
-    """Whether the derivative of the equation that makes a value reads it: that of `exp`, say."""
+    """Whether the derivative of the equation that computes a value reads it, as that of `exp` does."""
     return _place(value.producer) == _place(value.consumer)
 
 
