@@ -93,7 +93,7 @@ def level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
     level = Level(program.jaxpr)
     for step in path:
         if step.device:
-            continue  # the devices take turns in what is written once
+            continue  # a step for a device has no jaxpr of its own in the text
         inner = [*level.inside(step.eqn)]
         level = next(
             x

@@ -79,7 +79,7 @@ class Layout:
 
 def _has_references(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr has references, at any depth, so that values may change later."""
-    # those of a kernel are no results of equations, but arguments of its jaxpr
+    # references of a kernel are arguments of its jaxpr, and not results of equations
     atoms = (x for e in all_eqns(jaxpr) for x in (*e.inputs, *e.out_binders))
     return any(type(x.aval) is RefType for x in (*jaxpr.all_binders, *atoms))
 

@@ -111,7 +111,7 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
     """
     written, meshes = place.eqn, _at_once(place.path)
     if any(devices_of(closed.jaxpr) is not None for closed in sub_jaxprs(eqn)):
-        return None  # a loop over the devices, each of which has run what is written
+        return None  # a loop over the devices, each of which has run the written equation
     standing = place.path[-1].standing if place.path else None
     outs = _all_axes(eqn.out_binders, written.out_binders, meshes, standing)
     if outs is None:

@@ -164,7 +164,7 @@ class Recorder(Watch):
             self._loops.append(loop)
         now = running_loops()[-1]
         loop.param = param
-        loop.held.pop(param, None)  # which puts what comes now behind what the other jaxprs have
+        loop.held.pop(param, None)  # so that new records come after those of the other jaxprs
         first, last = now.step == 1, now.step == now.total
         nth = bool(self.every) and (now.step - 1) % self.every == 0
         loop.kept = first or last or nth

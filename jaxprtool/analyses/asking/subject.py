@@ -121,7 +121,7 @@ class Subject:
           contexts: whether what surrounds each match will be asked for.
         """
         if pattern.value is None:
-            self.meant(pattern)  # notes the names that nothing has, also where the answer is known
+            self.meant(pattern)  # notes unknown names even where the answer is cached
         self.note_names(names_in(pattern.operands, pattern.filters))
         contexts = contexts or needs_context(*pattern.filters)
         key = pattern.text, top, contexts

@@ -92,9 +92,7 @@ class Level:
         self.last = max(last, self.last)
 
 
-Held = Sequence[
-    tuple[int, JaxprEqn, Sequence[Run]]
-]  # position in the jaxpr, equation, what it holds
+Held = Sequence[tuple[int, JaxprEqn, Sequence[Run]]]  # index in the jaxpr, equation, what it holds
 
 
 def held_in(jaxpr: Jaxpr) -> Held:

@@ -415,7 +415,7 @@ class _Ids:
             self._begin[j] = self.n
             self.n += x.size
         for i in range(self.n):
-            self.sets.number(1 << i)  # is i + 1
+            self.sets.number(1 << i)  # gets the number i + 1
         self._fixed: dict[int, int] = {}
 
     def fits(self, moves: Moves) -> bool:

@@ -24,7 +24,7 @@ __all__ = [
 
 _FEW = 5  # indices of bad elements that are reported
 LARGE = 512  # elements: to concatenate larger arrays takes longer than to look at each
-_NARROW = 64  # columns
+_NARROW = 64  # columns: arrays with fewer are reduced the other way round
 _BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
 
 

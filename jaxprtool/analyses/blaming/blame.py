@@ -525,7 +525,7 @@ def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
         if place is not None:
             chain.append(sites.of(place))
         current = after[current]
-    return [*dict.fromkeys(chain)]  # several may run in the place of one
+    return [*dict.fromkeys(chain)]  # several equations may run in the place of a written one
 
 
 def _events(flow: Flow, what: str, sites: Sites, counts: Callable[[Event], bool]) -> list[Place]:

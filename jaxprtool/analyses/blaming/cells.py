@@ -103,7 +103,7 @@ class Cells:
             return False
         if any(not isinstance(eqn.out_binders[k], DropVar) for k in spoilt):
             return False
-        writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
+        writes = any(is_float(x.aval) for x in eqn.inputs)  # references do not count as floats
         values = (*log.ins(i), *log.given(i))
         return not writes or not any(type(x) is Cell and self.memory_is_bad(x) for x in values)
 

@@ -89,7 +89,7 @@ class _Search:
         forward = named and not any(map(is_transposed, all_eqns(program.jaxpr)))
         self.wild = self.linear or forward
         self.loose = named or self.frame is not None
-        self.parts: dict[JaxprEqn, _Parts] = {}  # of the equations that were looked at
+        self.parts: dict[JaxprEqn, _Parts] = {}  # by equations that were looked at
 
     def best_of_copies(self) -> Place | None:
         """Return the original of a copy of it that the transpose computes again because a checkpoint has not kept it."""
@@ -221,7 +221,7 @@ class _Parts:
         if y in self.own:
             return _NONE, False
         found = self._compared.get((x, y))
-        if found is None:  # what many equations read is compared once
+        if found is None:  # a value that many equations read is compared once
             found = self._compared[x, y] = self._made_alike(x, level, y)
         return found
 
@@ -237,7 +237,7 @@ class _Parts:
                 if found[0]:
                     return found
         if x in self.tangents:
-            return _SAME, False  # cotangents come together on other ways
+            return _SAME, False  # cotangents may be added up in another order
         return self._comes_from_own(level, y)
 
     def _comes_from_own(self, level: Level, y: Any) -> tuple[int, bool]:
@@ -297,7 +297,7 @@ def derivative_of(
     own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
     if own is not None:
         results = made.eqns[own].out_binders
-        if len(results) == len(eqn.out_binders):  # that of a call or a loop gives tangents as well
+        if len(results) == len(eqn.out_binders):  # that of a call or a loop also has tangents
             known.update(zip(results, eqn.out_binders, strict=True))
     parts = [e for i, e in enumerate(made.eqns) if i != own]
     return parts, known, binders[len(operands) :]

@@ -43,7 +43,7 @@ __all__ = [
     "unguarded_on_way",
 ]
 
-_CONSTANT = 20  # values that one is computed from, which are looked at
+_CONSTANT = 20  # values that are visited to see whether one is constant
 
 
 @dataclass
@@ -102,7 +102,7 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
         factors = _Ancestors(others)
         for found, where in _choices_before(level, place.eqn.inputs[i], zero=zero):
             if factors.holds(found, where):
-                continue  # it comes before the operation, and its zeros are data
+                continue  # the choice comes before the operation: its zeros are data
             condition = resolved(where, found.inputs[0])
             for other, at in all_levels(program):
                 if other is found:
@@ -163,7 +163,7 @@ def unguarded_on_way(
             condition = resolved(level, place.eqn.inputs[0])
             if not is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
-    seen = set[Any]()  # what comes before one place is not looked at again before a later one
+    seen = set[Any]()  # values before one place are not visited again before a later one
     for place in chain[1:] if dropping else ():
         level = level_of(program, place.path)
         for x in place.eqn.inputs:
@@ -194,7 +194,7 @@ def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
     """Whether one of the cases of a choice is the same in every run, as the 0 in the transpose of a choice is."""
     made = definitions(level.jaxpr)
 
-    def is_constant(value: Any) -> bool:  # of a batch, the zero is broadcast once more
+    def is_constant(value: Any) -> bool:  # in a batch, the zero is broadcast once more
         queue = [value]
         for x in queue:
             if isinstance(x, Lit):

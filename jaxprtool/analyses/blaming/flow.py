@@ -154,7 +154,7 @@ class Flow(Logging):
             if many is None or begun:
                 group.calm = 0
             else:
-                # where origins of elements are told apart, each step moves them on
+                # where origins of elements are told apart, each iteration may move them
                 changed_here = events.changed or self._call_changed or apart.active
                 group.note(many, i, outs, events.met, changed_here)
                 if key is not None:
@@ -267,7 +267,7 @@ class Flow(Logging):
                     asked.append(i)
                 if (
                     mark is None
-                ):  # neither an operand nor a result of the last step, but perhaps made of some
+                ):  # neither an operand nor a result of the last iteration, but perhaps computed from some
                     mark = call.any_mark() if bad else CLEAN
                 elif not bad:
                     mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
@@ -531,12 +531,12 @@ class Flow(Logging):
             if mark is None:
                 mark = merged([self._cells.mark_of(outs[k]), call.cells])
             if exact and (mark.bad or k not in plan.floats):
-                pass  # known of this very value
+                pass  # the mark is that of this very value
             elif k in plan.floats and outs[k] in self.sought:
                 if (stack := call.stacks.get(k)) is not None and stack.numbers is not None:
                     numbers = self._separations.of_bad(outs[k], stack.numbers)
                     mark = mark._replace(bad=self._separations.keep(outs[k], numbers) or mark.bad)
-                if not mark.bad:  # the rule itself has made it, or a loop of its own
+                if not mark.bad:  # the equation's own rule has made it
                     seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
                     mark = events.makes(seen, call.any_mark())
             elif mark.bad:
@@ -577,7 +577,7 @@ class Flow(Logging):
         if turned and not spoilt:
             whole = events.makes(Seen(frame, log, i, plan, 2, ()), whole)
         masks = self._cells.drops(plan, log, i, known, spoilt)
-        if plan.refs:  # what is read was there before what is written now
+        if plan.refs:  # a reference is read before it is written
             known = [(i, m) for i, m in known if not is_float(plan.eqn.inputs[i].aval)]
         entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known, masks=masks)
         if entry is not None:

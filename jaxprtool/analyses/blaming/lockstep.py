@@ -55,7 +55,7 @@ class Lockstep(Steps):
             for k, v in zip(plan.floats, outs, strict=True):
                 self._begins_all(column, v, bad[k], origin)
             return
-        if not is_pure(plan) or calls_python(plan.eqn):  # which nobody computes again so often
+        if not is_pure(plan) or calls_python(plan.eqn):  # must not be run again for each set
             self._do_not_know(bad)
             for v, c in zip(outs, codes, strict=True):
                 if c is not None:

@@ -263,7 +263,7 @@ class Operation:
     def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
         xp, sets = numpy_namespace(), self.steps.sets
         if not self._drops() and all(self.plan.eqn.out_binders[k].aval.size == 1 for k in bad):
-            union = self._union_of_all(of)  # each bad element goes into the only one
+            union = self._union_of_all(of)  # all bad elements go into the only element
             return {k: rows(union, b) for k, b in bad.items()}
         among = {n for numbers in of.values() for n in sets.among(numbers)}
         if len(among) > MOST_SETS:

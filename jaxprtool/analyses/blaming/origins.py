@@ -257,7 +257,7 @@ class Origins:
             origin.result = k = min(seen.spoilt)
             which = self.sought.where(outs[k])
             shape = which.shape
-            if origin.source is None:  # that of a source is known; here it may be another one
+            if origin.source is None:  # a source keeps its kind, which may be another one here
                 origin.kind = self.sought.kind_of(outs[k])
             origin.type = str(eqn.out_binders[k].aval)
             origin.count, origin.size = int(which.sum()), which.size
@@ -271,7 +271,7 @@ class Origins:
         ]
         if self.keep:
             origin.seen = ins, outs
-        if self.stop and not origin.is_literal:  # the program may drop that again
+        if self.stop and not origin.is_literal:  # the program may drop a literal again
             raise Stop(origin)
 
     def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:

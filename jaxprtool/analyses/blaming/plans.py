@@ -152,7 +152,7 @@ def _steering(eqn: JaxprEqn) -> tuple[int, ...]:
     fact = steering_facts[eqn.primitive]
     n = len(eqn.inputs)
     if fact == "all":
-        # what compares a value with itself, or with an infinity, asks whether it is good, and decides nothing else
+        # a comparison of a value with itself, or with an infinity, asks whether it is good, and decides nothing else
         asks = n == 2 and (eqn.inputs[0] is eqn.inputs[1] or any(map(_is_infinite, eqn.inputs)))
         return () if asks else tuple(range(n))
     if fact == "indices":

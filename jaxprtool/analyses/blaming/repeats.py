@@ -60,7 +60,7 @@ def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
         for x in logs:
             if x.inside:
                 found.append(_kind_of(x, leaves))
-            else:  # as there, and quicker
+            else:  # what the recursion would do, but quicker
                 leaves.append(x)
                 found += (id(x.layout), x.branch)
         found.append(None)
@@ -186,7 +186,7 @@ class Repeats:
         rows = numpy_namespace().zeros((len(logs), n + len(begun)), int)
         rows[:, n:] = 2
         for k, column in enumerate(columns + begun):
-            if type(column) is not int or column != 2 * (k >= n):  # most are what is there already
+            if type(column) is not int or column != 2 * (k >= n):  # most are as filled already
                 rows[:, k] = column
         return rows
 
@@ -202,13 +202,13 @@ class Repeats:
         given = [x for x in given if (x if type(x) is int else x.any())]
         if not given:
             return 2
-        if plan.drops or self._all_drop:  # some may begin where as many are dropped
+        if plan.drops or self._all_drop:  # as many may begin as are dropped
             return 2 + self._begins(same, i, plan)
         most, nan = given[0], given[0] & 1
         for x in given[1:]:
             most, nan = xp.maximum(most, x), nan | (x & 1)
         found = (made >> 1 > most >> 1) | (made & 1 > nan)
-        if len(given) > 1 and xp.any(found):  # bad in different places, they make more elements bad
+        if len(given) > 1 and xp.any(found):  # or the operands are bad in different places
             found = found & self._begins(same, i, plan)
         return 2 + found
 

@@ -263,7 +263,7 @@ class Separations:
         xp, union = numpy_namespace(), self.sets.number(whole)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
         only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
-        if only or len(sets) > self._trials(seen):  # each bad element goes into the only one
+        if only or len(sets) > self._trials(seen):  # all bad elements go into the only element
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)
         key = seen.frame.context(), seen.eqn

@@ -163,7 +163,7 @@ class _Unfolding:
         if inner.jaxpr.const_binders or bad_literals(eqn.inputs, self.sought):
             return None
         part = self.of(inner)
-        # A choice between a value and a literal is taken for one of a derivative, whose zero is written there.
+        # A choice between a value and a literal would look like one of a derivative, whose zero is a literal.
         if any(type(x) is Lit for x in eqn.inputs) and any(map(is_choice, part.eqns)):
             return None
         n = len(part.eqns)

@@ -230,7 +230,7 @@ def _carried(step: _Step, after: _Step, mask: Any) -> Any | None:
     made = after.log.layout.made.get(after.v)
     eqn = None if made is None else after.log.jaxpr.eqns[made[0]]
     if step.log is not after.log or eqn is None or eqn.primitive.holds_jaxprs:
-        return mask & after.marked  # an argument, or a result of a jaxpr
+        return mask & after.marked  # the same value, as an argument or a result of a jaxpr
     if is_elementwise(eqn.primitive) or steering_facts[eqn.primitive] == "operand 0":
         return xp.broadcast_to(mask, shape) & after.marked
     assert made is not None
@@ -338,7 +338,7 @@ def _read(log: Log, i: int, marked: Any) -> Iterable[tuple[int, Any]]:
     left = marked
     for i, k in (floats, floats[::-1]):
         left = left & ~reaches(eqn, _with(ins, {i: zero[i], k: factors[k]}))
-    both = {k: factors[k] | True for k in floats}  # of 0 times 0 either has given the 0
+    both = {k: factors[k] | True for k in floats}  # in 0 times 0 either operand has given the 0
     for k in floats:
         for others, some in ((factors, marked), (both, left)):
             read = read_by(eqn, k, _with(ins, others), some) if some.any() else None

@@ -120,7 +120,7 @@ class Written(NamedTuple):
     def source(self) -> str | None:
         """The line of Python."""
         found: Any = self.document.get("source")
-        if not isinstance(found, dict):  # a string in what was written before there were functions
+        if not isinstance(found, dict):  # a string in documents of earlier releases
             return found
         fields: list[Any] = [found.get(key) for key in Frame._fields]
         return Frame(*fields).located()

@@ -131,7 +131,7 @@ def _alike(a: Jaxpr, b: Jaxpr) -> bool:
             return False
         if p.primitive is not q.primitive:
             others += 1
-        elif [*map(names.get, p.inputs)] != [*q.inputs]:  # true where one is a literal
+        elif [*map(names.get, p.inputs)] != [*q.inputs]:  # also true where an operand is a literal
             others += not _same_operands(p, q, names)
         names.update(zip(p.out_binders, q.out_binders, strict=True))
     return others <= 1 + len(a.eqns) // _FEW
@@ -204,7 +204,7 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
                 found[i], taken[j] = j, i
         if i in found:
             p, q = a.eqns[i], b.eqns[found[i]]
-            # of two operations the operands may be others too: a conversion that one program has alone
+            # two different operations may also read different operands: a conversion that only one program has
             vote(p.inputs, q.inputs, alike=p.primitive is not q.primitive)
     return in_order(sorted(found.items()))
 

@@ -93,7 +93,7 @@ class Search:
                 if k:
                     self.stopped[k - 1] = e
                     if all(self.stopped) and not self.bounded:
-                        raise  # neither side has results under the limit that somebody has set
+                        raise  # neither side has results within the user's limit
         self.first = self.first or self._carried
 
     @property
@@ -244,11 +244,11 @@ class Search:
             return
         carried = None if self._carried is None else self._carried.a
         if isinstance(carried, Place) and carried.eqn is a.eqn:
-            # what the jaxprs inside were given is known now
+            # the arguments of the inner jaxprs are known now
             here = First(self._place(0, a.eqn), self._place(1, b.eqn))
             self._carried = self._origin(pairs, jaxprs, a, b, here)
             if self._carried is None:
-                # At the top the constants differ: what reads them first is meant.
+                # At the top the constants differ: the first equation that reads them counts.
                 self._carried = self._outside(here) if all(self._paths) else self._met
         for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
             if self.first is not None and _is_float(a.eqn, k):

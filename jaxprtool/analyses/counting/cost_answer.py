@@ -125,7 +125,7 @@ class CostReport(Report):
         figure = _FIGURES[self.sort]
         if self.sort == "seconds":
             return sorted(self.estimate.rows, key=lambda r: -(r.seconds or 0.0))
-        kinds = {id(r.sums): r.sums for r in self.estimate.rows}  # equal equations share theirs
+        kinds = {id(r.sums): r.sums for r in self.estimate.rows}  # equal equations share one object
         keys = {i: _down(figure(sums)) for i, sums in kinds.items()}
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
         rank_of = {i: ranks[key] for i, key in keys.items()}

@@ -52,7 +52,7 @@ def _executed(program: ClosedJaxpr, by: str, trips: int | None) -> Table:
         for eqn in jaxpr.eqns:
             into = sums.setdefault(key(eqn), [0, 0])
             into[0] += 1
-            if not runs_of(eqn):  # else its results are results of what it runs
+            if not runs_of(eqn):  # else its results are counted inside the jaxprs that it runs
                 into[1] += sum(getattr(v.aval, "nbytes", 0) for v in eqn.out_binders)
         table: Table = {}
         for k, (n, nbytes) in sums.items():

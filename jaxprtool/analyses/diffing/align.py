@@ -18,7 +18,7 @@ from jaxprtool.ir.jaxpr import Value
 __all__ = ["Gap", "Levels", "Pair", "align", "fill"]
 
 Pair = tuple[int, int]
-Gap = tuple[int, int, int, int]  # a from, a to, b from, b to
+Gap = tuple[int, int, int, int]  # start and stop in a, start and stop in b
 Level = tuple[Sequence[Value], Sequence[Value]]  # the keys of both sequences
 Levels = Iterable[
     Level | Callable[[], Level]
@@ -124,7 +124,7 @@ def _common(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
 def _run(xs: Sequence[Value], ys: Sequence[Value], x0: int, y0: int) -> tuple[list[Pair], int, int]:
     """Find a shortest edit script from (x0, y0) on, as far as it comes; return its pairs, and where it ends."""
     n, m = len(xs) - x0, len(ys) - y0
-    reach = {1: 0}  # by diagonal x - y, the furthest x that is reached
+    reach = {1: 0}  # for each diagonal x - y the furthest x that is reached
     trace: list[dict[int, int]] = []  # for each number of edits, what was reached with fewer
     best = (-1, 0, 0, 0)  # how far the furthest path comes, its edits, its diagonal, its x
     for edits in range(_EDITS + 1):

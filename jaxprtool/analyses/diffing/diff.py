@@ -152,7 +152,7 @@ class _Level(NamedTuple):
     def part(self, side: int, what: Any, eqn: JaxprEqn | None = None, **more: Any) -> Part:
         """Return a line of one of the jaxprs."""
         program = self.programs[side]
-        assert program is not None  # it has a line
+        assert program is not None  # callers only ask for lines of a jaxpr that exists
         path = self.paths[side]
         return Part(what, program, self.names[side], self.depth, eqn, path, **more)
 

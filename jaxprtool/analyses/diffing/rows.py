@@ -91,7 +91,7 @@ class Part(NamedTuple):
 
     def _equation(self) -> str:
         eqn = self.eqn
-        assert eqn is not None  # it is that of a line
+        assert eqn is not None  # a line of this kind has one
         params = " ".join(f"{k}={text}" for k, text in canonical_params(eqn, _below))
         outs = " ".join(f"{self.names(v)}:{v.aval}" for v in eqn.out_binders)
         ins = " ".join(map(self._atom, eqn.inputs))

@@ -74,7 +74,7 @@ def constants_apart(a: Value, b: Value, aval: Aval, near: Near | None = None) ->
             continue
         if dtype is not None and inexact:
             x, y = element_of(x, dtype), element_of(y, dtype)
-            if x == y and x:  # 0.0 and -0.0 are equal, and differ
+            if x == y and x:  # 0.0 == -0.0, and yet they differ
                 continue
         if near is not None and inexact:
             same = near.same(x, y)

@@ -298,7 +298,7 @@ class _Equations(Watch):
                     if any(c.wrong for c in before) and not any(c.wrong for c in checks):
                         kind = "kink" if any(c.kinks for c in checks) else "symmetric"
                         return Finding(self.place(eqn), kind, symmetric=True)
-            except JaxprToolError:  # it cannot be run alone
+            except JaxprToolError:  # the equation cannot be run alone
                 return Finding(self.place(eqn), "unsure")
             return self.judged(eqn, program, args, checks, how)
 

@@ -46,7 +46,7 @@ def differentiable(program: ClosedJaxpr) -> bool:
     avals = [*program.in_avals, *program.out_avals]
     arrays = all(isinstance(a, ShapedArray) for a in avals)
     if not arrays or any(a.dtype.kind == "0" for a in avals):
-        return False  # float0 is its own tangent type, and there is nothing to compare
+        return False  # float0 is its own tangent type: nothing can be compared
     return any(inexact(program.in_avals)) and any(inexact(program.out_avals))
 
 
@@ -206,7 +206,7 @@ class _Checking:
             if check is None or check.reason:
                 continue
             with self.numpy.errstate(all="ignore"):  # infinities are compared as well
-                if not self.directions:  # before there is a derivative, which takes memory too
+                if not self.directions:  # before the derivative is made, which takes memory too
                     self.look()
                     self.point.forget()
                 if not self.derive(check):
@@ -214,7 +214,7 @@ class _Checking:
                 for direction in self.directions:
                     (self.forward if mode == "fwd" else self.reverse)(direction)
             del self.made, self.rounding
-        for check in self.checks.values():  # those of one element say most
+        for check in self.checks.values():  # mismatches at single elements come first
             check.steps = "complex" if self.directions and self.point.complex else "real"
             check.wrong.sort(key=lambda m: m.argument is None)
         found = [self.value] if self.value.wrong else []
@@ -239,7 +239,7 @@ class _Checking:
         point, smallest = self.point, self.point.steps.sizes[-1]
         self.base = point.results(point.given)
         if point.is_wide:
-            point.forget()  # differences are of another form
+            point.forget()  # differences run another form of the program
         self.finite = all(map(_is_finite, self.base))
         self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         for k in range(1 if self.small else point.how.directions):
@@ -512,7 +512,7 @@ class _Checking:
 
         back = [*map(numeric.wide, self.pulled(cts))]
         if any((b != b).any() for b in back) and not all(g.all() for g in good):
-            # 0 times an infinite derivative, which a result that is left out may have
+            # NaN from 0 times the infinite derivative of a result that is left out
             known = [abs(b) < math.inf for b in back]
             back = [self.numpy.where(k, b, 0) for k, b in zip(known, back, strict=True)]
             kept = zip(known, direction.tangents, strict=True)

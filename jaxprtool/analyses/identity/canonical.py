@@ -113,9 +113,7 @@ def _inside(value: Value, inner: Inner) -> str:
         return value.name
     if isinstance(value, ElementClass):
         return value.dtype.name
-    if isinstance(
-        value, Mesh
-    ):  # without the devices that it was printed beside, of which each release prints other things
+    if isinstance(value, Mesh):  # without its devices, which each release prints in another way
         return Mesh(value.sizes, value.axis_types, value.constructor).usual
     if isinstance(value, Structured):
         return value.usual
@@ -232,7 +230,7 @@ def canonical_const(value: Value, aval: Aval) -> str:
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)
     if getattr(dtype, "kind", None) == "0":
-        return "(no value)"  # all of one type are equal
+        return "(no value)"  # all values of the type are equal
     flat = flat_values(data.tolist())
     if len(flat) <= SHOWN:
         return f"[{_joined(canonical_scalar(x, dtype) for x in flat)}]"

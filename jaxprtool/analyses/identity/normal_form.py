@@ -72,7 +72,7 @@ class NormalForms:
         program = _opened(inlined(program) if inlines else program)
         unknown = unknown_inside(program)
         if unknown or self._unknown:
-            self._programs.clear()  # a jaxpr of the other program may be one of this one too
+            self._programs.clear()  # programs may share jaxprs, whose constants count by their order in each
         self._unknown = {v: k for k, v in enumerate(unknown)}
         return self.of(program, inlines)
 

@@ -120,7 +120,7 @@ def _extra(
     run = max(runs, key=lambda r: inside[r.jaxpr.jaxpr] * r.devices)
     most = inside[run.jaxpr.jaxpr] * run.devices
     if all(r.times == r.devices and not r.turns for r in runs):
-        most = max(most - own, 0)  # what is made inside last are the results
+        most = max(most - own, 0)  # the values computed last inside are the results
     return most, run
 
 

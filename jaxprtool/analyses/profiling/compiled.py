@@ -52,7 +52,7 @@ def attributed(
             node.own += time * share
             node.calls = max(node.calls, calls[name])
         left = 1 - sum(found.values())
-        unknown += time * left if left > 1e-9 else 0.0  # else a rounding error
+        unknown += time * left if left > 1e-9 else 0.0  # less is a rounding error
         ordered = sorted(found.items(), key=lambda x: -x[1])
         instructions.append(Instruction(name, calls[name] / runs, time / runs / 1e9, ordered))
     return root, sorted(instructions, key=lambda x: -x.seconds), unknown

@@ -144,7 +144,7 @@ class Candidate:
         return Candidate(jaxpr, args)
 
 
-# Makes a smaller candidate of one; None where it does not apply.
+# Makes a smaller candidate from a candidate; None where it does not apply.
 Edit = Callable[[Candidate], Candidate | None]
 
 

@@ -135,7 +135,7 @@ class Search:
                     self.on_smaller(candidate, family)
                     i = position + 1
                     break
-                self._check_time()  # a test that was ended says nothing
+                self._check_time()  # a test that was stopped says nothing
                 self._reject(candidate)
             if first_only and self.current is (made[-1][1] if made else None):
                 return
@@ -178,7 +178,7 @@ class Search:
         try:
             return iter([*self._pool.map(self.test, candidates)])
         except BaseException:
-            self.stop()  # the pool waits for them
+            self.stop()  # the pool waits for the running tests
             raise
 
     def _reject(self, candidate: Candidate) -> None:

@@ -102,7 +102,7 @@ def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Ed
             jaxpr = _Resizing(resized, last, infer).jaxpr(c.jaxpr)
         except (JaxprToolError, ValueError, TypeError, IndexError):
             return None
-        if not changed:  # a size that is the sum of others, say
+        if not changed:  # the size may only be a sum of others
             return None
         if c.args is None:
             return Candidate(jaxpr, None)

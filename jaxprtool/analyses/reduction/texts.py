@@ -78,9 +78,9 @@ class TextSearch:
         try:
             while before != self.current:
                 before = self.current
-                self._until_fixed(self._inside)  # what is large goes first
+                self._until_fixed(self._inside)  # large parts go first
                 self._until_fixed(self._balanced)
-                self._until_fixed(self._lines)  # of few lines the rest takes few tests
+                self._until_fixed(self._lines)  # with few lines left, the rest takes few tests
                 self._brackets()
                 self._tokens()
                 self._one_line()
@@ -114,7 +114,7 @@ class TextSearch:
 
     def _lines(self) -> None:
         """Remove lines, or else turn what they bind into arguments: that removes the first half of a chain whose middle counts."""
-        for k in range(1, _LAST + 1):  # the trees of arguments stand there, which keep all of them
+        for k in range(1, _LAST + 1):  # the trees of arguments at the end keep all arguments
             parts = lines_of(self.current)
             self._try("".join([*parts[:-k], *parts[len(parts) - k + 1 :]]), "lines")
         for parts, start, stop in self._slices(lines_of):

@@ -110,7 +110,7 @@ class Shadow(Logging):
             self._waiting.append((log, log.seen, n))
             log.seen = n
         looked: int = log.found or 0
-        log.found = max(len(log.inside) - 1, 0)  # the last of them may go on
+        log.found = max(len(log.inside) - 1, 0)  # the last equation may still run more jaxprs
         for _, logs in log.inside[looked:]:
             for inner in logs:
                 if inner.outs != ():
