@@ -1,4 +1,4 @@
-"""cast: arithmetic in a narrower type, where nothing is summed up."""
+"""cast: compute in a narrower type, where nothing is summed up."""
 
 from __future__ import annotations
 

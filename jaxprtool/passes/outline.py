@@ -46,7 +46,7 @@ class _Shared:
 
 
 class _Outlining:
-    """One round: the functions that save most, and their calls."""
+    """One round of outlining: the functions that save most, and their calls."""
 
     def __init__(self, program: ClosedJaxpr, keys: Keys, size: int, saved: int):
         self.program = program
@@ -61,7 +61,7 @@ class _Outlining:
 
     @deep
     def result(self) -> ClosedJaxpr:
-        """The program with the calls; itself where there is nothing to call."""
+        """Return the program with the calls; the same object where there is nothing to call."""
         return self._changed(self.program) if self.calls else self.program
 
     def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:

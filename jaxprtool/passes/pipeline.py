@@ -1,9 +1,10 @@
-"""Pipelines: several passes, one after the other, as `opt --passes` has them.
+"""Pipelines: several passes, one after the other, in the notation of `opt --passes`.
 
     dce, inline size=8, specialise a=8 x=0.5, cast f32->bf16 scope=attn, strip source|names
 
-A pass has its options behind it, with blanks between: `key=value`, the name of an option that is yes or no, or the value of its
-first option, a number that of the first that takes numbers. Parentheses around them do no harm: `inline(size=8)`.
+The options of a pass follow it, separated by blanks: `key=value`; the name of an option that is yes
+or no; or the value of its first option (a number is the value of the first option that takes
+numbers). Parentheses around options do no harm: `inline(size=8)`.
 """
 
 from __future__ import annotations

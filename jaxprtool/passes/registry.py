@@ -1,10 +1,10 @@
-"""Passes: functions from a program to a program, by name, with the laws that each keeps.
+"""Passes: functions from a program to a program, registered by name, with the laws that each keeps.
 
     @define_pass("cse", "bits types no-more-equations idempotent linear-time")
     def cse(program: ClosedJaxpr) -> ClosedJaxpr: ...
 
-A pass is a function of a program and of options, which are keywords with defaults (`inline(max_eqns=8)`). A user's module defines
-passes in the same way, and `--plugin` loads it.
+A pass is a function of a program and of options, which are keywords with defaults
+(`inline(size=8)`). A user's module defines passes in the same way, and `--plugin` loads it.
 """
 
 from __future__ import annotations
@@ -115,18 +115,20 @@ def define_pass(
     *,
     fixes_types: bool = False,
 ) -> Callable[[F], F]:
-    """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
+    """Return a decorator that makes a function a pass, known to `opt --passes` by a name.
 
     Args:
       name: the name.
-      laws: what the pass promises, of `LAWS`, with blanks between. `opt --verify-each` looks whether `types` holds.
+      laws: what the pass promises, of `LAWS`, separated by blanks. `opt --verify-each` checks
+        whether `types` holds.
       least: options that are whole numbers, with the smallest that each may be: `{"size": 0}`.
-      names: options that name something in a program, each with a function of the program and the name, which warns
-        where nothing has the name; it is called before the pass runs for the first time.
-      forms: options whose values may be of a form `word=...`, with those words: `{"policy": ("names",)}` lets `names=a` stand
-        for `policy=names=a`.
-      fixes_types: whether it takes programs whose types cannot be checked yet, as those of symbolic sizes; `opt` runs it, where
-        it comes first, before the check.
+      names: options that name something in a program, each with a function of the program and the
+        name, which warns where nothing has the name; it is called before the pass runs for the
+        first time.
+      forms: options whose values may have a form `word=...`, with these words:
+        `{"policy": ("names",)}` lets `names=a` stand for `policy=names=a`.
+      fixes_types: whether it takes programs whose types cannot be checked yet, as those of symbolic
+        sizes; `opt` runs it, where it comes first, before the check.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.

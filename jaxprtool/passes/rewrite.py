@@ -22,25 +22,28 @@ Rule = Callable[[JaxprEqn], Callable[..., Any] | None]
 
 @deep
 def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
-    """A program with what a rule says in the place of equations, at any depth of nested jaxprs.
+    """Return a program in which a rule has replaced equations, at any depth of nested jaxprs.
 
         jt.rewrite(program, lambda eqn: jt.lax.cos if eqn.primitive.name == "sin" else None)
 
-    The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) before the
-    equation that holds them, which it sees with its new jaxprs. The rule is not applied to what takes the place of an equation,
-    which keeps the line of Python and the names of that.
+    The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls,
+    derivative rules) before the equation that holds them, which it sees with its new jaxprs. It is
+    not applied to the equations that replace another one, which keep the line of Python and the
+    names of that one.
 
     Args:
       program: a well-typed program.
-      rule: takes an equation; gives None for one that stays, else a function, written with `jaxprtool.lax`, of
-        the equation's operands that returns its result (for several results a list or tuple of them).
+      rule: takes an equation; returns None for one that stays, else a function, written with
+        `jaxprtool.lax`, of the equation's operands that returns its result (for several results a
+        list or tuple of them).
 
     Returns:
-      A program of the same type; the same object when nothing changed. Dead equations are not removed, but for those
-      that the functions of the rule make themselves.
+      A program of the same type; the same object when nothing changed. Dead equations are not
+      removed, but for those that the functions of the rule make themselves.
 
     Raises:
-      JaxprTypeError: the program is ill-typed, or results have other types than those of the equation.
+      JaxprTypeError: the program is ill-typed, or results have other types than those of the
+        equation.
       UsageError: a function returns another number of results.
     """
     typecheck_jaxpr(program, allow_unknown=True)
@@ -113,7 +116,7 @@ class _Body:
             return list(out) if several or isinstance(out, (list, tuple)) else [out]
 
         with interpreting():
-            state.eqn = eqn  # what is recorded has its place and its origin
+            state.eqn = eqn  # recorded equations get its place and its origin
             piece = dce_closed(stage(flat, [x.aval for x in eqn.inputs]))
         _check_results(eqn, piece)
         self.splice(eqn, piece)

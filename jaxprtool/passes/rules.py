@@ -1,4 +1,4 @@
-"""Rewrite rules: what takes the place of an equation, as far as the equations that made its operands tell.
+"""Rewrite rules: replace an equation, depending on the equations that compute its operands.
 
     @rewrite_rule("neg")
     def neg_of_neg(match: Match):
@@ -6,9 +6,10 @@
         inner = match.made(0, "neg")
         return inner and inner.inputs[0]
 
-A rule is a function of a `Match`. It returns None where it does not apply; an atom, where that is the result; or `match.new(f, *atoms)`,
-for the result of a function of atoms, written with `jaxprtool.lax`. What has another type than the result is not used.
-A rule is a pass of its own, under its name with `-` for `_`, and so are all rules of a module that it is loaded from.
+A rule is a function of a `Match`. It returns None where it does not apply; an atom that is the
+result; or `match.new(f, *atoms)`, for the result of a function of atoms, written with
+`jaxprtool.lax`. A result of another type than the equation's is not used. A rule is a pass of its
+own, under its name with `-` for `_`, and so are all rules of a module that it is loaded from.
 """
 
 from __future__ import annotations
@@ -116,10 +117,10 @@ Rule = Callable[[Match], "Atom | New | None"]
 
 
 def rewrite_rule(*primitives: str, laws: str = "bits types") -> Callable[[Rule], Rule]:
-    """Make a function a rewrite rule of equations of some primitives, and a pass; returns a decorator.
+    """Return a decorator that makes a function a rewrite rule for equations of some primitives, and a pass.
 
     Args:
-      primitives: names.
+      primitives: the names of the primitives.
       laws: what the pass promises; see `registry.LAWS`.
     """
 

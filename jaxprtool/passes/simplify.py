@@ -90,7 +90,7 @@ def _minus_zero(m: Match) -> Any:
 
 @_of("neg", "not", "conj")
 def _twice(m: Match) -> Any:
-    """An operation that is its own inverse, done twice."""
+    """An operation that is its own inverse, applied twice."""
     inner = m.made(0, m.eqn.primitive.name)
     return inner.inputs[0] if inner is not None and m.out.dtype.has_zero else None
 
@@ -193,9 +193,10 @@ def _broadcast_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _converted_twice(m: Match) -> Any:
-    """A conversion after one that lost nothing: there and back is nothing, and else one is enough.
+    """Two conversions, the first of which lost nothing: there and back is nothing, and else the second one is enough.
 
-    Of integers out of range the nearest is taken on the way from floats, and the last bits from integers.
+    From floats, integers out of range are clamped to the nearest; between integers the low bits are
+    kept.
     """
     inner = m.made(0, "convert_element_type")
     if inner is None or not _holds(inner.inputs[0].aval, m.inputs[0].aval):
@@ -279,7 +280,7 @@ _MOVES = (
 
 
 def _holds(narrow: Any, wide: Any) -> bool:
-    """Whether every number of a type is one of another."""
+    """Whether a wider type has every number of a narrower one."""
     arrays = isinstance(narrow, ShapedArray) and isinstance(wide, ShapedArray)
     return arrays and holds_all(narrow.dtype, wide.dtype)
 

@@ -1,4 +1,4 @@
-"""A program in double precision: every float as f64, every complex number as c128."""
+"""Rewrite a program in double precision: every float as f64, every complex number as c128."""
 
 from __future__ import annotations
 
