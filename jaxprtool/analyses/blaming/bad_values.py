@@ -113,7 +113,7 @@ class Sought:
         return found
 
     def codes(self, x: Any) -> Any:
-        """Return what is bad in an array, as bytes: 1 for a bad element, 3 for a NaN, 0 for a good one. None where all are good."""
+        """Return what is bad in an array, as uint8: 1 for a bad element, 3 for a NaN, 0 for a good one; None where all are good."""
         xp = self._xp
         if self.kinds == ("nan", "inf"):
             finite = xp.isfinite(x)
@@ -146,7 +146,7 @@ class Sought:
         return bytes(flat.size) if codes is None else codes.tobytes()
 
     def states(self, xs: Sequence[Any]) -> Any:
-        """Return the states of values of one type, as an array; as an int where all have the same."""
+        """Return the states of values of one type, as an array; as an int where one state holds for all."""
         xp = self._xp
         if xs[0] is xs[-1] and all([x is xs[0] for x in xs]):  # noqa: C419 (quicker)
             return self.state(xs[0])

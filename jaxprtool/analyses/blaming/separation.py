@@ -132,9 +132,8 @@ class Separations:
 
         Returns:
           The numbers by position of the result, with 0 for elements that are good or begin there.
-          None where the results have
-          the same origins throughout, or nobody can tell them apart: the equation has effects, or
-            it ran very often.
+          None where the results have the same origins throughout, or these cannot be told apart,
+          since the equation has effects or ran very often.
         """
         wanted, alike = alike, True
         found: list[tuple[int, Any]] = []

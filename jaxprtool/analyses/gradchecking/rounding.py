@@ -18,7 +18,7 @@ from jaxprtool.passes.precisions.jitter import Jitter
 
 __all__ = ["Excuse", "Rounding"]
 
-_LARGE = 20_000  # equations of a derivative that is not kept in double precision
+_LARGE = 20_000  # equations: of larger derivatives, the form in double precision is not kept
 _ROUNDINGS = 5  # runs with other roundings
 _UNKNOWN = 2.0**-6  # the relative error that rounding may cause where no run says how much
 _TIMES = 16  # how many times the median movement of those runs rounding may explain
