@@ -1,4 +1,4 @@
-"""What an analysis answers: fields for programs, text for people, one JSON document for scripts."""
+"""The base class of what analyses answer: fields for programs, text for people, one JSON document for scripts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Answer", "json_number"]
 class Answer(ABC):
     """The answer of an analysis; each has its own fields besides.
 
-    `str` of it is what the verb prints, a notebook shows the same.
+    `str` of it is what the verb prints; a notebook shows the same.
     """
 
     __slots__ = ()
@@ -36,7 +36,7 @@ class Answer(ABC):
 
 
 def json_number(x: Any) -> Any:
-    """A number in JSON, which has no NaN and no infinity: those are strings, complex numbers pairs."""
+    """Return a number for JSON, which has no NaN and no infinity: those become strings, complex numbers pairs."""
     if isinstance(x, complex):
         return [json_number(x.real), json_number(x.imag)]
     if isinstance(x, float) and not math.isfinite(x):

@@ -1,7 +1,8 @@
-"""JAX's explanations of why it traced a function again, read from a log (`jax_explain_cache_misses`).
+"""Read JAX's explanations of why it traced a function again from a log (`jax_explain_cache_misses`).
 
-Releases to 0.8 say "TRACING CACHE MISS at SITE costing 1.2 ms because:", and below it every previous key that is closest; later ones
-"TRACING CACHE MISS at SITE:" and one key. Lines of a message may have what a logger puts before each.
+Releases up to 0.8 say "TRACING CACHE MISS at SITE costing 1.2 ms because:", and below it every
+previous key that is closest; later ones "TRACING CACHE MISS at SITE:" and one key. Each line of a
+message may have the prefix of a logger.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class Miss(NamedTuple):
     """A message about a cache miss.
 
     Attributes:
-      site: the call, `file:line:column (function)`; of a persistent cache "".
+      site: the call, `file:line:column (function)`; "" for the persistent cache.
       function: the name of the function that was traced, or of the module.
-      defined: where that is defined, `file:line`, or "".
+      defined: where the function is defined, `file:line`, or "".
       reason: one of the keys of `HELP`.
       details: what differs, for people.
       milliseconds: what it cost, or None.
@@ -66,7 +67,7 @@ _TYPE = re.compile(r"(?P<dtype>[\w<>]+)\[(?P<shape>[^\]]*)\](?P<rest>.*)")
 
 
 def misses(text: str) -> Iterator[Miss]:
-    """The messages of a log, in its order."""
+    """Yield the messages of a log, in its order."""
     lines = text.splitlines()
     i = 0
     while i < len(lines):
@@ -85,11 +86,12 @@ def misses(text: str) -> Iterator[Miss]:
 
 
 def _continued(line: str, prefix: str) -> str | None:
-    """A line of a message without what loggers put before it; None for one that belongs to no message.
+    """Return a line of a message without the prefix of a logger; None for one that belongs to no message.
 
     Args:
       line: the line.
-      prefix: what stands before the message on its first line. The line begins as that does, numbers aside.
+      prefix: what stands before the message on its first line. The line begins with the same,
+        numbers aside.
     """
     if _FIRST.search(line):
         return None
@@ -117,14 +119,14 @@ def _miss(site: str, cost: str | None, body: Sequence[str]) -> Miss:
 
 
 def _plain(line: str) -> str:
-    """What differs, without what is not the same in two runs, and what follows from the rest."""
+    """Return what differs, without what changes from run to run, and what follows from the rest."""
     line = _ADDRESS.sub("0x...", _LINK.sub("", line)).removeprefix("* ").removeprefix("at ")
     line = _STATIC.sub(r"\1 (static)", _SO.sub("", line))
     return _KEYS.sub(lambda m: f"; keys of one: {', '.join(sorted(_KEY.findall(m[1])))}", line)
 
 
 def _reason(text: str, said: Sequence[str]) -> str:
-    """The reason of a message, by the first key that it compares with."""
+    """Return the reason of a message, by the first key that it compares with."""
     lowered = text.lower()
     if "tracing context" in lowered:
         return "configuration"
@@ -142,12 +144,12 @@ def _reason(text: str, said: Sequence[str]) -> str:
 
 
 def _first_of(text: str, *words: str) -> int:
-    """Where the first of some words is in a text; its end, where none is."""
+    """Return the position of the first of some words in a text; the end of the text where none is in it."""
     return min((i for w in words if (i := text.find(w)) >= 0), default=len(text))
 
 
 def _kind_of_type(line: str) -> str:
-    """Which part of a type differs."""
+    """Return which part of a type differs."""
     found = _NOW.search(line)
     both = [_TYPE.match(found[key]) if found else None for key in ("now", "before")]
     now, before = both

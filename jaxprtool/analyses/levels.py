@@ -1,4 +1,4 @@
-"""Levels: the jaxprs of a program as they stand in it, and the way back from a value to what it is computed from, across them."""
+"""The jaxprs of a program at their places in it, and the way back from a value to what it is computed from, across them."""
 
 from __future__ import annotations
 
@@ -24,28 +24,34 @@ __all__ = [
     "walk_before",
 ]
 
-MOST = 20_000  # equations that are looked at
+MOST = 20_000  # equations or values that a search visits, at most
 
 
 class Level(NamedTuple):
-    """A jaxpr as it stands in a program: the equation that holds it, the param, the position in that, and the jaxpr around."""
+    """A jaxpr at its place in a program.
+
+    Attributes:
+      jaxpr: the jaxpr.
+      step: the equation that holds it, with the param and the position there; None for the program.
+      above: the level of that equation; None for the program.
+    """
 
     jaxpr: Jaxpr
     step: Step | None = None
     above: Level | None = None
 
     def path(self) -> tuple[Step, ...]:
-        """The way to it."""
+        """Return the steps from the program to it."""
         if self.above is None or self.step is None:
             return ()
         return (*self.above.path(), self.step)
 
     def key(self) -> tuple[Any, ...]:
-        """What says where it is: the equations and params on the way to it."""
+        """Return what identifies its place: the equations and params on the way to it."""
         return tuple([(id(step.eqn), step.param, step.branch) for step in self.path()])
 
     def inside(self, eqn: JaxprEqn) -> Iterator[Level]:
-        """The jaxprs that an equation of it holds."""
+        """Yield the levels of the jaxprs that one of its equations holds."""
         for key, value in eqn.params.items() if eqn.primitive.holds_jaxprs else ():
             inner = [*jaxprs_in(value)]
             for i, closed in enumerate(inner):
@@ -53,9 +59,9 @@ class Level(NamedTuple):
                 yield Level(closed.jaxpr, step, self)
 
     def outside(self, v: Var) -> tuple[Level, Any] | None:
-        """The operand of the enclosing equation that an argument is, and the level of that; None where nobody knows.
+        """Return the operand of the enclosing equation that an argument is, with its level; None where it is not known.
 
-        Operands and arguments have the same order at the end.
+        Operands and arguments have the same order, counted from the end.
         """
         if self.above is None or self.step is None:
             return None
@@ -67,7 +73,7 @@ class Level(NamedTuple):
 
 
 def all_levels(program: ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The equations of a program in order, each jaxpr as often as it is used, up to a limit."""
+    """Yield the equations of a program in order, each jaxpr as often as it is used, up to a limit."""
     top = Level(program.jaxpr)
     stack = [(iter(program.jaxpr.eqns), top)]
     looked_at = 0
@@ -83,11 +89,11 @@ def all_levels(program: ClosedJaxpr) -> Iterator[tuple[JaxprEqn, Level]]:
 
 
 def level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
-    """The level at the end of a way."""
+    """Return the level at the end of a path."""
     level = Level(program.jaxpr)
     for step in path:
         if step.device:
-            continue  # the devices take turns in what is written once
+            continue  # a step for a device has no jaxpr of its own in the text
         inner = [*level.inside(step.eqn)]
         level = next(
             x
@@ -98,15 +104,16 @@ def level_of(program: ClosedJaxpr, path: Sequence[Step]) -> Level:
 
 
 def resolved(level: Level, x: Any) -> Any:
-    """What defines a variable: an argument is what is passed, and a result of a call or a loop what the jaxpr in it gives.
+    """Return the variable that first has a value: an argument is the operand outside, a result of a call or a loop the result inside.
 
-    What a loop stacks up for another, a condition that its derivative reads, stands for what it has in each step.
+    What a loop stacks up, as a condition that its derivative reads, is resolved to its value in
+    each iteration.
     """
     return resolved_at(level, x)[1]
 
 
 def resolved_at(level: Level, x: Any) -> tuple[Level, Any]:
-    """The same, with the jaxpr that it is a variable of."""
+    """As `resolved`, with the level that the variable is in."""
     for _ in range(MOST):
         if not isinstance(x, Var):
             return level, x
@@ -125,7 +132,7 @@ def resolved_at(level: Level, x: Any) -> tuple[Level, Any]:
 
 
 def definitions(jaxpr: Jaxpr) -> dict[Var, tuple[JaxprEqn, int]]:
-    """The equation that each variable of a jaxpr is a result of, and which."""
+    """Return for each variable that an equation binds the equation, and the position of the result."""
     return _DEFINITIONS.of(
         jaxpr, lambda: {v: (e, k) for e in jaxpr.eqns for k, v in enumerate(e.out_binders)}
     )
@@ -143,17 +150,18 @@ def walk_before(
     until: Callable[[Level, Any], bool] = lambda level, x: False,
     seen: set[Any] | None = None,
 ) -> Iterator[tuple[Level, Any, JaxprEqn | None]]:
-    """The variables that values are computed from, the nearest ones first, each with its level and the equation that makes it.
+    """Yield the variables that values are computed from, the nearest ones first, each with its level and the equation that binds it.
 
-    A variable of a loop is what it begins with: what earlier steps do is not gone into.
+    A loop's argument is resolved to its initial value: earlier iterations are not followed.
 
     Args:
       values: the values.
-      mixed: before products of matrices and the like, whose elements are not those of the operands, go on with these operands only.
-      passed: of choices, go on before those that give one of these.
-      through: go on before choices.
+      mixed: before products of matrices and the like, whose elements are not those of the operands,
+        go on with these operands only.
+      passed: go on before choices whose result is one of these.
+      through: go on before all choices.
       until: do not go on before variables of which this is true.
-      seen: the variables that have been gone through; more are added.
+      seen: the variables that were visited already; more are added.
     """
     queue = [*values]
     seen = set() if seen is None else seen
@@ -179,5 +187,5 @@ def walk_before(
 
 
 def is_choice(eqn: JaxprEqn) -> bool:
-    """Whether an equation chooses between values of other operands by its first one."""
+    """Whether an equation chooses between the values of other operands by its first one."""
     return steering_facts[eqn.primitive] == "operand 0" and not eqn.primitive.holds_jaxprs

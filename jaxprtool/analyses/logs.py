@@ -1,8 +1,9 @@
-"""Logs: what the jaxprs of a program compute, kept for a while and handed on in large parts.
+"""Logs: record what the jaxprs of a program compute, and hand it on in large parts.
 
-An observer that looks at each equation as it runs costs more than small equations do. `Logging` only notes what they give,
-and hands that on when enough has come together: then many equations, or many steps of a loop, are looked at at once. How much
-is kept has a bound, so that memory grows neither with the number of steps nor with the length of the program.
+An observer that looks at each equation as it runs costs more than small equations do. `Logging`
+only notes the results, and hands them on (`look`) when enough has accumulated: then many equations,
+or many iterations of a loop, are analysed at once. How much is kept is bounded, so that memory
+grows neither with the number of iterations nor with the length of the program.
 """
 
 from __future__ import annotations
@@ -27,19 +28,23 @@ from jaxprtool.ir.walk import all_eqns, nesting
 
 __all__ = ["Layout", "Log", "Logging", "layout_of"]
 
-_BYTES = 4 << 20  # how much is kept, besides one equation's results
-_LOGS = 2_000  # how many jaxprs that have run are kept
-_DEEP = 40  # levels that fit on any stack
+_BYTES = 4 << 20  # bytes that are kept, besides one equation's results
+_LOGS = 2_000  # jaxprs that have run and are kept
+_DEEP = 40  # levels of nesting that fit on any stack
 
 
 class Layout:
-    """Where values of a jaxpr are in its log.
+    """Where the values of a jaxpr are in its log.
 
     Attributes:
+      jaxpr: the jaxpr.
       args: the position of each binder.
-      made: which equation gives each variable, and as which of its results.
-      dies: the last equation that reads what an equation gives; the number of equations for a result of the jaxpr.
-      sizes: how many bytes each equation gives; nbytes: all of them together.
+      made: for each variable that an equation binds the index of the equation, and the position of
+        the result.
+      dies: for each equation the index of the last equation that reads its results; the number of
+        equations for results of the jaxpr.
+      sizes: the bytes of each equation's results.
+      nbytes: the bytes of all results.
     """
 
     __slots__ = ("_held", "args", "dies", "jaxpr", "made", "nbytes", "sizes")
@@ -60,7 +65,7 @@ class Layout:
         self._held: dict[JaxprEqn, Held] = {}
 
     def held(self, eqn: JaxprEqn) -> Held:
-        """The jaxprs that an equation holds, as `places.jaxprs_of` has them."""
+        """Return the jaxprs that an equation holds, as `places.jaxprs_of` does."""
         found = self._held.get(eqn)
         if found is None:
             found = self._held[eqn] = jaxprs_of(eqn)
@@ -73,14 +78,14 @@ class Layout:
 
 
 def _has_references(jaxpr: Jaxpr) -> bool:
-    """Whether what is in a value may change later, at any depth."""
-    # those of a kernel are no results of equations, but arguments of its jaxpr
+    """Whether a jaxpr has references, at any depth, so that values may change later."""
+    # references of a kernel are arguments of its jaxpr, and not results of equations
     atoms = (x for e in all_eqns(jaxpr) for x in (*e.inputs, *e.out_binders))
     return any(type(x.aval) is RefType for x in (*jaxpr.all_binders, *atoms))
 
 
 def layout_of(jaxpr: Jaxpr) -> Layout:
-    """Where values of a jaxpr are in its log."""
+    """Return the layout of the logs of a jaxpr."""
     return _LAYOUTS.find(jaxpr) or _LAYOUTS.keep(jaxpr, Layout(jaxpr))
 
 
@@ -92,15 +97,21 @@ class Log:
     """A jaxpr that runs, or has run.
 
     Attributes:
-      layout: where values are.
+      layout: where its values are.
       args: the values of its binders.
       above: the log of the jaxpr whose equation holds it; None for the program.
-      eqn, param, branch, number: that equation, and which of its jaxprs this is, in which step; see `Step`.
-      results: what each equation has given, as evaluation has it; None where nobody reads it any more.
-      inside: the jaxprs inside that have run since the log was looked at, by the position of the equation that holds them.
-      outs: its results, when it has run.
+      loops: how many loops ran when it began.
+      eqn, param, branch, number: that equation, and which of its jaxprs this is, in which
+        iteration; see `Step`.
+      now: the equation that runs jaxprs now.
+      results: the results of each equation, as evaluation has them; None where nobody reads them
+        any more.
+      inside: the logs inside since this one was looked at, by the index of the equation that holds
+        them.
+      outs: its results, when it has run; else None.
       seen: how many equations have been looked at.
-      found: for whoever looks at it.
+      waiting: the indices of the equations whose results are kept.
+      found: free for whoever looks at the log.
     """
 
     __slots__ = (
@@ -149,14 +160,14 @@ class Log:
         return self.layout.jaxpr
 
     def step(self) -> Step | None:
-        """The equation that holds it, with the iteration; None for the program."""
+        """Return the equation that holds it, with the iteration; None for the program."""
         if self.eqn is None:
             return None
         devices = devices_of(self.jaxpr), standing_in(self.jaxpr)
         return Step(self.eqn, self.param, self.branch, self.number, *devices)
 
     def value(self, x: Any) -> Any:
-        """The value of an atom of the jaxpr."""
+        """Return the value of an atom of the jaxpr."""
         if type(x) is Lit:
             return numpy_namespace().value(x)
         made = self.layout.made.get(x)
@@ -167,24 +178,24 @@ class Log:
         return result[k] if self.layout.jaxpr.eqns[i].primitive.multiple_results else result
 
     def ins(self, i: int) -> list[Any]:
-        """The values of the operands of an equation."""
+        """Return the values of the operands of an equation."""
         return [*map(self.value, self.layout.jaxpr.eqns[i].inputs)]
 
     def given(self, i: int) -> Sequence[Any]:
-        """The results of an equation."""
+        """Return the results of an equation."""
         result = self.results[i]
         return result if self.layout.jaxpr.eqns[i].primitive.multiple_results else (result,)
 
     def forget(self) -> None:
-        """Let go of what no later equation reads, of the equations that have been looked at, and of what has run inside of them.
+        """Drop what no later equation reads, and what has run inside of equations, after these were looked at.
 
-        What has run inside of a jaxpr that has run itself is let go with it.
+        What has run inside of a jaxpr that has run itself is dropped with it.
         """
         self.seen = n = len(self.results)
         if self.outs is None or self.above is None:
             done = [x for _, logs in self.inside for x in logs if x.inside and x.outs is not None]
             self.inside = [(i, logs[-1:]) for i, logs in self.inside[-1:] if logs[-1].outs is None]
-            for log in done:  # they refer to each other
+            for log in done:  # logs refer to each other
                 done += [x for _, logs in log.inside for x in logs if x.inside]
                 log.inside = []
         if self.outs is not None or not self.waiting:
@@ -204,7 +215,8 @@ class Logging:
 
     Attributes:
       open: the logs of the jaxprs that run now, the outermost first.
-      kept: how many bytes and logs are kept now.
+      kept: how many bytes are kept now.
+      count: how many logs of jaxprs that have run are kept now.
       at_once: whether each equation is looked at as soon as it has run.
       each: whether a jaxpr reports its equations one by one, and not all at its end.
     """
@@ -217,15 +229,15 @@ class Logging:
         self._inside: dict[tuple[JaxprEqn, Jaxpr], tuple[Layout, str, list[int]]] = {}
 
     def look(self, root: Log) -> None:
-        """Look at what is new in the log of the program and in those inside. Closed logs inside are gone afterwards."""
+        """Look at what is new in the log of the program and in those inside. Closed logs inside are dropped afterwards."""
         raise NotImplementedError
 
     def takes(self, step: int | None) -> bool:
-        """Whether a step of a loop is looked at (None: a jaxpr inside that is no loop's)."""
+        """Whether an iteration of a loop is looked at (None: an inner jaxpr that is no loop's)."""
         return True
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
-        """Begin the log of a jaxpr of the program; what a rule runs besides is a part of its equation."""
+        """Begin the log of a jaxpr of the program; any other jaxpr that a rule runs is a part of its equation."""
         loops = running_loops()
         if self.open:
             above = self.open[-1]
@@ -266,7 +278,7 @@ class Logging:
         self.open[-1].now = eqn
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Note what an equation gives that is looked at alone."""
+        """Note the results of an equation that is reported by itself."""
         log = self.open[-1]
         i = len(log.results)
         log.waiting = waiting = log.waiting or []
@@ -277,7 +289,7 @@ class Logging:
             self.flush()
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
-        """The jaxpr has run."""
+        """Note that the jaxpr has run."""
         log = self.open[-1]
         log.outs = outs
         if log.above is None:
@@ -291,7 +303,7 @@ class Logging:
             self.flush()
 
     def flush(self) -> None:
-        """Look at what has come together."""
+        """Look at what has accumulated."""
         self.kept = self.count = 0
         if not self.open:
             return

@@ -1,4 +1,4 @@
-"""What evaluation computes of all devices of a mesh at once, as the text has it: the types of one device, and which one it is."""
+"""Translate what evaluation computes for all devices of a mesh at once into what the text says: types and values of one device."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Local(NamedTuple):
 
     Attributes:
       type: the type of the result on one device.
-      indices: where the first bad elements are there; empty where the equation is a part of what ran in the place of one as written.
-      devices: the device of each of these.
+      indices: the indices of the first bad elements there; empty where the equation is only part of
+        what ran for the written one.
+      devices: the device of each of these elements.
       n_devices: how many devices there are.
       operands: the type of each operand on one device.
     """
@@ -41,10 +42,10 @@ class Local(NamedTuple):
 
 
 def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
-    """What an origin is on single devices; None where the result is that of one device, or of no mesh.
+    """Return an origin as single devices see it; None where its result is that of one device, or of no mesh.
 
     Args:
-      origin: where bad values began; it has the equation that ran.
+      origin: where bad values began, with the equation that ran.
       written: the equation of the program in whose place it ran.
     """
     eqn, meshes = origin.eqn, _at_once(origin.path)
@@ -76,12 +77,13 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
 
 
 class Shares(NamedTuple):
-    """What an equation that ran for all devices at once has computed on them.
+    """What an equation that ran for all devices at once has computed on each of them.
 
     Attributes:
-      places: the place of each device.
-      devices: for each place which of the devices of each mesh it is.
-      ins, outs: for each operand and each result the axes along which devices stand; () where it is the same on all.
+      places: the place on each device.
+      devices: for each place, which device of each mesh it is on.
+      ins, outs: for each operand and each result the axes along which devices are stacked; () where
+        it is the same on all.
     """
 
     places: list[Place]
@@ -90,7 +92,7 @@ class Shares(NamedTuple):
     outs: list[DeviceAxes]
 
     def of(self, values: Sequence[Any], axes: Sequence[DeviceAxes], i: int) -> list[Any]:
-        """The values at a place, whose axes are `ins` or `outs`."""
+        """Return the values at place i, whose axes are `ins` or `outs`."""
         at = self.devices[i]
         found: list[Any] = []
         for x, mine in zip(values, axes, strict=True):
@@ -101,15 +103,15 @@ class Shares(NamedTuple):
 
 
 def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
-    """Which devices an equation ran for at once, and where their values stand; None where it is a part of what is written.
+    """Return for which devices an equation ran at once, and where their values are; None where it is only part of the written one.
 
     Args:
       eqn: the equation that ran.
-      place: that of the written one, in whose place it ran.
+      place: the place of the written equation in whose place it ran.
     """
     written, meshes = place.eqn, _at_once(place.path)
     if any(devices_of(closed.jaxpr) is not None for closed in sub_jaxprs(eqn)):
-        return None  # a loop over the devices, each of which has run what is written
+        return None  # a loop over the devices, each of which has run the written equation
     standing = place.path[-1].standing if place.path else None
     outs = _all_axes(eqn.out_binders, written.out_binders, meshes, standing)
     if outs is None:
@@ -137,7 +139,7 @@ def shares_of(eqn: JaxprEqn, place: Place) -> Shares | None:
 def _all_axes(
     ran: Sequence[Atom], written: Sequence[Atom], meshes: Sequence[Axes], standing: Standing | None
 ) -> list[DeviceAxes] | None:
-    """For each value the axes along which devices stand; None where one is not that of the program, but a part of it."""
+    """Return for each value the axes along which devices are stacked; None where one is only part of the written value."""
     if len(ran) != len(written):
         return None
     pairs = list(zip(ran, written, strict=True))
@@ -147,7 +149,7 @@ def _all_axes(
 
 
 def _is_part(ran: Atom, written: Atom, standing: Standing | None) -> bool:
-    """Whether a value, which is the same on all devices, is not that of the program."""
+    """Whether a value, which is the same on all devices, is not the written one."""
     named = standing is None or type(ran) is Lit or ran in standing.axes
     return not named or _shape(ran) != _shape(written)
 
@@ -160,13 +162,16 @@ def _share(x: Any, axis: int, number: int) -> Any:
 
 
 def _at_once(path: Sequence[Step]) -> list[Axes]:
-    """The meshes whose devices run at once, the outermost first: those that no step tells apart."""
+    """Return the meshes whose devices run at once, the outermost first: those that no step tells apart."""
     left = [_left(step, path[k:]) for k, step in enumerate(path)]
     return [mesh for mesh in left if mesh]
 
 
 def _left(step: Step, path: Sequence[Step]) -> Axes:
-    """The axes of a step's mesh along which devices run at once; `path` are the steps from it on, which may tell some apart."""
+    """Return the axes of a step's mesh along which devices run at once.
+
+    path: the steps from this one on, which may tell some devices apart.
+    """
     if step.mesh is None or step.step is not None:
         return ()
     apart = {name for other in path for name in other.device}
@@ -174,7 +179,7 @@ def _left(step: Step, path: Sequence[Step]) -> Axes:
 
 
 def _on_device(step: Step, mesh: Axes, i: int, path: Sequence[Step]) -> Step:
-    """The step of device i of those along `mesh`; the steps of `path` tell where it is along the other axes."""
+    """Return the step of device i of those along `mesh`; the steps of `path` tell its coordinates along the other axes."""
     at = device_at(i, mesh)
     for other in path:
         at |= other.device
@@ -195,7 +200,7 @@ def _shape(x: Atom) -> tuple[Any, ...]:
 def _device_axes(
     ran: Atom, written: Atom, meshes: Sequence[Axes], standing: Standing | None
 ) -> DeviceAxes:
-    """The axes along which the values of devices stand; () where there are none, or nobody knows which they are."""
+    """Return the axes along which the values of devices are stacked; () where there are none, or it is not known which they are."""
     before, after = _shape(ran), _shape(written)
     if standing is not None and type(ran) is not Lit:
         known = standing.axes.get(ran, ())

@@ -1,6 +1,7 @@
-"""What an equation passes to a jaxpr inside it, and what comes back: which operands are which arguments.
+"""Which operands of an equation become which arguments of a jaxpr inside it, and which results are carried.
 
-Arguments and operands are in the same order at the end; results and what the jaxpr gives are so where they are as many.
+Arguments and operands have the same order, counted from the end; results of the equation and of the
+jaxpr correspond where there are as many.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ __all__ = ["arguments_of", "carried"]
 
 
 def arguments_of(inner: Jaxpr, eqn: JaxprEqn) -> list[int | None]:
-    """For each operand of an equation the argument of a jaxpr in it that it is; None for none.
+    """Return for each operand of an equation the position of the argument of the inner jaxpr that it becomes; None for none.
 
-    Operands of a condition in front of what a loop carries are at the beginning.
+    A condition's operands that precede what a loop carries correspond from the beginning.
     """
     n, m, results = len(eqn.inputs), len(inner.in_binders), len(eqn.out_binders)
     if m >= n:
@@ -26,7 +27,7 @@ def arguments_of(inner: Jaxpr, eqn: JaxprEqn) -> list[int | None]:
 
 
 def carried(eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:
-    """For each result of the body of a loop that is an argument of the next step, both positions."""
+    """Return for each result of a loop's body that is an argument of the next iteration both positions."""
     inner = run.jaxpr.jaxpr
     n, m = len(inner.outs), len(inner.in_binders)
     if (run.times < 2 and not run.turns) or run.devices > 1 or n != len(eqn.out_binders):

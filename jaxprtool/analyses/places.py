@@ -1,4 +1,4 @@
-"""Places in a program that runs: the equation, and the way to it through nested jaxprs with the step of each loop."""
+"""Places in a running program: the equation, and the way to it through nested jaxprs with the iteration of each loop."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Held", "Level", "Place", "Step", "Watch", "device_text", "jaxprs_of"]
 
-_MOST_STEPS = 200  # of a way that are told: a deeper one has its first and its last half of these
+_MOST_STEPS = 200  # steps of a way that are reported: of a deeper one, half of these from each end
 
 
 class Step(NamedTuple):
@@ -33,9 +33,11 @@ class Step(NamedTuple):
       eqn: the equation.
       param: the param that holds the jaxpr which runs.
       branch: the position of the jaxpr in the param, where that holds several; else None.
-      step: of a loop the iteration, from 0 (of a scan, the position along the scanned axis); else None.
-      mesh: the axes of a mesh, with their sizes, whose devices run what is inside: all at once, or where there is a step, one in each.
-      standing: where the devices stand in the values inside, where all run at once.
+      step: in a loop the iteration, from 0 (in a scan, the position along the scanned axis); else
+        None.
+      mesh: the axes of a mesh, with their sizes, whose devices run what is inside: all at once, or,
+        where there is a step, one at a time.
+      standing: along which axes devices are stacked in the values inside, where all run at once.
     """
 
     eqn: JaxprEqn
@@ -47,7 +49,7 @@ class Step(NamedTuple):
 
     @property
     def device(self) -> dict[str, int]:
-        """The device that the step is; {} where it is none."""
+        """The device that the step is for; {} where it is for none."""
         return {} if self.mesh is None or self.step is None else device_at(self.step, self.mesh)
 
     def __str__(self) -> str:
@@ -72,7 +74,7 @@ class Step(NamedTuple):
 
 
 def device_text(device: Mapping[str, int]) -> str:
-    """A device for people: `device a=1, b=0`."""
+    """Return a device for people: `device a=1, b=0`."""
     return f"device {', '.join(f'{axis}={i}' for axis, i in device.items())}"
 
 
@@ -89,7 +91,7 @@ class Place(NamedTuple):
 
     @property
     def frame(self) -> Frame | None:
-        """The line of Python that made the equation; of one inside a function of a library that has none, that of the call."""
+        """The line of Python that made the equation; for one without a line inside a library's function, that of the call."""
         eqns = (self.eqn, *(step.eqn for step in reversed(self.path)))
         return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
 
@@ -113,11 +115,11 @@ class Place(NamedTuple):
         return " > ".join([*way, f"{self.eqn.primitive.name}{_at(line)}"])
 
     def located(self) -> str:
-        """`file:line:column`, or the line of Python for a program without a text; "" where nobody knows."""
+        """Return `file:line:column`, or the line of Python for a program without a text; "" where neither is known."""
         return str(self.eqn.span or self.source or "")
 
     def in_full(self) -> str:
-        """`file:line:column  (line of Python in names)`, with as much of it as is known."""
+        """Return `file:line:column  (line of Python in names)`, with as much of it as is known."""
         where, source, names = self.located(), self.source, self.names
         inside = [source] if source and source != where else []
         inside += [f"in {names}"] if names else []
@@ -147,7 +149,7 @@ class Place(NamedTuple):
 
 
 def _told(path: tuple[Step, ...]) -> tuple[tuple[Step, ...], int, tuple[Step, ...]]:
-    """The first steps of a way, how many are left out, and the last ones."""
+    """Return the first steps of a way, how many are left out, and the last ones."""
     if len(path) <= _MOST_STEPS:
         return path, 0, ()
     half = _MOST_STEPS // 2
@@ -155,7 +157,7 @@ def _told(path: tuple[Step, ...]) -> tuple[tuple[Step, ...], int, tuple[Step, ..
 
 
 def position(eqn: JaxprEqn) -> tuple[int | None, int | None]:
-    """Line and column of an equation in its text, from 1; None, None where it has no text."""
+    """Return line and column of an equation in its text, from 1; None, None where it has no text."""
     if eqn.span is None:
         return None, None
     return eqn.span.source.position(eqn.span.start)
@@ -165,7 +167,7 @@ def _at(line: int | None) -> str:
     return "" if line is None else f" at {line}"
 
 
-# The jaxprs that an equation holds: the param of each and, in a param that holds several, its positions there.
+# The jaxprs that an equation holds: for each the param and, in a param that holds several, its positions there.
 Held = dict[Jaxpr, tuple[str, list[int]]]
 
 
@@ -187,7 +189,7 @@ class Level:
 
 
 class Watch:
-    """An observer that knows where the evaluation is (see `interpreters.evaluation.observe`); others are made of it.
+    """An observer that knows where the evaluation is (see `interpreters.evaluation.observe`); a base class for others.
 
     Attributes:
       levels: the jaxprs that run now, the outermost first.
@@ -195,11 +197,11 @@ class Watch:
 
     def __init__(self) -> None:
         self.levels: list[Level] = []
-        self._meshes = 0  # how many of them run for the devices of a mesh
+        self._meshes = 0  # how many of the levels run for the devices of a mesh
         self._jaxprs: dict[JaxprEqn, Held] = {}
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
-        """Follow a jaxpr of the program; what a rule runs besides is a part of its equation."""
+        """Follow a jaxpr of the program; any other jaxpr that a rule runs is a part of its equation."""
         loops = running_loops()
         if not self.levels:
             self.levels.append(Level(jaxpr, None, len(loops)))
@@ -231,7 +233,7 @@ class Watch:
         self.levels[-1].eqn = eqn
 
     def see(self, eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> None:
-        """Nothing; observers that are made of this one look at the values here."""
+        """Do nothing; subclasses look at the values here."""
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
         """Go back to the enclosing jaxpr."""
@@ -239,17 +241,17 @@ class Watch:
         self._meshes -= step is not None and step.mesh is not None
 
     def place(self, eqn: JaxprEqn) -> Place:
-        """The place of an equation of the innermost jaxpr that runs, as it is written."""
+        """Return the place of an equation of the innermost running jaxpr, as it is written."""
         place = Place(eqn, tuple([x.step for x in self.levels if x.step is not None]))
         return Sites(self.levels[0].jaxpr).of(place) if self._meshes else place
 
     def written(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation of the program in whose place one of the innermost jaxpr runs; mostly itself."""
+        """Return the written equation in whose place one of the innermost jaxpr runs; mostly itself."""
         return Sites(self.levels[0].jaxpr).written(eqn) if self._meshes else eqn
 
 
 def jaxprs_of(eqn: JaxprEqn) -> Held:
-    """The jaxprs that an equation holds, by where they are in its params; of one that is there several times, where it is run."""
+    """Return the jaxprs that an equation holds, with their places in its params; one that is there several times, where it is run."""
     found: Held = {}
     for run in runs_of(eqn):
         _, positions = found.setdefault(run.jaxpr.jaxpr, (run.param, []))

@@ -1,6 +1,7 @@
-"""Promises that equations make on their indices: whether values keep them, and which arguments of a program do.
+"""Promises that equations make on their indices: whether values keep them, and which arguments of a program can break them.
 
-Where they are not kept, what an equation gives is undefined, and its derivative is not that of what it gives.
+Where a promise is broken, the result of the equation is undefined, and its derivative does not fit
+it.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = ["breaks_promise", "bounds_of"]
 
 
 def breaks_promise(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
-    """Whether an equation promises that its indices are within bounds, or that none occurs twice, and they are not so.
+    """Whether an equation promises that its indices are within bounds, or that none occurs twice, and that is not so.
 
     Args:
       eqn: the equation.
@@ -43,9 +44,9 @@ def breaks_promise(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
 
 
 def bounds_of(program: ClosedJaxpr) -> dict[Var, int]:
-    """The arguments of whole numbers that become indices of windows: what they are to be below, so that these are within bounds.
+    """Return the integer arguments from which indices of windows are computed, with the bound below which they have to be.
 
-    The indices may be computed from them: those of Python, which count from the end where they are negative, are.
+    The computation may be like that for Python's negative indices, which count from the end.
     """
     found: dict[Var, int] = {}
     arguments = {v for v in program.jaxpr.all_binders if v.aval.dtype.kind in "iu"}
@@ -60,12 +61,12 @@ def bounds_of(program: ClosedJaxpr) -> dict[Var, int]:
 
 
 def _promises(eqn: JaxprEqn) -> bool:
-    """Whether an equation has indices of windows, with what it promises of them."""
+    """Whether an equation has indices of windows, and makes promises on them."""
     return "dimension_numbers" in eqn.params and "unique_indices" in eqn.params
 
 
 def _most(eqn: JaxprEqn) -> int:
-    """How many places a window has along the axis where it has fewest."""
+    """Return how many positions a window has along the axis where it has fewest."""
     numbers, operand = eqn.params["dimension_numbers"], eqn.inputs[0].aval
     if "slice_sizes" in eqn.params:
         w, sizes = windows_of("gather", numbers), eqn.params["slice_sizes"]
@@ -77,7 +78,7 @@ def _most(eqn: JaxprEqn) -> int:
 
 
 def _leaves_bounds(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
-    """Whether it matters what is done with indices out of bounds, which the equation promises that there are none of."""
+    """Whether the promise that indices are within bounds is broken: the result depends on what is done with other indices."""
     if mode_of(eqn.primitive.name, eqn.params["mode"]) != IN_BOUNDS:
         return False
     rng = numpy_namespace().random.default_rng(0)
@@ -85,7 +86,7 @@ def _leaves_bounds(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
         rng.standard_normal(x.shape).astype(x.dtype) if x.dtype.kind in "fcV" else x for x in ins
     ]
     found = [_run(eqn, {"mode": mode}, values) for mode in (CLIP_MODE, DROP_MODE)]
-    return not bool((found[0] == found[1]).all())  # what is left out is NaN
+    return not bool((found[0] == found[1]).all())  # elements out of bounds are NaN with DROP_MODE
 
 
 def _meets_twice(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
@@ -99,7 +100,7 @@ def _meets_twice(eqn: JaxprEqn, ins: Sequence[Any]) -> bool:
 
 
 def _run(eqn: JaxprEqn, params: dict[str, Any], values: Sequence[Any]) -> Any:
-    """The result of an equation with other params on other values."""
+    """Run an equation with other params and other values."""
     binders = [Var(x.aval) for x in eqn.inputs]
     outs = [Var(v.aval) for v in eqn.out_binders]
     made = eqn.replace(inputs=binders, out_binders=outs, params={**eqn.params, **params})

@@ -1,4 +1,4 @@
-"""Which equations read the results of others, also through calls, branches and the carry of loops."""
+"""Which equations read the results of others, also through calls, branches and the carries of loops."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ __all__ = ["Readers"]
 
 
 class Readers:
-    """The equations of a program that read the results of others, without those that run jaxprs: these only pass them on."""
+    """The equations of a program that read the results of others, without those that run jaxprs, which only pass them on."""
 
     def __init__(self, jaxpr: Jaxpr):
         self._by_var: dict[Any, list[JaxprEqn]] = {}
-        # By a variable those that have its values elsewhere: arguments of jaxprs inside, results outside, the next step's.
+        # For a variable, those that its value is passed to: inner arguments, outer results, arguments of the next iteration.
         self._passed: dict[Any, list[Var]] = {}
         for eqn in all_eqns(jaxpr):
             runs = runs_of(eqn)
@@ -40,7 +40,7 @@ class Readers:
             self._passed.setdefault(x, []).append(v)
 
     def of(self, eqn: JaxprEqn) -> list[JaxprEqn]:
-        """The equations that read a result of an equation, in the order of nearness."""
+        """Return the equations that read a result of an equation, the nearest ones first."""
         seen: dict[Any, None] = dict.fromkeys(eqn.out_binders)
         queue = [*seen]
         for x in queue:

@@ -1,8 +1,10 @@
-"""Values of equations as they are computed: which equations, which steps of loops, and what each is called.
+"""Record the values of equations as they are computed: which equations, in which iterations of loops.
 
-A record has a key that names the equation in another run too, of another machine, release or backend: the line of Python and
-the scopes that it comes from, which one of those of its jaxpr it is, and the same of the equations that hold it with the
-step of each loop. The primitive is no part of it, so that one that was exchanged has the key of the one in whose place it is.
+A `Record` has a key that identifies the equation in other runs, too, on another machine, release or
+backend. It is made of the line of Python and the scopes of the equation, its position among those
+of its jaxpr with the same, and the like for the equations that hold it, with the iteration of each
+loop. The primitive is no part of it, so that an equation that replaces another one has the same
+key.
 """
 
 from __future__ import annotations
@@ -26,9 +28,10 @@ class Record(NamedTuple):
     """An equation that has run.
 
     Attributes:
-      place: where it is.
-      key: what names it in another run.
-      ins, outs: the values of its operands and results. Cells hold what was in them then.
+      place: its place.
+      key: identifies it in other runs.
+      ins: the values of its operands. Cells hold what they held then.
+      outs: the values of its results, likewise.
     """
 
     place: Place
@@ -38,12 +41,12 @@ class Record(NamedTuple):
 
 
 class Selection(NamedTuple):
-    """Which equations are recorded: those of which each of these holds that says anything.
+    """Which equations are recorded: those that fulfil each condition that is given.
 
     Attributes:
       primitives: the primitive is one of these.
       lines: the line in the text is in one of these ranges.
-      names: a scope, the line of Python or its function has one of these texts in it.
+      names: a scope, the line of Python or its function contains one of these texts.
     """
 
     primitives: tuple[str, ...] = ()
@@ -77,10 +80,10 @@ HOW_TO_SELECT = (
 
 
 def selection_of(text: str) -> Selection:
-    """The selection of a text: `primitive=exp,line=10-40,name=attn`; a key that is repeated gives alternatives.
+    """Read a selection: `primitive=exp,line=10-40,name=attn`; a repeated key gives alternatives.
 
     Raises:
-      UsageError: it is none.
+      UsageError: the text is no selection.
     """
     found: dict[str, list[Any]] = {"primitive": [], "line": [], "name": []}
     for part in filter(None, text.split(",")):
@@ -104,14 +107,14 @@ def _no_selection(part: str) -> None:
 
 
 class _Loop:
-    """A loop that is recorded.
+    """A loop whose iterations are recorded.
 
     Attributes:
-      depth: how many jaxprs run inside each other where its body does.
-      param: which of its jaxprs runs: a while loop's condition takes one step more than its body.
-      kept: whether the records of this step are kept.
-      maybe: whether they are if this step turns out to be the last one.
-      held: the records of the last step of each of its jaxprs, until that is known.
+      depth: the depth of nesting of its body.
+      param: which of its jaxprs runs: a while loop's condition runs once more than its body.
+      kept: whether the records of this iteration are kept.
+      maybe: whether they are kept only if it turns out to be the last iteration.
+      held: the records of the last iteration of each of its jaxprs, until that is known.
     """
 
     __slots__ = ("depth", "held", "kept", "maybe", "param")
@@ -122,7 +125,7 @@ class _Loop:
 
 
 class Recorder(Watch):
-    """Hands on what equations compute: of loops the first step, the last one and every n-th."""
+    """Records what equations compute; in loops, in the first iteration, the last one and every n-th."""
 
     def __init__(
         self,
@@ -131,20 +134,21 @@ class Recorder(Watch):
         every: int = 0,
         only: frozenset[JaxprEqn] | None = None,
     ):
-        """Make one.
+        """Prepare to record.
 
         Args:
-          tell: is given each record, in the order of the run.
-          selection: which equations.
-          only: of these equations, if there are any others.
-          every: every how many steps of a loop are kept between the first and the last; 0: none.
+          tell: called with each record, in the order of the run.
+          selection: which equations are recorded.
+          every: every how many iterations of a loop are kept between the first and the last; 0:
+            none.
+          only: the only equations that are recorded; None for all.
         """
         super().__init__()
         self.tell, self.selection, self.every, self.only = tell, selection, every, only
         self._loops: list[_Loop] = []
         self._labels: dict[Jaxpr, dict[JaxprEqn, str]] = {}
         self._taken: dict[tuple[Any, ...], bool] = {}
-        self._ways: list[str] = []  # the start of a key at each level, as far as it was asked for
+        self._ways: list[str] = []  # the beginning of keys at each level, as far as it was needed
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
         followed = super().enter(jaxpr, args)
@@ -160,7 +164,7 @@ class Recorder(Watch):
             self._loops.append(loop)
         now = running_loops()[-1]
         loop.param = param
-        loop.held.pop(param, None)  # which puts what comes now behind what the other jaxprs have
+        loop.held.pop(param, None)  # so that new records come after those of the other jaxprs
         first, last = now.step == 1, now.step == now.total
         nth = bool(self.every) and (now.step - 1) % self.every == 0
         loop.kept = first or last or nth
@@ -196,7 +200,7 @@ class Recorder(Watch):
             self._end_loops()
 
     def _end_loops(self) -> None:
-        """The loops inside the innermost jaxpr that runs have ended: their last steps are known."""
+        """End the loops inside the innermost running jaxpr: their last iterations are known now."""
         while self._loops and self._loops[-1].depth > len(self.levels):
             loop = self._loops.pop()
             for held in loop.held.values():
@@ -204,7 +208,10 @@ class Recorder(Watch):
                     self._hand_on(record, len(self._loops))
 
     def _hand_on(self, record: Record, inside: int) -> None:
-        """Tell of a record, unless one of the first loops has a step of which it is not known yet whether it is kept."""
+        """Tell of a record, or hold it back in the innermost loop for which it is not known yet whether the iteration is kept.
+
+        inside: how many of the loops, from the outermost, the record is in.
+        """
         for loop in reversed(self._loops[:inside]):
             if loop.maybe:
                 loop.held.setdefault(loop.param, []).append(record)
@@ -221,7 +228,7 @@ class Recorder(Watch):
         return found
 
     def _key(self, eqn: JaxprEqn) -> str:
-        """The key of an equation: the labels of those on the way, with steps and branches, and its own."""
+        """Return the key of an equation: the labels of the equations around it, with iterations and branches, and its own."""
         ways = self._ways
         while len(ways) < len(self.levels):
             level = self.levels[len(ways)]
@@ -241,7 +248,7 @@ class Recorder(Watch):
         return labels[eqn]
 
 
-_MOST_LABELS = 200  # in a key: those of more enclosing equations are a hash
+_MOST_LABELS = 200  # labels in a key; those of further enclosing equations are hashed
 
 
 def _hashed(way: str) -> str:
@@ -256,7 +263,7 @@ def _with_step(label: str, step: Step) -> str:
 
 
 def labels_of(jaxpr: Jaxpr) -> dict[JaxprEqn, str]:
-    """What names each equation of a jaxpr there: `model.py:12:4 attn#0`, the first of those with the rest in common."""
+    """Return a label for each equation of a jaxpr: `model.py:12:4 attn#0`, the first of those with this line and scope."""
     seen: Counter[str] = Counter()
     labels: dict[JaxprEqn, str] = {}
     for eqn in jaxpr.eqns:
@@ -269,5 +276,5 @@ def labels_of(jaxpr: Jaxpr) -> dict[JaxprEqn, str]:
 
 
 def _kept(x: Any) -> Any:
-    """A value that stays what it is now: what is in a cell may change."""
+    """Return a value that stays as it is: a cell is copied, since its content may change."""
     return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

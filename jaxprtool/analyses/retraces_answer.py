@@ -12,15 +12,15 @@ from jaxprtool.analyses.table import Parts, Report, Table
 __all__ = ["KEYS", "Group", "Retraces"]
 
 KEYS = ("site", "function", "reason")
-_DETAILS = 3  # of a group that people see
+_DETAILS = 3  # details of a group that people see
 
 
 class Group(NamedTuple):
     """Misses at one call of one function for one reason.
 
     Attributes:
-      site, function, defined, reason: see `Miss`; "" where they are added up.
-      n: how many.
+      site, function, defined, reason: see `Miss`; "" where several are added up.
+      n: how many misses there are.
       milliseconds: what they cost, as far as the log says; None where it says nothing.
       details: what differed, and how often.
     """
@@ -50,12 +50,12 @@ class Retraces(Report):
 
     @property
     def retraces(self) -> int:
-        """How many are no first trace of a function."""
+        """How many misses are not the first trace of a function."""
         return sum(m.reason != "first trace" for m in self.misses)
 
     @property
     def groups(self) -> list[Group]:
-        """The misses added up, the most first."""
+        """The misses added up, the largest groups first."""
         found: dict[tuple[str, str, str, str], list[Miss]] = {}
         for m in self.misses:
             key = {
@@ -69,7 +69,7 @@ class Retraces(Report):
 
     @property
     def reasons(self) -> dict[str, int]:
-        """How many there are for each reason, the most first."""
+        """How many misses there are for each reason, the most first."""
         return dict(Counter(m.reason for m in self.misses).most_common())
 
     def parts(self) -> Parts:
@@ -128,7 +128,7 @@ def _called(g: Group) -> str:
 
 
 def _details(g: Group) -> list[str]:
-    """What differed, below the line of a group."""
+    """Return lines on what differed, for below the line of a group."""
     most = g.details.most_common(_DETAILS)
     lines = [f"         {text}" + (f"  ({n} times)" if n > 1 else "") for text, n in most]
     more = len(g.details) - len(most)

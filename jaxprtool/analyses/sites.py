@@ -1,4 +1,4 @@
-"""The equations of a program as they are written, for those that evaluation runs in their place."""
+"""Map the equations that evaluation runs in the place of others back to those that are written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Written = tuple[dict[tuple[int, int], list[JaxprEqn]], set[JaxprEqn]]
 
 
 def _written(program: Jaxpr) -> Written:
-    """The equations of a program by where they are in its text, and all of them."""
+    """Return the equations of a program by their place in its text, and all of them."""
     at: dict[tuple[int, int], list[JaxprEqn]] = {}
     every: set[JaxprEqn] = set()
     for eqn in all_eqns(program):
@@ -30,15 +30,16 @@ _WRITTEN = Memo[Written]("equations by where they are written")
 
 
 def _difference(eqn: JaxprEqn, other: JaxprEqn) -> tuple[bool, bool]:
-    """How much an equation differs from another one of its place in the text (what was put in place of one has its place)."""
+    """Return how much an equation differs from one with the same place in the text: whether in the primitive, and in result types."""
     dtypes = [[getattr(v.aval, "dtype", None) for v in e.out_binders] for e in (eqn, other)]
     return eqn.primitive is not other.primitive, dtypes[0] != dtypes[1]
 
 
 class Sites:
-    """The equations of a program by where they are written.
+    """The equations of a program by their place in its text.
 
-    Evaluation may run other equations in their place: inside of a shard_map those that are batched over the devices.
+    Evaluation may run other equations in their place: inside of a shard_map those that are batched
+    over the devices.
     """
 
     def __init__(self, program: ClosedJaxpr | Jaxpr):
@@ -46,7 +47,7 @@ class Sites:
         self._eqns, self._all = _WRITTEN.of(jaxpr, lambda: _written(jaxpr))
 
     def written(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation of the program in whose place an equation runs; mostly itself."""
+        """Return the written equation in whose place an equation runs; mostly itself."""
         if eqn in self._all or eqn.span is None:
             return eqn
         there = self._eqns.get((id(eqn.span.source), eqn.span.start), [eqn])
@@ -55,7 +56,7 @@ class Sites:
         return min(there, key=lambda other: _difference(eqn, other))
 
     def of(self, place: P) -> P:
-        """A `Place`, with the equations as they are written."""
+        """Return a `Place` with the equations as they are written."""
         path = place.path
         if path:
             path = tuple([step._replace(eqn=self.written(step.eqn)) for step in path])

@@ -1,4 +1,4 @@
-"""The answer of `snapshot`: what has become of each program that is kept."""
+"""The answer of `snapshot`: what has changed in each recorded program."""
 
 from __future__ import annotations
 
@@ -19,15 +19,16 @@ _SIZES = ("bytes", "peak", "residuals", "sent")
 
 
 class Recorded(NamedTuple):
-    """A program that is kept.
+    """A recorded program.
 
     Attributes:
       name: `loss`, or `loss.grad` for what a verb makes of it.
       file: its file.
-      kind: what has become of it: unchanged, printer only, equivalent, constants within tolerance, different, missing (it has no
-        file); or what was done: recorded, updated.
+      kind: how it has changed: unchanged, printer only, equivalent, constants within tolerance,
+        different, missing (it has no file); or what was done: recorded, updated.
       note: more about that, or "".
-      before, after: figures of the kept program and of the present one, where it has changed.
+      before: figures of the recorded program, where it has changed.
+      after: figures of the present program, where it has changed.
       lines: the difference, as `diff` shows it.
       span: the first place in the file where it differs, or None.
     """
@@ -43,12 +44,12 @@ class Recorded(NamedTuple):
 
     @property
     def figures(self) -> dict[str, tuple[int | None, int | None]]:
-        """The figures that differ: what they were, and what they are."""
+        """The figures that differ, each before and after."""
         pairs = {k: (self.before.get(k), v) for k, v in self.after.items()}
         return {k: pair for k, pair in pairs.items() if pair[0] != pair[1]}
 
     def describe(self) -> str:
-        """What has become of it, in a line, with the figures that differ."""
+        """Return in one line how it has changed, with the figures that differ."""
         said = [self.note] if self.note else []
         return "; ".join([*said, *(_change(k, *pair) for k, pair in self.figures.items())])
 
@@ -63,12 +64,12 @@ def _figure(key: str, x: int) -> str:
 
 
 class Failure(NamedTuple):
-    """A program that could not be made, as its function cannot be traced, say.
+    """A program that could not be made, because its function cannot be traced, say.
 
     Attributes:
-      name: of the program.
+      name: the name of the program.
       error: why.
-      settings: the file that says how it is made, where the error may be of what it says; else "".
+      settings: the file with its settings, where the error may be about those; else "".
     """
 
     name: str
@@ -77,7 +78,7 @@ class Failure(NamedTuple):
 
     @property
     def diagnostics(self) -> list[Diagnostic]:
-        """Of the error; they say which program they are about, and what is called an option is a key of the settings."""
+        """Those of the error; they name the program, and the keys of the settings instead of options."""
         return [self._told(d) for d in self.error.diagnostics]
 
     def _told(self, d: Diagnostic) -> Diagnostic:
@@ -88,24 +89,24 @@ class Failure(NamedTuple):
         return replace(d, message=message, help=_with_keys(d.help), where=where)
 
 
-# Keys of a program in the settings, by the options of verbs that are not called so.
+# The keys of settings for those options of verbs that have another name.
 _KEYS = {"--shape": "shapes", "--in-axes": "in_axes", "--axis-size": "axis_size"}
 _OPTION = re.compile(r"--(?:shape|in-axes|axis-size|wrt|like|static|frontend|passes|x64)\b")
 
 
 def _with_keys(text: str) -> str:
-    """A message with the keys of the settings in the place of options."""
+    """Return a message with the keys of the settings in the place of options."""
     return _OPTION.sub(lambda m: _KEYS.get(m[0], m[0][2:]), text)
 
 
 class Snapshots(Report):
-    """What has become of the programs that are kept, or what was done about them.
+    """How recorded programs have changed, or what was done about them.
 
     Attributes:
-      rows: of each program.
-      extra: files in the folder that belong to none.
+      rows: the programs.
+      extra: files in the folder that belong to no program.
       failures: the programs that could not be made; their files are as they were.
-      removed: whether they were removed.
+      removed: whether the extra files were removed.
     """
 
     __slots__ = ("extra", "failures", "removed", "rows")
@@ -123,18 +124,18 @@ class Snapshots(Report):
 
     @property
     def changed(self) -> list[Recorded]:
-        """The programs that are not as their files say, but for the print."""
+        """The programs that differ from their files by more than the print."""
         fine = ("unchanged", "printer only", "recorded", "updated")
         return [r for r in self.rows if r.kind not in fine]
 
     @property
     def is_clean(self) -> bool:
-        """Whether nothing has changed but prints, no file is missing or too many, and all programs could be made."""
+        """Whether nothing but prints has changed, no file is missing or extra, and all programs could be made."""
         return not self.changed and not self.failures and (self.removed or not self.extra)
 
     @property
     def status(self) -> int:
-        """The exit status of the verb: 0 clean, 1 not, 2 where a program could not be made."""
+        """The exit status of the verb: 0 clean, 1 not clean; that of the error where a program could not be made."""
         worst = max([f.error.exit_code for f in self.failures], default=0)
         return worst or int(not self.is_clean)
 

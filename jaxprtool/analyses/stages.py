@@ -1,7 +1,8 @@
-"""What becomes of a program on its way through the compiler: texts of StableHLO and of HLO, and the buffers, compared.
+"""Compare the stages of compilation: texts of StableHLO and of HLO, and the buffers.
 
-Two texts are equal when they are so up to names of values and of modules, and what only says where an operation comes from. The
-operations that differ are counted by their kinds, operands aside, so that one that was inserted is one.
+Two texts are equal when they are so up to names of values and of modules, and up to what only says
+where an operation comes from. Differing operations are counted by their kinds, operands aside, so
+that an inserted one counts once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ _HLO_KEPT = re.compile(
 )
 _ALIASES = re.compile(r"^HloModule .*input_output_alias=(\{.*?\})(?=, \w+=|$)", re.MULTILINE)
 _HLO_TABLES = ("FileNames", "FunctionNames", "FileLocations", "StackFrames")
-_MOST_KINDS = 6  # that are told
+_MOST_KINDS = 6  # kinds of operations that are reported
 _HLO_OPERATION = re.compile(r" = (?:\([^=]*?\)|\S+) ([a-z][\w-]*)\(")
 
 
@@ -42,12 +43,12 @@ def same_hlo(a: str, b: str) -> bool:
 
 
 def _same(a: Iterator[str], b: Iterator[str]) -> bool:
-    """Whether lines are equal up to names of values. One line of each is held at a time: a text may have 100 MB."""
+    """Whether lines are equal up to names of values. Holds one line of each at a time, as a text may have 100 MB."""
     return all(x == y for x, y in zip_longest(_renamed(a), _renamed(b)))
 
 
 def operations_that_differ(a: str, b: str, *, is_hlo: bool) -> str:
-    """How many operations of each kind differ, in a line: `2 stablehlo.add more; 1 stablehlo.sine fewer`."""
+    """Return in one line how many operations of each kind differ: `2 stablehlo.add more; 1 stablehlo.sine fewer`."""
     lines: Callable[[str], Iterator[str]] = _hlo_lines if is_hlo else _mlir_lines
     pattern = _HLO_OPERATION if is_hlo else _MLIR_OPERATION
     before, after = (Counter(_kinds(lines(text), pattern)) for text in (a, b))
@@ -75,7 +76,7 @@ def _counted(kinds: Counter[str]) -> str:
 
 
 def _kinds(lines: Iterator[str], pattern: re.Pattern[str]) -> Iterator[tuple[str, str]]:
-    """The operations of a text: the name of each, and its line without names of values."""
+    """Yield the operations of a text: the name of each, and its line without names of values."""
     for line in lines:
         found = pattern.search(line.strip())
         if found is not None:
@@ -83,7 +84,7 @@ def _kinds(lines: Iterator[str], pattern: re.Pattern[str]) -> Iterator[tuple[str
 
 
 def _renamed(lines: Iterator[str]) -> Iterator[str]:
-    """The lines with values numbered in the order in which they are first named."""
+    """Yield the lines with values numbered in the order in which they are first named."""
     numbers: dict[str, str] = {}
 
     def number(m: re.Match[str]) -> str:
@@ -124,10 +125,11 @@ class Buffers(NamedTuple):
     """The memory of a compiled program, in bytes.
 
     Attributes:
-      arguments, results: of all arguments and all results.
-      aliased: of the results that lie where arguments did, which count once.
-      temporaries: of what is needed between them.
-      constants: of constants in the code.
+      arguments: the bytes of all arguments.
+      results: the bytes of all results.
+      aliased: the bytes of results that reuse the memory of arguments, which count once in `total`.
+      temporaries: the bytes of intermediate values.
+      constants: the bytes of constants in the code.
     """
 
     arguments: int
@@ -138,7 +140,7 @@ class Buffers(NamedTuple):
 
     @property
     def total(self) -> int:
-        """All of it, aliased bytes once."""
+        """All bytes; aliased ones count once."""
         return sum(self) - 2 * self.aliased
 
 
@@ -146,7 +148,7 @@ _ALLOCATION = re.compile(r"^allocation \d+: size (\d+),(.*)$", re.MULTILINE)
 
 
 def buffers_of(text: str) -> Buffers:
-    """The buffers in a dump of XLA's, `...-buffer-assignment.txt`. Raises ValueError for a text that is none."""
+    """Read the buffers from a dump of XLA's, `...-buffer-assignment.txt`. Raises ValueError for any other text."""
     sums: Counter[str] = Counter()
     rows = _ALLOCATION.findall(text)
     if not rows:

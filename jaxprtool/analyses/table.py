@@ -14,7 +14,8 @@ class Table(NamedTuple):
     """Rows of texts below the titles of their columns.
 
     Attributes:
-      titles: of the columns; those that end with `<` have their texts at the left, the others at the right.
+      titles: the titles; columns whose title ends with `<` are aligned to the left, the others to
+        the right.
       rows: the texts.
       heading: a line above, or "".
     """
@@ -24,7 +25,7 @@ class Table(NamedTuple):
     heading: str = ""
 
     def lines(self) -> list[str]:
-        """The table with blanks between its columns."""
+        """Return the table as aligned lines."""
         titles = [t.removesuffix("<") for t in self.titles]
         left = [t.endswith("<") for t in self.titles]
         columns = list(zip(titles, *self.rows, strict=True))
@@ -48,7 +49,7 @@ class Report(Answer):
     __slots__ = ()
 
     def parts(self) -> Parts:
-        """The lines and tables, from top to bottom."""
+        """Return the lines and tables, from top to bottom."""
         raise NotImplementedError
 
     def lines(self) -> list[str]:
@@ -59,7 +60,7 @@ class Report(Answer):
 
 
 def size_text(nbytes: int) -> str:
-    """A number of bytes with three or four digits: `12.5 MiB`."""
+    """Return a number of bytes with three or four digits: `12.5 MiB`."""
     size, units = float(nbytes), ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"]
     while size >= 1024 and len(units) > 1:
         size, units = size / 1024, units[1:]

@@ -20,13 +20,13 @@ _VERDICTS = {
 
 
 class Stage(NamedTuple):
-    """One stage of both sides.
+    """One stage of compilation, of both sides.
 
     Attributes:
       name: one of `STAGES`.
       status: `equal`, `different`, or `unknown` where it is not known of both sides.
       note: how it differs, or why it is not known.
-      buffers: those of both sides, where they are known.
+      buffers: the buffers of both sides, where they are known.
       lines: the difference, for a jaxpr.
     """
 
@@ -38,7 +38,7 @@ class Stage(NamedTuple):
 
 
 class Triaged(NamedTuple):
-    """The stages of a program of both sides."""
+    """A program, with its stages on both sides."""
 
     name: str
     stages: Sequence[Stage]
@@ -50,7 +50,7 @@ class Triaged(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """What has changed, in a line."""
+        """What has changed, in one line."""
         known = [s.name for s in self.stages if s.status != "unknown"]
         if self.first is None:
             return "nothing changed" if known else "nothing is known of both"
@@ -68,7 +68,8 @@ class Triage(Report):
 
     Attributes:
       programs: the programs that both sides have.
-      only_a, only_b: the names of those that one side has.
+      only_a: the names of programs that only side A has.
+      only_b: the names of programs that only side B has.
     """
 
     __slots__ = ("only_a", "only_b", "programs")

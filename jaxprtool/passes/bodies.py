@@ -1,4 +1,4 @@
-"""A program whose jaxprs are written anew, one by one, with other equations and the same types."""
+"""Rewrite the jaxprs of a program one by one: each gets other equations and keeps its type."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ __all__ = ["NewBody", "in_each_body", "is_pure", "with_inner"]
 
 @deep
 def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
-    """Change the program and every jaxpr in params of its equations, the inner ones first, each once.
+    """Change the program and every jaxpr in params of its equations, inner ones first, each once.
 
     Args:
-      change: takes a jaxpr whose inner jaxprs are done; returns one of the same type, the same object where nothing changes.
+      change: takes a jaxpr whose inner jaxprs are done; returns one of the same type, the same
+        object where nothing changes.
     """
     done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
@@ -33,7 +34,7 @@ def in_each_body(program: ClosedJaxpr, change: Callable[[ClosedJaxpr], ClosedJax
 
 
 def with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
-    """The program with its inner jaxprs changed."""
+    """Return the program with its inner jaxprs changed."""
     eqns = [with_jaxprs(eqn, changed) for eqn in closed.eqns]
     if all(new is old for new, old in zip(eqns, closed.eqns, strict=True)):
         return closed
@@ -41,11 +42,12 @@ def with_inner(closed: ClosedJaxpr, changed: Callable[[ClosedJaxpr], ClosedJaxpr
 
 
 class NewBody:
-    """A jaxpr that is written anew, equation by equation.
+    """A jaxpr that is rewritten, equation by equation.
 
     Attributes:
-      eqns: the equations so far.
-      defined: the equation that each variable of theirs is a result of.
+      program: the old jaxpr.
+      eqns: the new equations so far.
+      defined: for each variable that they bind the equation.
     """
 
     def __init__(self, program: ClosedJaxpr):
@@ -58,11 +60,11 @@ class NewBody:
         self._changed = False
 
     def atom(self, x: Atom) -> Atom:
-        """What stands in the place of an atom of the old jaxpr."""
+        """Return the atom that replaces an atom of the old jaxpr."""
         return x if type(x) is Lit else self._instead.get(x, x)
 
     def renamed(self, eqn: JaxprEqn) -> JaxprEqn:
-        """An equation of the old jaxpr with the operands of the new one."""
+        """Return an equation of the old jaxpr with the operands of the new one."""
         if not self._instead or self._instead.keys().isdisjoint(
             x for x in eqn.inputs if type(x) is not Lit
         ):
@@ -79,20 +81,20 @@ class NewBody:
         self.defined.update(dict.fromkeys(eqn.out_binders, eqn))
 
     def leave_out(self, eqns: Sequence[JaxprEqn]) -> None:
-        """Take equations of the new jaxpr back, whose results nothing reads any more."""
+        """Remove equations from the new jaxpr, whose results nothing reads any more."""
         self._left_out.update(eqns)
 
     def drop(self) -> None:
-        """Say that an equation of the old jaxpr is not added."""
+        """Note that an equation of the old jaxpr is not added."""
         self._changed = True
 
     def put_instead(self, v: Var, x: Atom) -> None:
-        """Let an atom of the new jaxpr stand in the place of a result of the old one; their types have to be equal."""
+        """Replace a result of the old jaxpr by an atom of the new one; their types have to be equal."""
         self._instead[v] = x
         self._changed = True
 
     def constant(self, value: Any, aval: Any) -> Var:
-        """A new constant."""
+        """Add a constant, and return its variable."""
         v = Var(aval)
         self.add_constant(v, value)
         return v
@@ -103,7 +105,7 @@ class NewBody:
         self._changed = True
 
     def put(self, eqn: JaxprEqn, f: Callable[..., Any], operands: tuple[Atom, ...]) -> bool:
-        """Put the equations of a function of atoms in the place of an equation with one result; whether the types agree."""
+        """Replace an equation with one result by the equations of a function of atoms; return whether the types agree."""
         (binder,) = eqn.out_binders
         piece = stage(lambda *xs: [f(*xs)], [x.aval for x in operands])
         if piece.out_avals[0] != binder.aval:
@@ -121,7 +123,7 @@ class NewBody:
         return True
 
     def result(self) -> ClosedJaxpr:
-        """The new jaxpr; the old one where nothing changed."""
+        """Return the new jaxpr; the old one where nothing changed."""
         old = self.program
         if self._left_out:
             self.eqns = [eqn for eqn in self.eqns if eqn not in self._left_out]

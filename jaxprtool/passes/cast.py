@@ -1,4 +1,4 @@
-"""cast: arithmetic in a narrower type, where nothing is summed up."""
+"""cast: compute in a narrower type, where nothing is summed up."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from jaxprtool.passes.registry import define_pass
 
 __all__ = ["cast"]
 
-# What computes each element of its result from single elements of its operands.
+# Modules of operations that compute each element of their result from single elements of their operands.
 _ELEMENTWISE = frozenset({"binary", "exponential", "trigonometric", "unary"})
-# What multiplies in the type of its operands and sums up in that of its result.
+# Operations that multiply in the type of their operands and sum up in that of their result.
 _SUMMING = ("dot_general", "conv_general_dilated")
 
 
 def _look_for_scope(program: ClosedJaxpr, scope: str) -> None:
-    """Warn where no operation has a text in its scopes or line of Python."""
+    """Warn if no operation has this text in its scopes or line of Python."""
     eqns = [*all_eqns(program.jaxpr)]
     if not any(_is_in(eqn, scope) for eqn in eqns):
         known = [name for eqn in eqns if eqn.origin is not None for name in eqn.origin.names or ()]
@@ -72,7 +72,7 @@ def _put(body: NewBody, eqn: JaxprEqn, function: Callable[..., Any]) -> bool:
 
 
 def _is_in(eqn: JaxprEqn, scope: str) -> bool:
-    """Whether a scope of an equation, or its line of Python, has a text in it."""
+    """Whether a scope of an equation, or its line of Python, contains a text."""
     origin = eqn.origin
     if not scope or origin is None:
         return not scope
@@ -80,7 +80,7 @@ def _is_in(eqn: JaxprEqn, scope: str) -> bool:
 
 
 def _cast_equation(eqn: JaxprEqn, old: DType, new: DType) -> Callable[..., Any] | None:
-    """The function of its operands that computes an equation in the new type; None where it is to stay."""
+    """Return a function of its operands that computes an equation in the new type; None where the equation stays."""
     if len(eqn.out_binders) != 1 or not is_pure(eqn):
         return None
     avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders)]

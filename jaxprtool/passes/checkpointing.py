@@ -1,4 +1,4 @@
-"""Whole programs whose derivatives compute again what a policy does not keep."""
+"""Programs whose derivatives recompute what a policy does not keep."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["POLICY_FORMS", "POLICY_WORDS", "checkpointed", "policy_of", "with_na
 
 
 def checkpointed(program: ClosedJaxpr, policy: Any) -> ClosedJaxpr:
-    """The program as the jaxpr of one `remat2` with a policy (a value of its param); interface and constants stay."""
+    """Return the program as the jaxpr of a single `remat2` with a policy (a value of its param); interface and constants stay."""
     jaxpr = program.jaxpr
     binders = [*jaxpr.const_binders, *jaxpr.in_binders]
     inner = ClosedJaxpr(Jaxpr(binders, jaxpr.eqns, jaxpr.outs, (), jaxpr.span))
@@ -30,7 +30,7 @@ def checkpointed(program: ClosedJaxpr, policy: Any) -> ClosedJaxpr:
 
 
 def with_names(program: ClosedJaxpr, names: Mapping[Var, str]) -> ClosedJaxpr:
-    """The program in which some results of its equations have names that policies know (`checkpoint_name`).
+    """Return the program with names that policies know (`checkpoint_name`) for some results of its equations.
 
     Args:
       program: the program.
@@ -58,15 +58,16 @@ POLICY_WORDS = {
     "dots": "dots_saveable",
     "dots_no_batch": "dots_with_no_batch_dims_saveable",
 }
-POLICY_FORMS = ("names", "offload")  # policies of names, which stand behind a `=`
+POLICY_FORMS = ("names", "offload")  # policies of names, which follow a `=`
 
 
 def policy_of(words: str) -> Any:
-    """A policy as `remat2` has it.
+    """Return a policy as `remat2` has it.
 
     Args:
-      words: `nothing`, `everything`, `dots`, `dots_no_batch` (matrix products, those without batch dimensions), `names=a,b`
-        (or `names=a+b`), or `offload=a,b`: values that `checkpoint_name` gives these names, which are kept, or moved to the host's memory.
+      words: `nothing`, `everything`, `dots`, `dots_no_batch` (matrix products, those without batch
+        dimensions), `names=a,b` (or `names=a+b`), or `offload=a,b`: values that `checkpoint_name`
+        gives these names, which are kept, or moved to the host's memory.
 
     Raises:
       UsageError: it is none of these.

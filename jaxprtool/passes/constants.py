@@ -1,4 +1,4 @@
-"""lift-consts and sink-consts: constants of inner jaxprs out to the program, and back to where they are read."""
+"""lift-consts and sink-consts: move constants of inner jaxprs out to the program, and back to where they are read."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["lift_consts", "sink_consts"]
 
 
 def _param(eqn: JaxprEqn) -> str | None:
-    """The param with the jaxpr that a call applies to its operands; None where an equation is no such call."""
+    """Return the param with the jaxpr that a call applies to its operands; None where an equation is no such call."""
     if called(eqn) is None:
         return None
     rule = impl_rules.find(eqn.primitive)
@@ -38,7 +38,7 @@ _Opened = tuple[ClosedJaxpr, Sequence[Any]]
 
 
 def _lifted(program: ClosedJaxpr, done: dict[ClosedJaxpr, _Opened]) -> ClosedJaxpr:
-    """The program with the constants of the calls in it as its own."""
+    """Return the program with the constants of the calls in it as its own."""
     jaxpr = program.jaxpr
     binders: dict[int, Var] = {
         id(c): v for v, c in zip(jaxpr.const_binders, program.consts, strict=True) if c is not None
@@ -73,7 +73,7 @@ def _lifted(program: ClosedJaxpr, done: dict[ClosedJaxpr, _Opened]) -> ClosedJax
 
 
 def _opened(program: ClosedJaxpr) -> _Opened:
-    """The program with its constants as its first arguments, and their values."""
+    """Return the program with its constants as its first arguments, and their values."""
     jaxpr = program.jaxpr
     if not program.consts or any(c is None for c in program.consts):
         return program, ()
@@ -82,7 +82,7 @@ def _opened(program: ClosedJaxpr) -> _Opened:
 
 
 def _with_more(params: dict[str, Any], more: int, count: int) -> dict[str, Any]:
-    """The params of a call with more operands in front."""
+    """Return the params of a call for `more` operands in front of the `count` that it has."""
     new = dict(params)
     for key, usual in _EACH.items():
         value = params.get(key)
@@ -91,7 +91,7 @@ def _with_more(params: dict[str, Any], more: int, count: int) -> dict[str, Any]:
     return new
 
 
-# Params of `jit` with an entry for each operand, and what that is where nothing is said.
+# Params of `jit` with an entry for each operand, and the default of that entry.
 _EACH: dict[str, Any] = {"donated_invars": False, "in_layouts": None, "in_shardings": None}
 
 
@@ -113,7 +113,7 @@ def sink_consts(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _with_literals(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with literals for its constants that are scalars."""
+    """Return the program with literals in the place of scalar constants."""
     jaxpr = program.jaxpr
     pairs = zip(jaxpr.const_binders, program.consts, strict=True)
     literals: dict[Any, Any] = {v: x for v, c in pairs if (x := literal_of(c, v.aval)) is not None}
@@ -125,7 +125,7 @@ def _with_literals(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _closed_over(eqn: JaxprEqn, values: dict[Any, Any], readers: dict[Any, int]) -> JaxprEqn:
-    """A call with constants that it alone reads as constants of its jaxpr; other equations as they are."""
+    """Make those constants that only this call reads constants of its jaxpr; other equations stay."""
     param = _param(eqn)
     if param is None:
         return eqn

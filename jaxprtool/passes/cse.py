@@ -1,4 +1,4 @@
-"""cse: what is computed twice is computed once (common-subexpression elimination)."""
+"""cse: compute once what is computed several times (common-subexpression elimination)."""
 
 from __future__ import annotations
 

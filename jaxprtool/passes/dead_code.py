@@ -1,4 +1,4 @@
-"""dce: without what nobody reads."""
+"""dce: remove what nobody reads."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ def dce(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _without_dead(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr whose arguments, constants and results all stay: equations without a rule hold such, those of solvers."""
+    """Return a jaxpr without dead equations; arguments, constants and results all stay, for equations that no rule can shrink."""
     smaller, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
     return closed if smaller is closed.jaxpr else closed.replace(jaxpr=smaller)

@@ -1,4 +1,4 @@
-"""discharge: without references."""
+"""discharge: remove references."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fold: what is computed of constants alone is computed now."""
+"""fold: compute now what depends only on constants."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _folded(closed: ClosedJaxpr, limit: int) -> ClosedJaxpr:
 
 
 def _computed(eqn: JaxprEqn, known: Mapping[Any, Any], limit: int) -> Sequence[Any] | None:
-    """The results of an equation of constants, where they may take the place of it."""
+    """Return the results of an equation of constants; None where they may not replace it."""
     if not eqn.inputs or eqn.primitive not in impl_rules or not is_pure(eqn):
         return None
     if not all(type(x) is Lit or x in known for x in eqn.inputs):
@@ -69,7 +69,7 @@ def _computed(eqn: JaxprEqn, known: Mapping[Any, Any], limit: int) -> Sequence[A
 
 
 def literal_of(x: Any, aval: Any) -> Lit | None:
-    """A literal for a constant; None for one that is no scalar, or that no literal holds to the bit."""
+    """Return a literal for a constant; None for one that is no scalar, or that no literal holds to the bit."""
     if not hasattr(x, "tobytes") or not _is_plain(aval) or aval.shape:
         return None
     return Lit(_NUMBER[aval.dtype.kind](x), aval)

@@ -1,4 +1,4 @@
-"""hoist: what each step of a loop computes alike is computed once, before the loop."""
+"""hoist: compute once, before a loop, what is the same in each iteration."""
 
 from __future__ import annotations
 
@@ -38,11 +38,13 @@ def _hoisted(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _out_of(body: NewBody, eqn: JaxprEqn, param: str, count: str, start: int) -> JaxprEqn:
-    """The loop without the equations of one of its jaxprs that depend on its constants alone, which are added before it.
+    """Return a loop without the equations of one of its jaxprs that depend only on its constants; add these to `body` before it.
 
     Args:
+      body: the jaxpr around the loop.
+      eqn: the loop.
       param: which of its jaxprs.
-      count: the param that says how many of its operands are constants of that.
+      count: the param that says how many of its operands are constants of that jaxpr.
       start: the first of these operands.
     """
     inner: ClosedJaxpr = eqn.params[param]
@@ -76,7 +78,7 @@ def _out_of(body: NewBody, eqn: JaxprEqn, param: str, count: str, start: int) ->
 
 
 def _invariant(jaxpr: Jaxpr, consts: Sequence[Var]) -> list[JaxprEqn]:
-    """The equations of a loop's jaxpr that are the same in each step."""
+    """Return the equations of a loop's jaxpr that compute the same in each iteration."""
     same: set[Any] = {*consts}
     found: list[JaxprEqn] = []
     for eqn in jaxpr.eqns:
@@ -91,7 +93,7 @@ _FAILING = frozenset({lax.while_call.primitive, lax.pure_callback.primitive})
 
 
 def _may_fail(eqn: JaxprEqn) -> bool:
-    """Whether an equation may not end, or raise an error, at any depth: for lack of the value of a literal, too."""
+    """Whether an equation may not end, or may raise an error, at any depth; also because the value of a literal is not known."""
     inner = [e for c in sub_jaxprs(eqn) for e in all_eqns(c.jaxpr)]
     atoms = [*eqn.inputs, *(x for e in inner for x in e.inputs)]
     atoms += [x for c in sub_jaxprs(eqn) for x in c.jaxpr.outs]
@@ -101,7 +103,7 @@ def _may_fail(eqn: JaxprEqn) -> bool:
 
 
 def _without_bookkeeping(eqn: JaxprEqn, params: dict[str, Any]) -> dict[str, Any]:
-    """The params without those that say something of each operand, which a loop may be without."""
+    """Reset the bookkeeping params, which have an entry for each operand and are optional."""
     declared = eqn.primitive.params
     keys = [k for k in params if k in declared and declared[k].kind.is_bookkeeping]
     return {**params, **{k: declared[k].default for k in keys}}

@@ -1,4 +1,4 @@
-"""inline: the equations of calls in the place of the calls."""
+"""inline: replace calls by the equations of their jaxprs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["called", "inline", "inlined"]
 
 
 def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
-    """The jaxpr whose results for the operands of an equation are those of the equation; None where there is none."""
+    """Return the jaxpr that an equation applies to its operands to get its results; None where there is none."""
     rule = impl_rules.find(eqn.primitive)
     if not isinstance(rule, CallImpl):
         return None
@@ -28,7 +28,7 @@ def called(eqn: JaxprEqn) -> ClosedJaxpr | None:
 
 
 def _look_for_calls(program: ClosedJaxpr, name: str) -> None:
-    """Warn where no call, at any depth, has a name."""
+    """Warn if no call, at any depth, has a name."""
     known = [name_of(eqn) for eqn in all_eqns(program.jaxpr) if called(eqn) is not None]
     if name not in known:
         warn_of_unknown("call", name, known)
@@ -57,7 +57,7 @@ def inlined(
     size: int | None = None,
     taken: list[JaxprEqn] | None = None,
 ) -> ClosedJaxpr:
-    """The program of the pass `inline`, without its warnings; the equations that it has put others in the place of go to `taken`."""
+    """As the pass `inline`, without its warnings; the calls that are replaced are appended to `taken`."""
 
     def takes(eqn: JaxprEqn, inner: ClosedJaxpr) -> bool:
         if name and name_of(eqn) != name:
@@ -78,7 +78,7 @@ def inlined(
 
 
 def _inlined(program: ClosedJaxpr, wanted: Callable[[JaxprEqn], ClosedJaxpr | None]) -> ClosedJaxpr:
-    """The program with the equations of the calls that are wanted."""
+    """Return the program with the equations of the calls for which `wanted` gives a jaxpr."""
     if not any(wanted(eqn) for eqn in program.eqns):
         return program
     inlining = _Inlining(wanted)
@@ -92,7 +92,7 @@ def _inlined(program: ClosedJaxpr, wanted: Callable[[JaxprEqn], ClosedJaxpr | No
 
 
 class _Inlining:
-    """The equations and the constants so far."""
+    """The equations and the constants of the new program so far."""
 
     def __init__(self, wanted: Callable[[JaxprEqn], ClosedJaxpr | None]) -> None:
         self.wanted = wanted
@@ -100,7 +100,7 @@ class _Inlining:
         self.consts: list[tuple[Var, Any]] = []
 
     def run(self, program: ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-        """Take in the equations of a program, for atoms that stand for its arguments; returns the atoms of its results."""
+        """Add the equations of a program, applied to some atoms; return the atoms of its results."""
         jaxpr = program.jaxpr
         env: dict[Any, Any] = dict(zip(jaxpr.in_binders, args, strict=True))
         for v, c in zip(jaxpr.const_binders, program.consts, strict=True):

@@ -1,4 +1,4 @@
-"""Passes that leave some equations alone."""
+"""Run passes that leave some equations alone."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ def left_alone(
     eqns: Container[JaxprEqn],
     run: Callable[[ClosedJaxpr], ClosedJaxpr],
 ) -> ClosedJaxpr:
-    """What passes make of a program, where some equations stay as they are, but for what their operands are made of.
+    """Run passes on a program in which some equations stay, apart from changes to how their operands are computed.
 
-    While the passes run, each of these equations has a primitive that nobody has declared: for all that a pass knows it has
-    effects, and no other equation does the same.
+    While the passes run, each of these equations has a primitive that is not declared: as far as a
+    pass knows it has effects, and no other equation does the same.
 
     Args:
       program: the program.
-      eqns: the equations that stay, of it or of jaxprs inside.
+      eqns: the equations that stay, in the program or in nested jaxprs.
       run: the passes.
     """
-    own: dict[Primitive, Primitive] = {}  # by what stands for it the primitive of an equation
+    own: dict[Primitive, Primitive] = {}  # the primitives of equations, by their stand-ins
 
     def hidden(eqn: JaxprEqn) -> JaxprEqn:
         primitive = eqn.primitive
@@ -57,7 +57,7 @@ def _changed(
     is_meant: Callable[[JaxprEqn], bool],
     change: Callable[[JaxprEqn], JaxprEqn],
 ) -> ClosedJaxpr:
-    """The program with some equations changed, at any depth; itself where there is none of them."""
+    """Return the program with some equations changed, at any depth; the same object where there are none of them."""
 
     def in_one(closed: ClosedJaxpr) -> ClosedJaxpr:
         if not any(map(is_meant, closed.eqns)):

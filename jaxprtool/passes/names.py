@@ -1,4 +1,4 @@
-"""Names that options of passes and policies give for parts of a program, and a warning where nothing has them."""
+"""Warn of names in the options of passes and policies that nothing in the program has."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from jaxprtool.passes.checkpointing import policy_of
 
 __all__ = ["UnknownNameWarning", "look_for_policy_names", "warn_of_unknown"]
 
-_SHOWN = 8  # names in a message
+_SHOWN = 8  # names in a message, at most
 
 
 class UnknownNameWarning(JaxprToolWarning):
-    """A name is that of nothing in the program, so that what is said of it says nothing."""
+    """Nothing in the program has a name that an option gives, so that the option has no effect."""
 
     code = "unknown-name"
 
@@ -29,7 +29,7 @@ def warn_of_unknown(what: str, wanted: str, known: Iterable[str]) -> None:
     Args:
       what: what would have it: `call`.
       wanted: the name.
-      known: the names that there are.
+      known: the names that exist.
     """
     names = [*dict.fromkeys(known)]
     near = close_names(wanted, names)

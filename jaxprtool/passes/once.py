@@ -1,4 +1,4 @@
-"""What a program does that may be done once only: effects, and functions of Python. Programs without it, for those that run parts again."""
+"""Find what a program may do only once, effects and Python functions, and separate it from parts that can run again."""
 
 from __future__ import annotations
 
@@ -17,26 +17,26 @@ __all__ = ["Cut", "calls_python", "cut", "runs_once", "takes_python"]
 
 
 def takes_python(primitive: Primitive) -> bool:
-    """Whether a primitive calls a function of Python that a param holds, as its declaration says."""
+    """Whether a primitive calls a Python function that a param holds, as its declaration says."""
     return not primitive.holds_jaxprs and any(
         FUNCTION in p.kind.parts for p in primitive.params.values()
     )
 
 
 def calls_python(eqn: JaxprEqn) -> bool:
-    """Whether an equation itself calls a function of Python."""
+    """Whether an equation itself calls a Python function."""
     functions = [p.name for p in eqn.primitive.params.values() if FUNCTION in p.kind.parts]
     return not eqn.primitive.holds_jaxprs and any(eqn.params.get(n) for n in functions)
 
 
 def runs_once(program: ClosedJaxpr) -> bool:
-    """Whether a program has effects or calls functions of Python."""
+    """Whether a program has effects or calls Python functions."""
     return any(map(_runs_once, program.eqns))
 
 
 @deep
 def _runs_once(eqn: JaxprEqn) -> bool:
-    """Whether an equation, or one inside, has effects or calls a function of Python."""
+    """Whether an equation, or one inside it, has effects or calls a Python function."""
     if has_effects(eqn) or calls_python(eqn):
         return True
     return any(_runs_once(inner) for closed in sub_jaxprs(eqn) for inner in closed.eqns)
@@ -46,8 +46,9 @@ class Cut(NamedTuple):
     """A program of which parts can run again.
 
     Attributes:
-      whole: the program; after its results it gives what equations give that may run once only.
-      rest: the program without these equations: its binders, then what they give, are arguments.
+      whole: the program; its results are followed by those of the equations that may run only once.
+      rest: the program without these equations: its arguments are all binders, then the results of
+        these equations.
       outs: how many results the program has.
     """
 
@@ -57,10 +58,11 @@ class Cut(NamedTuple):
 
 
 def cut(program: ClosedJaxpr) -> Cut:
-    """Cut what may run once only out of a program.
+    """Separate the equations of a program that may run only once.
 
-    Equations that have effects and no results, prints say, are left out at any depth. Of others the results are arguments; so
-    are those of an equation that holds such equations. A program with references stays as it is.
+    Equations that have effects and no results, such as prints, are left out at any depth. The
+    results of others become arguments; so do those of an equation that holds such equations. A
+    program with references stays as it is.
     """
     jaxpr = program.jaxpr
     plain = Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs, [])
@@ -83,7 +85,7 @@ def cut(program: ClosedJaxpr) -> Cut:
 
 @deep
 def _quiet(program: ClosedJaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]) -> ClosedJaxpr:
-    """The program without equations that have effects and no results."""
+    """Return the program without equations that have effects and no results."""
     found = done.get(program)
     if found is None:
         eqns = [_inside(e, done) for e in program.eqns if e.out_binders or not has_effects(e)]

@@ -1,4 +1,4 @@
-"""outline: what is written several times becomes a function that is called."""
+"""outline: replace equations that occur several times by calls of a function."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxprtool.passes.repeats.repeated import Bodies, best_repeats
 
 __all__ = ["outline"]
 
-_MOST_ROUNDS = 8  # functions that call functions
+_MOST_ROUNDS = 8  # levels of functions that call functions, at most
 
 
 @define_pass("outline", "bits types idempotent linear-time", {"size": 1, "saved": 0})
@@ -35,7 +35,7 @@ def outline(program: ClosedJaxpr, *, size: int = 4, saved: int = 4) -> ClosedJax
 
 
 class _Shared:
-    """For jaxprs with the same equations, types and constants one of them."""
+    """Maps jaxprs with the same equations, types and constants to one of them."""
 
     def __init__(self, keys: Keys):
         self.keys = keys
@@ -46,7 +46,7 @@ class _Shared:
 
 
 class _Outlining:
-    """One round: the functions that save most, and their calls."""
+    """One round of outlining: the functions that save most, and their calls."""
 
     def __init__(self, program: ClosedJaxpr, keys: Keys, size: int, saved: int):
         self.program = program
@@ -61,7 +61,7 @@ class _Outlining:
 
     @deep
     def result(self) -> ClosedJaxpr:
-        """The program with the calls; itself where there is nothing to call."""
+        """Return the program with the calls; the same object where there is nothing to call."""
         return self._changed(self.program) if self.calls else self.program
 
     def _changed(self, closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -89,7 +89,7 @@ class _Outlining:
 
 
 def _bodies(program: ClosedJaxpr) -> list[ClosedJaxpr]:
-    """The program and the jaxprs inside, each once."""
+    """Return the program and the jaxprs inside, each once."""
     found = {program: None}
     pending = [program]
     while pending:
@@ -102,6 +102,6 @@ def _bodies(program: ClosedJaxpr) -> list[ClosedJaxpr]:
 
 
 def _function_names(program: ClosedJaxpr) -> set[str]:
-    """The names that functions have already."""
+    """Return the names that functions already have."""
     eqns = (eqn for closed in _bodies(program) for eqn in closed.eqns)
     return {str(eqn.params["name"]) for eqn in eqns if "name" in eqn.params}

@@ -1,4 +1,4 @@
-"""Calls of functions with rules of their own for derivatives or for vmap, and a warning where a program has lost some of them."""
+"""Calls of functions with their own rules for derivatives or for vmap, and a warning where a program has lost some of them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from jaxprtool.ir.jaxpr import JaxprEqn, Primitive
 
 __all__ = ["LostRuleWarning", "has_own_rule", "name_of", "warn_of_lost_rules"]
 
-_SHOWN = 4  # names in a message
+_SHOWN = 4  # names in a message, at most
 _BY_RULE = {"differentiated": derivative_facts, "batched": batching_facts}
 
 
 class LostRuleWarning(JaxprToolWarning):
-    """The body of a function with a rule of its own stands in the place of its call, so that what is made later is that of the body."""
+    """A call of a function with its own rule is replaced by the function's body, so that the rule is not used any more."""
 
     code = "lost-rule"
 
 
 def name_of(call: JaxprEqn) -> str:
-    """What a call is called: its function, or its primitive."""
+    """Return the name of a call: that of its function, or of its primitive."""
     return str(call.params.get("name", call.primitive.name))
 
 
@@ -33,11 +33,11 @@ def has_own_rule(primitive: Primitive) -> bool:
 
 
 def warn_of_lost_rules(by: str, calls: Iterable[JaxprEqn]) -> None:
-    """Warn of those of some calls that are lost whose functions have rules of their own.
+    """Warn of calls that are lost and whose functions have their own rules.
 
     Args:
       by: the verb or the pass that has lost them.
-      calls: what it has put other equations in the place of.
+      calls: the calls that it has replaced.
     """
     calls = [*calls]
     for done, facts in _BY_RULE.items():

@@ -1,9 +1,10 @@
-"""Pipelines: several passes, one after the other, as `opt --passes` has them.
+"""Pipelines: several passes, one after the other, in the notation of `opt --passes`.
 
     dce, inline size=8, specialise a=8 x=0.5, cast f32->bf16 scope=attn, strip source|names
 
-A pass has its options behind it, with blanks between: `key=value`, the name of an option that is yes or no, or the value of its
-first option, a number that of the first that takes numbers. Parentheses around them do no harm: `inline(size=8)`.
+The options of a pass follow it, separated by blanks: `key=value`; the name of an option that is yes
+or no; or the value of its first option (a number is the value of the first option that takes
+numbers). Parentheses around options do no harm: `inline(size=8)`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Stage(NamedTuple):
         return " ".join([self.of.name, *(f"{k}={v}" for k, v in self.options.items())])
 
     def __call__(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        """The program after the pass. Raises UsageError where a pass of a user's own gives no program."""
+        """Return the program after the pass. Raises UsageError where a user's pass returns no program."""
         made: Any = self.of.run(program, **self.options)
         if isinstance(made, ClosedJaxpr):
             return made
@@ -53,7 +54,8 @@ class Step(NamedTuple):
 
     Attributes:
       stage: the pass.
-      before, after: the programs; the same object where nothing changed.
+      before: the program before it.
+      after: the program after it; the same object where nothing changed.
       seconds: how long it took.
       round: how often the pipeline ran before, under `--until-fixed`.
     """
@@ -66,7 +68,7 @@ class Step(NamedTuple):
 
 
 def pipeline(text: str) -> list[Stage]:
-    """The stages of a text. Raises UsageError where it is malformed, or there is no such pass or option."""
+    """Read the stages of a text. Raises UsageError where it is malformed, or there is no such pass or option."""
     stages: list[Stage] = []
     pos = 0
     while pos < len(text):
@@ -89,7 +91,7 @@ def pipeline(text: str) -> list[Stage]:
 
 
 def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
-    """The options that words say."""
+    """Return the options of a pass that words give."""
     found: dict[str, Any] = {}
     known = of.options
     for word in words:
@@ -118,7 +120,7 @@ def _options(of: Pass, words: Sequence[str]) -> dict[str, Any]:
 
 
 def _first(of: Pass, word: str) -> str | None:
-    """The option that a word without a key is the value of: the first one, of a number the first one of numbers."""
+    """Return the option that a word without a key is the value of: the first one; for a number the first one that takes numbers."""
     takes = {k: x for k, x in of.options.items() if k not in of.flags}
     if _number(word, (int, float)) is not None:
         takes = {k: x for k, x in takes.items() if not isinstance(x, str)} or takes
@@ -132,7 +134,7 @@ def _once(of: Pass, found: Mapping[str, Any], keys: Sequence[str]) -> None:
 
 
 def _value(of: Pass, key: str, text: str) -> Any:
-    """The value of an option: of the type of its default, a number where that is None or there is none."""
+    """Return the value of an option: of the type of its default; a number where that is None or there is none."""
     default = of.options.get(key)
     if isinstance(default, str):
         return text
@@ -153,7 +155,7 @@ def _value(of: Pass, key: str, text: str) -> Any:
 
 
 def _number(text: str, kinds: Sequence[Callable[[str], Any]]) -> Any:
-    """The number of the first kind that a text spells; None where it spells none."""
+    """Return the number of the first kind that a text spells; None where it spells none."""
     for kind in kinds:
         try:
             return kind(text)
@@ -172,8 +174,11 @@ def run_pipeline(
     """Run passes one after the other.
 
     Args:
-      until_fixed: run them all again as long as one changes anything, a hundred times at most.
-      after: is given each pass that has run.
+      program: the program.
+      stages: the passes.
+      until_fixed: whether they all run again as long as one changes anything, a hundred times at
+        most.
+      after: called with each pass that has run.
     """
     for round in range(_MOST_ROUNDS if until_fixed else 1):
         begin = program

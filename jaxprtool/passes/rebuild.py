@@ -1,4 +1,4 @@
-"""A program that is written anew with new variables: other types, names, params or origins, and the same operations."""
+"""Rewrite a program with new variables: other types, names, params or origins, and the same operations."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ __all__ = ["Rebuild"]
 
 
 class Rebuild:
-    """One run; subclasses say what changes. A jaxpr that occurs several times is written anew once."""
+    """A rewriting of a program; subclasses override what changes. A jaxpr that occurs several times is rewritten once."""
 
     def __init__(self) -> None:
         self._done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
     def aval(self, aval: Aval) -> Aval:
-        """The new type of a variable or literal."""
+        """Return the new type of a variable or literal."""
         return aval
 
     def name(self, v: Var) -> str | None:
-        """The new name of a variable."""
+        """Return the new name of a variable."""
         return v.name
 
     def params(self, eqn: JaxprEqn) -> dict[str, Any]:
-        """The new params of an equation; jaxprs in them are done after that."""
+        """Return the new params of an equation; the jaxprs in them are rewritten after that."""
         return eqn.params
 
     def literal(self, eqn: JaxprEqn) -> Lit | None:
-        """What takes the place of the one result of an equation; None where the equation stays."""
+        """Return the literal that replaces the only result of an equation; None where the equation stays."""
         return None
 
     def origin(self, eqn: JaxprEqn) -> Origin | None:
-        """The new origin of an equation."""
+        """Return the new origin of an equation."""
         return eqn.origin
 
     def const(self, value: Value) -> Value:
-        """The new value of a constant."""
+        """Return the new value of a constant."""
         return value
 
     def interface(self, program: ClosedJaxpr) -> Interface | None:
-        """The new interface of a program."""
+        """Return the new interface of a program."""
         return program.interface
 
     @deep
     def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        """The new program."""
+        """Return the new program."""
         found = self._done.get(program)
         if found is None:
             found = self._done[program] = self._made(program)

@@ -1,10 +1,10 @@
-"""Passes: functions from a program to a program, by name, with the laws that each keeps.
+"""Passes: functions from a program to a program, registered by name, with the laws that each keeps.
 
     @define_pass("cse", "bits types no-more-equations idempotent linear-time")
     def cse(program: ClosedJaxpr) -> ClosedJaxpr: ...
 
-A pass is a function of a program and of options, which are keywords with defaults (`inline(max_eqns=8)`). A user's module defines
-passes in the same way, and `--plugin` loads it.
+A pass is a function of a program and of options, which are keywords with defaults
+(`inline(size=8)`). A user's module defines passes in the same way, and `--plugin` loads it.
 """
 
 from __future__ import annotations
@@ -55,13 +55,16 @@ class Pass:
     """A pass.
 
     Attributes:
-      name: what `--passes` calls it.
+      name: its name in `--passes`.
       run: (program, **options) -> program.
       laws: what it promises; see `LAWS`.
-      least: of options that are whole numbers, the smallest that makes sense.
-      names: of options that name something in a program, what warns where nothing there has the name.
-      fixes_types: whether it may make types that can be checked of some that cannot, so that it runs before the check.
-      forms: of options whose values may be of a form `word=...`, those words: the option itself may then be left out.
+      least: for options that are whole numbers, the smallest that makes sense.
+      names: for options that name something in a program, a function that warns where nothing there
+        has the name.
+      forms: for options whose values may have a form `word=...`, these words: the name of the
+        option may then be left out.
+      fixes_types: whether it may make types checkable that are not, so that it runs before the
+        check.
     """
 
     name: str
@@ -91,7 +94,7 @@ class Pass:
 
     @property
     def flags(self) -> frozenset[str]:
-        """Its options that are yes or no; with the default None it makes a difference whether one is said to be no."""
+        """Its options that are yes or no; where the default is None, no differs from nothing being said."""
         parameters = inspect.signature(self.run).parameters.values()
         return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY and _is_flag(p))
 
@@ -112,18 +115,20 @@ def define_pass(
     *,
     fixes_types: bool = False,
 ) -> Callable[[F], F]:
-    """Make a function a pass that `opt --passes` knows by a name; returns a decorator.
+    """Return a decorator that makes a function a pass, known to `opt --passes` by a name.
 
     Args:
       name: the name.
-      laws: what the pass promises, of `LAWS`, with blanks between. `opt --verify-each` looks whether `types` holds.
+      laws: what the pass promises, of `LAWS`, separated by blanks. `opt --verify-each` checks
+        whether `types` holds.
       least: options that are whole numbers, with the smallest that each may be: `{"size": 0}`.
-      names: options that name something in a program, each with a function of the program and the name, which warns
-        where nothing has the name; it is called before the pass runs for the first time.
-      forms: options whose values may be of a form `word=...`, with those words: `{"policy": ("names",)}` lets `names=a` stand
-        for `policy=names=a`.
-      fixes_types: whether it takes programs whose types cannot be checked yet, as those of symbolic sizes; `opt` runs it, where
-        it comes first, before the check.
+      names: options that name something in a program, each with a function of the program and the
+        name, which warns where nothing has the name; it is called before the pass runs for the
+        first time.
+      forms: options whose values may have a form `word=...`, with these words:
+        `{"policy": ("names",)}` lets `names=a` stand for `policy=names=a`.
+      fixes_types: whether it takes programs whose types cannot be checked yet, as those of symbolic
+        sizes; `opt` runs it, where it comes first, before the check.
 
     Raises:
       ValueError: there is no such law, or another pass has this name.
@@ -147,7 +152,7 @@ def define_pass(
 
 
 def find_pass(name: str) -> Pass:
-    """The pass of a name. Raises UsageError where there is none."""
+    """Return the pass of a name. Raises UsageError where there is none."""
     if name not in _PASSES and name in BUILT_IN:
         importlib.import_module(BUILT_IN[name])
     found = _PASSES.get(name)
@@ -160,6 +165,6 @@ def find_pass(name: str) -> Pass:
 
 
 def all_passes() -> list[Pass]:
-    """Every pass, those of the package first."""
+    """Return every pass, those of the package first."""
     ours = [find_pass(name) for name in BUILT_IN]
     return [*ours, *(p for n, p in _PASSES.items() if n not in BUILT_IN)]

@@ -1,4 +1,4 @@
-"""remat: a program whose derivative computes intermediate values again."""
+"""remat: make the derivative of a program recompute intermediate values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""rewrite: a program with other operations in the place of some of its equations."""
+"""Rewrite a program with other operations in the place of some of its equations."""
 
 from __future__ import annotations
 
@@ -22,25 +22,28 @@ Rule = Callable[[JaxprEqn], Callable[..., Any] | None]
 
 @deep
 def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
-    """A program with what a rule says in the place of equations, at any depth of nested jaxprs.
+    """Return a program in which a rule has replaced equations, at any depth of nested jaxprs.
 
         jt.rewrite(program, lambda eqn: jt.lax.cos if eqn.primitive.name == "sin" else None)
 
-    The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls, derivative rules) before the
-    equation that holds them, which it sees with its new jaxprs. The rule is not applied to what takes the place of an equation,
-    which keeps the line of Python and the names of that.
+    The rule is applied to the equations of nested jaxprs (bodies of loops, branches, calls,
+    derivative rules) before the equation that holds them, which it sees with its new jaxprs. It is
+    not applied to the equations that replace another one, which keep the line of Python and the
+    names of that one.
 
     Args:
       program: a well-typed program.
-      rule: takes an equation; gives None for one that stays, else a function, written with `jaxprtool.lax`, of
-        the equation's operands that returns its result (for several results a list or tuple of them).
+      rule: takes an equation; returns None for one that stays, else a function, written with
+        `jaxprtool.lax`, of the equation's operands that returns its result (for several results a
+        list or tuple of them).
 
     Returns:
-      A program of the same type; the same object when nothing changed. Dead equations are not removed, but for those
-      that the functions of the rule make themselves.
+      A program of the same type; the same object when nothing changed. Dead equations are not
+      removed, but for those that the functions of the rule make themselves.
 
     Raises:
-      JaxprTypeError: the program is ill-typed, or results have other types than those of the equation.
+      JaxprTypeError: the program is ill-typed, or results have other types than those of the
+        equation.
       UsageError: a function returns another number of results.
     """
     typecheck_jaxpr(program, allow_unknown=True)
@@ -48,14 +51,14 @@ def rewrite(program: ClosedJaxpr, rule: Rule) -> ClosedJaxpr:
 
 
 class _Rewriting:
-    """One pass."""
+    """One run over a program."""
 
     def __init__(self, rule: Rule):
         self.rule = rule
         self.scoped = Scoped(lambda program: _Body(self, program).result())
 
     def inside(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation with its jaxprs rewritten."""
+        """Return the equation with its jaxprs rewritten."""
         with self.scoped.inside(eqn):
             return with_jaxprs(eqn, self.scoped.closed)
 
@@ -64,8 +67,11 @@ class _Body:
     """The rewriting of one jaxpr.
 
     Attributes:
-      new: what stands for results of equations that are gone.
-      consts: binders and values of the constants of what came in their place.
+      rewriting: the run.
+      program: the old jaxpr.
+      new: the atoms that replace results of equations that are gone.
+      eqns: the new equations so far.
+      consts: binders and values of the constants of the equations that replace others.
     """
 
     def __init__(self, rewriting: _Rewriting, program: ClosedJaxpr):
@@ -102,7 +108,7 @@ class _Body:
         return eqn.replace(inputs=map(self.atom, eqn.inputs))
 
     def replace(self, eqn: JaxprEqn, f: Callable[..., Any]) -> None:
-        """Put the equations of a function of the operands in the place of an equation."""
+        """Replace an equation by the equations of a function of its operands."""
         several = eqn.primitive.multiple_results
 
         def flat(*operands: Any) -> list[Any]:
@@ -110,7 +116,7 @@ class _Body:
             return list(out) if several or isinstance(out, (list, tuple)) else [out]
 
         with interpreting():
-            state.eqn = eqn  # what is recorded has its place and its origin
+            state.eqn = eqn  # recorded equations get its place and its origin
             piece = dce_closed(stage(flat, [x.aval for x in eqn.inputs]))
         _check_results(eqn, piece)
         self.splice(eqn, piece)
@@ -127,7 +133,7 @@ class _Body:
         for e in jaxpr.eqns:
             ins, outs = map(atom, e.inputs), map(atom, e.out_binders)
             here = e.span is not None and eqn.span is not None and e.span.source is eqn.span.source
-            span = e.span if here else eqn.span  # of an equation of a jaxpr in its params, its own
+            span = e.span if here else eqn.span  # one from a jaxpr in its params keeps its own
             self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=span))
         for v, x in zip(eqn.out_binders, jaxpr.outs, strict=True):
             if atom(x) is not v:
@@ -135,7 +141,7 @@ class _Body:
 
 
 def _kept_names(binders: Sequence[Var], jaxpr: Jaxpr) -> dict[Var, Var]:
-    """The binders of the old equation for those of the new ones that give its results."""
+    """Map the variables of new equations that are results to the binders of the old equation."""
     made = {v for e in jaxpr.eqns for v in e.out_binders}
     kept: dict[Var, Var] = {}
     for old, x in zip(binders, jaxpr.outs, strict=True):

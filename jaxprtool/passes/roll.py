@@ -1,4 +1,4 @@
-"""roll: loops that were written out turn by turn become scans."""
+"""roll: turn loops that were written out iteration by iteration into scans."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jaxprtool.passes.repeats.turns import Turns
 
 __all__ = ["roll"]
 
-_MOST_ROUNDS = 8  # as many loops may stand inside of each other
+_MOST_ROUNDS = 8  # levels of nested loops, at most
 _MOST_TRIALS = 3
 
 
@@ -56,12 +56,18 @@ class _Rolling:
     """The rolling of the loops of one jaxpr.
 
     Args:
-      improve: is given bodies of scans.
-      refused: the first equations of loops that stay, where it is hoped of others that the rows of what a scan stacks are read by
-        other scans alone, so that they need not be taken one by one; None where nothing is hoped.
+      keys: keys of params.
+      least: how many iterations a loop has at least.
+      saved: how many equations a scan has to save.
+      improve: is applied to the bodies of scans.
+      refused: the first equations of loops that stay, while others are rolled in the hope that the
+        rows of what a scan stacks are only read by other scans, so that they need not be taken one
+        by one; None where nothing is hoped for.
 
     Attributes:
       takes_rows: whether a loop was seen whose scan would take rows one by one.
+      rows: the equations that take rows for scans.
+      chosen: the scans.
       disappointing: the first equations of loops whose scans saved less than hoped for.
     """
 
@@ -80,7 +86,7 @@ class _Rolling:
         self.disappointing: set[JaxprEqn] = set()
 
     def of(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with scans, and without rows that nobody reads; itself where there are no loops."""
+        """Return the program with scans, and without rows that nobody reads; the same object where there are no loops."""
         old = closed
         for _ in range(_MOST_ROUNDS):
             made = self._round(closed)
@@ -90,7 +96,7 @@ class _Rolling:
         return closed if closed is old else self._without_rows(closed)
 
     def _round(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """The program with scans in the place of loops; where several overlap, of the one that saves most."""
+        """Return the program with scans in the place of loops; where several overlap, of the one that saves most."""
         scans = self._scans(closed)
         scans.sort(key=lambda scan: (-scan.saved, scan.loop.start))
         loops, taken = bytearray(len(closed.eqns)), bytearray(len(closed.eqns))
@@ -99,7 +105,7 @@ class _Rolling:
         chosen: dict[int, RolledScan] = {}
         for scan in scans:
             start, stop = scan.loop.start, scan.loop.stop
-            # what another scan will stack is looked at in the next round
+            # what reads the results of another loop waits for the next round
             if any(loops[i] for i in scan.reads):
                 continue
             if 1 in taken[start:stop] or any(taken[i] for i in scan.gone):
@@ -113,7 +119,7 @@ class _Rolling:
         return _with_scans(closed, chosen, taken) if chosen else closed
 
     def _scans(self, closed: ClosedJaxpr) -> list[RolledScan]:
-        """The scans of loops that save as much as they have to."""
+        """Return the scans of loops that save as much as they have to."""
         of, uses = Turns(closed.eqns, self.keys, self.least, self.rows), Uses(closed.jaxpr)
         found: list[RolledScan] = []
         for stretch in stretches(of.kinds):
@@ -149,7 +155,7 @@ def _mark(where: bytearray, scan: RolledScan) -> None:
 def _with_scans(
     closed: ClosedJaxpr, chosen: dict[int, RolledScan], taken: bytearray
 ) -> ClosedJaxpr:
-    """The program with scans at positions of equations, and without those that are taken."""
+    """Return the program with scans at the indices of equations, and without the equations that are taken."""
     body = NewBody(closed)
     for i, eqn in enumerate(closed.eqns):
         scan = chosen.get(i)

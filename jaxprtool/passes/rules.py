@@ -1,4 +1,4 @@
-"""Rewrite rules: what takes the place of an equation, as far as the equations that made its operands tell.
+"""Rewrite rules: replace an equation, depending on the equations that compute its operands.
 
     @rewrite_rule("neg")
     def neg_of_neg(match: Match):
@@ -6,9 +6,10 @@
         inner = match.made(0, "neg")
         return inner and inner.inputs[0]
 
-A rule is a function of a `Match`. It returns None where it does not apply; an atom, where that is the result; or `match.new(f, *atoms)`,
-for the result of a function of atoms, written with `jaxprtool.lax`. What has another type than the result is not used.
-A rule is a pass of its own, under its name with `-` for `_`, and so are all rules of a module that it is loaded from.
+A rule is a function of a `Match`. It returns None where it does not apply; an atom that is the
+result; or `match.new(f, *atoms)`, for the result of a function of atoms, written with
+`jaxprtool.lax`. A result of another type than the equation's is not used. A rule is a pass of its
+own, under its name with `-` for `_`, and so are all rules of a module that it is loaded from.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ class New(NamedTuple):
     Attributes:
       function: the function.
       operands: the atoms.
-      instead_of: equations whose results are read for this equation alone, and that go with it.
+      instead_of: equations that only this equation needs, and that are removed with it.
     """
 
     function: Callable[..., Any]
@@ -42,7 +43,7 @@ class New(NamedTuple):
 
 
 class Match:
-    """An equation with one result, and the equations of its jaxpr that made its operands.
+    """An equation with one result, and access to the equations of its jaxpr that compute its operands.
 
     Attributes:
       eqn: the equation.
@@ -62,12 +63,12 @@ class Match:
         self.out = eqn.out_binders[0].aval
 
     def made(self, i: int, *primitives: str) -> JaxprEqn | None:
-        """The equation that made operand i, where it is one of these operations."""
+        """Return the equation that computes operand i, if it has one of these primitives; else None."""
         found = self.maker(self.inputs[i])
         return found if found is not None and found.primitive.name in primitives else None
 
     def value(self, i: int) -> Any:
-        """The number that operand i is, or that all of its elements are; None where none is known."""
+        """Return the number that operand i is, or that all of its elements are; None where none is known."""
         x = self.inputs[i]
         for _ in range(_STEPS):
             if type(x) is Lit:
@@ -80,15 +81,15 @@ class Match:
         return None
 
     def maker(self, x: Atom) -> JaxprEqn | None:
-        """The equation of the jaxpr that makes an atom; None for an argument or a literal."""
+        """Return the equation of the jaxpr that computes an atom; None for an argument or a literal."""
         return None if type(x) is Lit else self._defined.get(x)
 
     def read_once(self, x: Atom) -> bool:
-        """Whether one operand or result of the jaxpr, and no more, is this variable; False where that is not known."""
+        """Whether exactly one operand or result of the jaxpr is this variable; False where that is not known."""
         return self._reads.get(x) == 1
 
     def is_zero(self, i: int, *, negative: bool) -> bool:
-        """Whether operand i is zero with this sign; integers have one zero, which counts for both."""
+        """Whether operand i is zero with this sign; the only zero of integers counts for both."""
         value, dtype = self.value(i), getattr(self.inputs[i].aval, "dtype", None)
         if value is None or isinstance(value, complex) or value != 0:
             return False
@@ -102,21 +103,24 @@ class Match:
         *operands: Atom,
         instead_of: Sequence[JaxprEqn] = (),
     ) -> New:
-        """The result of a function of atoms; `instead_of`: equations that only this one needs, and that are left out with it."""
+        """Return the result of a function of atoms.
+
+        instead_of: equations that only this one needs, and that are removed with it.
+        """
         return New(function, operands, tuple(instead_of))
 
 
-_MOVED = ("kept", "permuted")  # where all elements are one number, they are it before too
-_STEPS = 8
+_MOVED = ("kept", "permuted")  # if all elements are one number after these, they are before
+_STEPS = 8  # moves that `value` looks through
 
 Rule = Callable[[Match], "Atom | New | None"]
 
 
 def rewrite_rule(*primitives: str, laws: str = "bits types") -> Callable[[Rule], Rule]:
-    """Make a function a rewrite rule of equations of some primitives, and a pass; returns a decorator.
+    """Return a decorator that makes a function a rewrite rule for equations of some primitives, and a pass.
 
     Args:
-      primitives: names.
+      primitives: the names of the primitives.
       laws: what the pass promises; see `registry.LAWS`.
     """
 
@@ -136,11 +140,12 @@ def rewrite_rule(*primitives: str, laws: str = "bits types") -> Callable[[Rule],
 def apply_rules(
     program: ClosedJaxpr, rules: Mapping[str, Sequence[Rule]], first: Rule | None = None
 ) -> ClosedJaxpr:
-    """Apply rules to the equations of a program in order, at any depth; of several rules the first that applies.
+    """Apply rules to the equations of a program in order, at any depth; of several rules the first one that applies counts.
 
     Args:
-      rules: by the name of the primitive.
-      first: a rule of all equations, which is tried before.
+      program: the program.
+      rules: the rules by the name of the primitive.
+      first: a rule for all equations, which is tried before.
     """
     return in_each_body(program, lambda closed: _rewritten(closed, rules, first))
 
@@ -165,7 +170,7 @@ def _rewritten(
 
 
 def _given(rule: Rule, match: Match) -> Any:
-    """What a rule gives. Raises UsageError where that is nothing that a rule may give."""
+    """Return what a rule gives. Raises UsageError where a rule may not give that."""
     found: Any = rule(match)
     if found is None or isinstance(found, (New, Var, Lit)):
         return found
@@ -175,9 +180,10 @@ def _given(rule: Rule, match: Match) -> Any:
 
 
 def _applied(body: NewBody, eqn: JaxprEqn, found: Any, reads: Counter[Any]) -> bool:
-    """Put what a rule gives in the place of an equation; whether it gives anything that fits.
+    """Replace an equation by what a rule gives; return whether it gives anything that fits.
 
-    `reads` says how often a variable is read at most: what the equation has read counts although it is gone.
+    reads: how often a variable is read at most: what the equation has read counts although it is
+    gone.
     """
     if found is None:
         return False

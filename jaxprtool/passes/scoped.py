@@ -1,4 +1,4 @@
-"""Jaxprs that are written anew with the named axes of the equations around them in scope."""
+"""Rewrite jaxprs with the named axes of the equations around them in scope."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ __all__ = ["Scoped"]
 
 
 class Scoped:
-    """One run over a program; a jaxpr that occurs twice is written anew once for each set of axis names in scope."""
+    """One run over a program; a jaxpr that occurs twice is rewritten once for each set of axis names in scope."""
 
     def __init__(self, make: Callable[[ClosedJaxpr], ClosedJaxpr]):
-        """make: writes a jaxpr anew; it calls `closed` for those inside."""
+        """make: rewrites a jaxpr; it calls `closed` for those inside."""
         self._make = make
         self._done: dict[tuple[ClosedJaxpr, Any], ClosedJaxpr] = {}
 
     def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        """The jaxpr in the present scope."""
+        """Return the rewritten jaxpr in the present scope."""
         key = program, state.axes
         found = self._done.get(key)
         if found is None:
@@ -31,7 +31,7 @@ class Scoped:
 
     @contextmanager
     def inside(self, eqn: JaxprEqn) -> Iterator[None]:
-        """The scope of the jaxprs in the params of an equation."""
+        """Enter the scope of the jaxprs in the params of an equation."""
         outer = state.axes
         try:
             state.axes = inner_axes(eqn) or outer

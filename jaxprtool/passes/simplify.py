@@ -1,4 +1,4 @@
-"""simplify: operations that change nothing, or that two of them do what one does. Each is exact to the bit."""
+"""simplify: remove operations that change nothing, and replace two by one; exact to the bit, unless `fast_math` is given."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr:
 
 
 def _of(*names: str, fast: bool = False) -> Callable[[Rule], Rule]:
-    """A rule of equations of these primitives."""
+    """Return a decorator that registers a rule for equations of these primitives."""
 
     def add(rule: Rule) -> Rule:
         for name in names:
@@ -90,7 +90,7 @@ def _minus_zero(m: Match) -> Any:
 
 @_of("neg", "not", "conj")
 def _twice(m: Match) -> Any:
-    """An operation that is its own inverse, done twice."""
+    """An operation that is its own inverse, applied twice."""
     inner = m.made(0, m.eqn.primitive.name)
     return inner.inputs[0] if inner is not None and m.out.dtype.has_zero else None
 
@@ -193,9 +193,10 @@ def _broadcast_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _converted_twice(m: Match) -> Any:
-    """A conversion after one that lost nothing: there and back is nothing, and else one is enough.
+    """Two conversions, the first of which lost nothing: there and back is nothing, and else the second one is enough.
 
-    Of integers out of range the nearest is taken on the way from floats, and the last bits from integers.
+    From floats, integers out of range are clamped to the nearest; between integers the low bits are
+    kept.
     """
     inner = m.made(0, "convert_element_type")
     if inner is None or not _holds(inner.inputs[0].aval, m.inputs[0].aval):
@@ -212,9 +213,10 @@ def _converted_twice(m: Match) -> Any:
 
 @_of("convert_element_type")
 def _moved_in_between(m: Match) -> Any:
-    """A conversion back of elements that were only moved since they were converted to a wider type: they are moved as they were.
+    """Undo a conversion to a wider type after which elements were only moved, and converted back: move them as they were.
 
-    Of several movements each has to be there for this conversion alone, so that they go with it.
+    Where there are several moves, each has to be there for this conversion alone, so that all of
+    them go with it.
     """
     moves, once = _moves_before(m)
     wide = m.maker(moves[0].inputs[0]) if moves and (once or len(moves) == 1) else None
@@ -238,12 +240,12 @@ def _moved_in_between(m: Match) -> Any:
 
 
 def converts_back_for_nothing(m: Match) -> bool:
-    """Whether the rules above put something else in the place of a conversion, so that what is converted twice is so no more."""
+    """Whether the rules above replace a conversion."""
     return _converted_twice(m) is not None or _moved_in_between(m) is not None
 
 
 def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
-    """The operations that only move elements before an equation, the first one first, and whether each is there for it alone."""
+    """Return the operations before an equation that only move elements, in order, and whether each is there for it alone."""
     moves: list[JaxprEqn] = []
     x, once = m.inputs[0], True
     while once:
@@ -256,10 +258,10 @@ def _moves_before(m: Match) -> tuple[list[JaxprEqn], bool]:
 
 
 def _only_moves(eqn: JaxprEqn) -> bool:
-    """Whether an operation has elements of its first operand as its result, in each type of at least 16 bits the same ones."""
+    """Whether the result of an operation has elements of its first operand, the same ones in each type of at least 16 bits."""
     if eqn.primitive.name != "gather":
         return eqn.primitive.name in _MOVES
-    # outside of the operand it takes NaN; of integers a number of the type
+    # it fills elements out of bounds with NaN; in integer types with a number that depends on the type
     dtype = eqn.out_binders[0].aval.dtype
     return dtype.is_inexact and eqn.params.get("fill_value") is None
 
@@ -278,7 +280,7 @@ _MOVES = (
 
 
 def _holds(narrow: Any, wide: Any) -> bool:
-    """Whether every number of a type is one of another."""
+    """Whether a wider type has every number of a narrower one."""
     arrays = isinstance(narrow, ShapedArray) and isinstance(wide, ShapedArray)
     return arrays and holds_all(narrow.dtype, wide.dtype)
 

@@ -48,7 +48,7 @@ def specialise(program: ClosedJaxpr, **values: Any) -> ClosedJaxpr:
 
 
 def has_symbolic_sizes(program: ClosedJaxpr) -> bool:
-    """Whether a type of the program has a dimension that is no number."""
+    """Whether a type in the program has a symbolic dimension."""
     return any(map(_names_in, _avals(program)))
 
 
@@ -59,14 +59,14 @@ def _avals(program: ClosedJaxpr) -> list[Aval]:
 
 
 def _names_in(aval: Aval) -> set[str]:
-    """The names of the symbolic dimensions of a type."""
+    """Return the names of the symbolic dimensions of a type."""
     shape = aval.shape if isinstance(aval, ShapedArray) else ()
     words = {w for n in shape if isinstance(n, SymbolicDim) for w in _NAME.findall(n)}
     return words - _FUNCTIONS.keys()
 
 
 class _Sizes(Rebuild):
-    """Numbers for symbolic dimensions, in types and params."""
+    """Replaces symbolic dimensions by numbers, in types and params."""
 
     def __init__(self, sizes: Mapping[str, int]):
         super().__init__()
@@ -87,7 +87,7 @@ class _Sizes(Rebuild):
         return Lit(size, eqn.out_binders[0].aval) if type(size) is int else None
 
     def value(self, x: Any) -> Any:
-        """A param's value with numbers for dimensions."""
+        """Return a param's value with numbers for dimensions."""
         if isinstance(x, SymbolicDim):
             return size_of(x, self.sizes)
         if type(x) in (tuple, list):
@@ -96,10 +96,10 @@ class _Sizes(Rebuild):
 
 
 def size_of(dim: SymbolicDim, sizes: Mapping[str, int]) -> int | SymbolicDim:
-    """The size of a dimension (`2*b + 1`); the same dimension where a name in it has no size.
+    """Return the size of a dimension (`2*b + 1`); the same dimension where a name in it has no size.
 
     Raises:
-      UsageError: it is negative, or its text is no polynomial.
+      UsageError: the size is negative, or the text is no polynomial.
     """
     if not {*_NAME.findall(dim)} - _FUNCTIONS.keys() <= sizes.keys():
         return dim
@@ -135,7 +135,7 @@ def _evaluated(node: ast.expr, sizes: Mapping[str, int]) -> int:
 
 
 def _with_arguments(program: ClosedJaxpr, values: Mapping[str, Any], dims: set[str]) -> ClosedJaxpr:
-    """The program without some arguments, which have one value each."""
+    """Return the program without some arguments, each of which has one value."""
     jaxpr, interface = program.jaxpr, program.interface
     labels = interface.names() if interface is not None else []
     found: dict[int, Any] = {}
@@ -164,7 +164,7 @@ def _with_arguments(program: ClosedJaxpr, values: Mapping[str, Any], dims: set[s
 
 
 def _definition(v: Var, value: Any) -> tuple[Var, Lit | JaxprEqn]:
-    """A literal for an argument, or an equation that makes an array of it."""
+    """Return a literal for an argument, or an equation that broadcasts the value to its shape."""
     aval = v.aval
     if not isinstance(aval, ShapedArray) or type(value) not in (bool, int, float):
         fail(UsageError, f"specialise: {brief(value)} is no value of type {aval}", "bad-value")
@@ -180,7 +180,7 @@ def _definition(v: Var, value: Any) -> tuple[Var, Lit | JaxprEqn]:
 
 
 def _without(interface: Interface | None, found: Mapping[int, Any]) -> Interface | None:
-    """The interface of the arguments that are left: one that is fixed whole is gone, a part of one is None."""
+    """Return the interface of the arguments that are left: one that is fixed whole is gone, a fixed part of one is None."""
     if interface is None:
         return None
     args: list[tuple[str, Tree]] = []

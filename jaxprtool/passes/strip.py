@@ -26,7 +26,7 @@ def strip(
 
     Without options source and names; `source=false` is names alone. Constants without values are what `run` then asks for.
     """
-    rest = not (source or names or consts)  # what nothing is said of, where nothing is asked for
+    rest = not (source or names or consts)  # the default of options: yes if none is asked for
     source, names = (rest if x is None else x for x in (source, names))
     return _Stripping(source, names, bool(consts)).closed(program)
 

@@ -38,7 +38,7 @@ _USED = ("jaxpr", "length", "num_consts", "num_carry", "reverse")
 def _steps_of(
     jaxpr: ClosedJaxpr, length: int, num_consts: int, num_carry: int, reverse: bool
 ) -> Callable[..., Sequence[Any]]:
-    """The function of a scan's operands that takes its steps one by one."""
+    """Return the function of a scan's operands that runs its iterations one by one."""
 
     def steps(*operands: Any) -> list[Any]:
         consts, carry = operands[:num_consts], [*operands[num_consts : num_consts + num_carry]]
@@ -63,7 +63,7 @@ def _slice(x: Any, i: int) -> Any:
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
-    """Arrays, one above the other along a new first axis."""
+    """Stack arrays along a new first axis."""
     tall = [
         lax.broadcast_in_dim(
             x, shape=(1, *x.shape), broadcast_dimensions=tuple(range(1, len(x.shape) + 1))

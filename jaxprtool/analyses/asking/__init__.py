@@ -1,1 +1,1 @@
-"""Questions to programs: what matches a pattern, and what an expression of `assert` says of it."""
+"""Questions to programs: what matches a pattern, and whether an expression of `assert` is true."""

@@ -1,4 +1,4 @@
-"""What values are called: by the names of their variables, arguments of the program by those of the traced function too."""
+"""The names of values: those of variables, and for arguments of the program also those of the traced function."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["Arguments", "Called"]
 
 
 class Arguments:
-    """The arguments of a program, whose traced function had names for them.
+    """The arguments of a program, with the names that the traced function had for them.
 
     Attributes:
-      labels: the name of each: `params["w"]`.
+      interface: the arguments and results of the traced function; None where they are not known.
+      labels: the name of each argument: `params["w"]`; empty where they are not known.
     """
 
     def __init__(self, program: ClosedJaxpr):
@@ -26,13 +27,13 @@ class Arguments:
         self._found: dict[str, frozenset[int]] = {}
 
     def called(self, atom: Any) -> Called:
-        """What an atom is called."""
+        """Return the names of an atom."""
         name = getattr(atom, "name", None)
         i = None if type(atom) is Lit else self._of.get(atom)
         return Called(name) if i is None else Called(name, i, self)
 
     def positions(self, name: str) -> frozenset[int]:
-        """The arguments that a name means: `params["w"]`, `params.w`, `params/w`; `params` means all parts of it."""
+        """Return the positions of the arguments that a name means: `params["w"]`, `params.w`, `params/w`; `params` means all its parts."""
         found = self._found.get(name)
         if found is None:
             parts = [] if self.interface is None else self.interface.find(name)
@@ -41,12 +42,13 @@ class Arguments:
 
 
 class Called(NamedTuple):
-    """What a value is called.
+    """The names of a value.
 
     Attributes:
       variable: the name of its variable; None where it has none.
-      argument: which argument of the program it is; -1 where it is none, or these have no other names.
-      of: all arguments, or None.
+      argument: its position among the arguments of the program; -1 where it is none of them, or
+        these have no other names.
+      of: the arguments of the program, or None.
     """
 
     variable: str | None
@@ -54,7 +56,7 @@ class Called(NamedTuple):
     of: Arguments | None = None
 
     def has(self, name: str) -> bool:
-        """Whether it is called so. Where a name is one of the function's arguments, no other argument has it."""
+        """Whether a name is one of these. A name of an argument of the traced function means no other argument."""
         meant = () if self.of is None else self.of.positions(name)
         return self.argument in meant if meant else self.variable == name
 

@@ -1,9 +1,9 @@
-"""Which matches of a pattern feed a match of another one: their results reach it as operands, through other equations.
+"""Which matches of one pattern feed a match of another: their results reach it as operands, through other equations.
 
-Computed backwards. For each jaxpr there is a summary: which of its results each of its arguments reaches, as bits, and
-whether it reaches the second pattern inside. With it a jaxpr that is used many times is looked at once. Then, from the program
-inwards, which results of each jaxpr reach the second pattern in one of its uses. What decides (a condition, an index) reaches
-all results.
+`Flow` is computed backwards. Each jaxpr gets a summary: for each of its arguments a bit mask of the
+results that it reaches, and whether it reaches the second pattern inside. So a jaxpr that is used
+many times is analysed once. Then, from the program inwards, each jaxpr gets the results that reach
+the second pattern in one of its uses. What decides (a condition, an index) reaches all results.
 """
 
 from __future__ import annotations
@@ -18,12 +18,17 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 
 __all__ = ["Flow"]
 
-_SINK = 1  # the bit of what reaches the second pattern; result i has the bit 1 << (i + 1)
+_SINK = 1  # the bit for reaching the second pattern; the bit for result i is 1 << (i + 1)
 _Reach = dict[Any, int]
 
 
 class Flow:
-    """What reaches some equations of a program."""
+    """Which values of a program reach some equations.
+
+    Args:
+      root: the program.
+      sinks: the equations.
+    """
 
     def __init__(self, root: Jaxpr, sinks: Iterable[JaxprEqn]):
         self._order = in_order(root)
@@ -36,12 +41,12 @@ class Flow:
         self._live = self._inwards(root)
 
     def feeds(self, jaxpr: Jaxpr, atoms: Iterable[Any]) -> bool:
-        """Whether one of some values of a jaxpr reaches the second pattern, in one use of the jaxpr."""
+        """Whether one of some values of a jaxpr reaches one of the equations, in some use of the jaxpr."""
         reach, live = self._reach[jaxpr], self._live.get(jaxpr, 0) | _SINK
         return any(reach.get(x, 0) & live for x in atoms if type(x) is not Lit)
 
     def _backwards(self, jaxpr: Jaxpr, held: Held) -> _Reach:
-        """For each variable of a jaxpr the results that it reaches, and whether it reaches the second pattern."""
+        """Return for each variable of a jaxpr the bit mask of what it reaches."""
         reach: _Reach = {}
         for i, x in enumerate(jaxpr.outs):
             if type(x) is not Lit:
@@ -67,7 +72,14 @@ class Flow:
     def _of_call(
         self, eqn: JaxprEqn, runs: Sequence[Run], results: Sequence[int], whole: int
     ) -> list[int]:
-        """What each operand of an equation reaches that runs jaxprs."""
+        """Return the bit mask of what each operand reaches of an equation that runs jaxprs.
+
+        Args:
+          eqn: the equation.
+          runs: what it runs.
+          results: the bit mask of each of its results.
+          whole: the union of these.
+        """
         n = len(eqn.inputs)
         operands: list[int | None] = [None] * n
         for run in runs:
@@ -81,7 +93,7 @@ class Flow:
         return [whole if bits is None else bits for bits in operands]
 
     def _inwards(self, root: Jaxpr) -> dict[Jaxpr, int]:
-        """For each jaxpr the results that reach the second pattern outside of it."""
+        """Return for each jaxpr the results that reach the second pattern outside of it."""
         live: dict[Jaxpr, int] = {root: 0}
         for jaxpr in reversed(self._order):
             reach, out = self._reach[jaxpr], live.get(jaxpr, 0) | _SINK
@@ -97,7 +109,7 @@ class Flow:
         return live
 
     def _fed_back(self, bits: int, inner: Jaxpr, eqn: JaxprEqn, run: Run) -> int:
-        """The results of a loop's body that reach the second pattern, this step's or a later one's."""
+        """Add to the results of a loop's body those that reach the second pattern in a later iteration."""
         in_turns = carried(eqn, run)
         if not in_turns:
             return bits
@@ -109,7 +121,10 @@ class Flow:
 
 
 def _translated(bits: int, outs: Sequence[int]) -> int:
-    """What is reached outside by what reaches some results of a jaxpr."""
+    """Translate a bit mask over the results of a jaxpr into one outside of it.
+
+    outs: the bit mask outside for each result.
+    """
     found = bits & _SINK
     rest, j = bits >> 1, 0
     while rest:
@@ -122,12 +137,12 @@ def _translated(bits: int, outs: Sequence[int]) -> int:
 
 
 def _results_of(inner: Jaxpr, results: Sequence[int], whole: int) -> Sequence[int]:
-    """What each result of a jaxpr reaches: that of the equation, or all of them where there is no such one."""
+    """Return the bit mask outside for each result of a jaxpr: that of the equation's result, or all of them where they do not correspond."""
     return results if len(inner.outs) == len(results) else [whole] * len(inner.outs)
 
 
 def _with_turns(arguments: list[int], inner: Jaxpr, eqn: JaxprEqn, run: Run) -> list[int]:
-    """What the arguments of a body reach in this step and in later ones."""
+    """Return what the arguments of a loop's body reach in this iteration and in later ones."""
     in_turns = carried(eqn, run)
     if not in_turns:
         return arguments

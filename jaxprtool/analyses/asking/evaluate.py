@@ -1,4 +1,4 @@
-"""Whether an expression is true of a program, of a program beside another one, and of one in several sizes."""
+"""Evaluate expressions: whether they are true of a program, of a program beside another one, or of one in several sizes."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OPERATIONS: dict[str, Callable[[float, float], float]] = {
 
 
 class Asked(NamedTuple):
-    """What expressions are asked of.
+    """The programs that expressions are about.
 
     Attributes:
       a: the program.
@@ -64,12 +64,12 @@ class Asked(NamedTuple):
 
 
 def evaluate(claim: Claim, text: str, asked: Asked) -> Verdict:
-    """Whether a claim is true.
+    """Return whether a claim is true.
 
     Args:
       claim: what `syntax.assertions.read.read_claim` made of the text.
       text: the expression.
-      asked: the programs. Of several sizes it has to be true of each, or of their growth.
+      asked: the programs. With several sizes it has to be true of each, or of their growth.
 
     Raises:
       UsageError: a figure is not known, or there is no second program, or no sizes.
@@ -112,16 +112,16 @@ class _Evaluation:
         fail(UsageError, message, "expression", span=span, help=help)
 
     def words(self, node: Any) -> str:
-        """A part of the expression as it is written."""
+        """Return a part of the expression as it is written."""
         return self.text[node.at[0] : node.at[1]]
 
     def verdict(self, claim: Claim) -> Verdict:
-        """The verdict of a claim, with the facts that decide it."""
+        """Return the verdict of a claim, with the facts that decide it."""
         true, facts = self.claim(claim)
         return Verdict(self.text, true, facts)
 
     def claim(self, claim: Claim) -> tuple[bool, list[Fact]]:
-        """Whether a claim is true, and why."""
+        """Return whether a claim is true, and the facts that decide it."""
         if isinstance(claim, Logic):
             return self.logic(claim)
         evaluations: dict[type, Callable[[Any], Fact]] = {
@@ -135,7 +135,7 @@ class _Evaluation:
         return fact.holds, [fact]
 
     def logic(self, claim: Logic) -> tuple[bool, list[Fact]]:
-        """Of `and` that is true, and of `or` that is not, all parts decide; else those that make it so."""
+        """Evaluate `and`, `or` and `not`. All parts of a true `and`, or of a false `or`, decide it; else the parts that make it so."""
         results = [self.claim(part) for part in claim.parts]
         if claim.kind == "not":
             return not results[0][0], results[0][1]
@@ -144,7 +144,7 @@ class _Evaluation:
         return true, [f for value, facts in results if value == true for f in facts]
 
     def subject(self, node: Any) -> Subject:
-        """Program A or B."""
+        """Return program A or B."""
         if node.program == "A":
             return self.asked.a
         if self.asked.b is None:
@@ -240,7 +240,7 @@ class _Evaluation:
     # -- numbers --------------------------------------------------------------------------------------
 
     def number(self, x: Sum) -> float:
-        """The value of a number."""
+        """Return the value of a number."""
         if isinstance(x, Number):
             return x.value
         if isinstance(x, Arithmetic):
@@ -328,7 +328,7 @@ def _times(items: Sequence[Item]) -> int:
 
 
 def _equations(subject: Program, pattern: Pattern) -> list[JaxprEqn]:
-    """The equations that match a pattern, in one of their contexts; of a type, those that make such a value."""
+    """Return the equations that match a pattern; for a type, those that compute such a value."""
     items = subject.find(pattern)
     made = [item.made if isinstance(item, Value) else item for item in items]
     return [item.eqn for item in made if isinstance(item, Equation)]

@@ -1,4 +1,4 @@
-"""What patterns are about: equations and values of programs, with their properties."""
+"""What patterns are compared with: equations and values of programs, with their properties."""
 
 from __future__ import annotations
 
@@ -19,18 +19,19 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Equation", "Item", "Match", "Value", "array_of"]
 
-_LONGEST = 200  # characters of an equation that are shown
+_LONGEST = 200  # characters of an equation that are shown, at most
 _BLANKS = pattern(r"\s+")
 
 
 class Match(NamedTuple):
-    """What matches a pattern.
+    """A match of a pattern.
 
     Attributes:
-      place: the equation, or that which makes the value; None for an argument, a constant or an operation of a lowered program.
+      place: the equation, or the one that computes the value; None for an argument, a constant or
+        an operation of a lowered program.
       times: how often it is in the program.
       text: the equation, the value or the operation.
-      located: `file:line:column`, or "" where nobody knows.
+      located: `file:line:column`, or "" where it is not known.
     """
 
     place: Place | None
@@ -66,10 +67,10 @@ class Match(NamedTuple):
 
 
 class Item:
-    """What a pattern is compared with.
+    """Something that a pattern may match.
 
     Attributes:
-      name: of the primitive or the operation; "" for what none makes.
+      name: the name of the primitive or the operation; "" for a value that none computes.
       times: how often it is in the program.
     """
 
@@ -78,32 +79,32 @@ class Item:
     times: int
 
     def types(self, of: str) -> Sequence[Any]:
-        """The types of operands (`in`) or results (`out`)."""
+        """Return the types of operands (`in`) or results (`out`)."""
         raise NotImplementedError
 
     def names(self, of: str) -> Sequence[Called]:
-        """What operands or results are called."""
+        """Return the names of operands (`in`) or results (`out`)."""
         raise NotImplementedError
 
     def param(self, key: str) -> str | None:
-        """The text of a param; None where there is none."""
+        """Return the text of a param; None where there is none."""
         raise NotImplementedError
 
     def field(self, name: str) -> Any:
-        """Another property: a text, a number, a list of texts, or None where there is none."""
+        """Return another property: a text, a number, a list of texts, or None where there is none."""
         raise NotImplementedError
 
     def literals(self) -> Sequence[Any]:
-        """The value of each operand that is a literal; None for other operands."""
+        """Return the value of each operand that is a literal; None for other operands."""
         return [None] * len(self.types("in"))
 
     def match(self) -> Match:
-        """It as a match."""
+        """Return it as a match."""
         raise NotImplementedError
 
 
 class Equation(Item):
-    """An equation of a program, in a level of it."""
+    """An equation of a program, in one level of it."""
 
     __slots__ = ("arguments", "at", "eqn", "level")
 
@@ -156,7 +157,14 @@ class Equation(Item):
 
 
 class Value(Item):
-    """A value: a result of an equation, a literal operand, or an argument or a constant of the program."""
+    """A value: a result of an equation, a literal operand, or an argument or a constant of the program.
+
+    Attributes:
+      atom: the variable or the literal.
+      made: the equation that computes or reads it; None for an argument or a constant.
+      role: what it is called without an equation.
+      arguments: the arguments of the program.
+    """
 
     __slots__ = ("arguments", "atom", "made", "role")
 
@@ -198,12 +206,12 @@ class Value(Item):
 
 
 def array_of(aval: Any) -> Any:
-    """The type of the array in a reference or a future; a type itself."""
+    """Return the type of the array in a reference or a future; for other types the type itself."""
     return getattr(aval, "inner", aval)
 
 
 def equation_text(eqn: JaxprEqn) -> str:
-    """An equation in one line, as it stands in its text; a long one is cut."""
+    """Return an equation in one line, as it stands in its text; a long one is cut."""
     if eqn.span is None:
         return repr(eqn)
     text = eqn.span.source.text[eqn.span.start : min(eqn.span.end, eqn.span.start + 4 * _LONGEST)]
@@ -212,7 +220,7 @@ def equation_text(eqn: JaxprEqn) -> str:
 
 
 def param_text(eqn: JaxprEqn, key: str) -> str:
-    """A param as JAX prints it; "" for one that holds jaxprs."""
+    """Return a param as JAX prints it; "" for one that holds jaxprs."""
     value: Any = eqn.params[key]
     if next(jaxprs_in(value), None) is not None:
         return ""

@@ -1,4 +1,4 @@
-"""Whether an item matches a pattern: types with holes, params, operands, filters."""
+"""Match items against patterns: types with holes, params, operands, filters."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NEGATIVE = ("!=", "!~")
 
 
 def needs_context(*filters: Filter) -> bool:
-    """Whether filters ask what surrounds an equation."""
+    """Whether filters ask for what surrounds an equation."""
     todo = [*filters]
     while todo:
         found = todo.pop()
@@ -46,7 +46,7 @@ def needs_context(*filters: Filter) -> bool:
 
 
 def matches(item: Item, pattern: Pattern) -> bool:
-    """Whether an item, whose name is one of those meant, matches the rest of a pattern."""
+    """Whether an item matches the rest of a pattern; its name has been compared already."""
     if pattern.results and not _fit_all(pattern.results, item.types("out")):
         return False
     for p in pattern.params:
@@ -58,14 +58,14 @@ def matches(item: Item, pattern: Pattern) -> bool:
 
 
 def _fit_all(patterns: Sequence[TypePattern], avals: Sequence[Any]) -> bool:
-    """Whether the types of the first results are these."""
+    """Whether the types of the first results fit these patterns."""
     if len(patterns) > len(avals):
         return False
     return all(fits(p, aval) for p, aval in zip(patterns, avals, strict=False))
 
 
 def _operands_fit(patterns: Sequence[Operand], item: Item) -> bool:
-    """Whether operands fit in this order; others may stand between them."""
+    """Whether operands fit patterns in this order; others may stand between them."""
     rest = iter(zip(item.types("in"), item.names("in"), item.literals(), strict=True))
     return all(any(_operand_fits(p, *x) for x in rest) for p in patterns)
 
@@ -80,7 +80,7 @@ def _operand_fits(pattern: Operand, aval: Any, called: Called, literal: Any) -> 
 
 
 def fits(pattern: TypePattern, aval: Any) -> bool:
-    """Whether a type is one that a pattern means; references mean the type of what they hold."""
+    """Whether a type fits a pattern; references count as the type of what they hold."""
     aval = array_of(aval)
     shape = getattr(aval, "shape", None)
     if shape is None:
@@ -93,7 +93,7 @@ def fits(pattern: TypePattern, aval: Any) -> bool:
 
 
 def dims_fit(dims: Sequence[Any], shape: Sequence[Any]) -> bool:
-    """Whether a shape is one that dimensions with `...` and holes mean."""
+    """Whether a shape fits dimensions with `...` and holes (None)."""
     if ... in dims:
         at = dims.index(...)
         after = len(dims) - at - 1
@@ -115,7 +115,7 @@ def _param_holds(param: Param, text: str | None) -> bool:
 
 
 def _free_holds(op: str, value: Any, text: str | None) -> bool:
-    """A comparison of a text, as a number where both are numbers; what is not there is different."""
+    """Whether a comparison with a text holds, as numbers where both are; a missing text (None) differs from everything."""
     if text is None:
         return op in _NEGATIVE
     if isinstance(value, LinearRegex):
@@ -127,7 +127,7 @@ def _free_holds(op: str, value: Any, text: str | None) -> bool:
 
 
 def tokens_fit(pattern: Sequence[str], tokens: Sequence[str]) -> bool:
-    """Whether tokens of a value are those of a pattern, in which `_` stands for a part between commas."""
+    """Whether the tokens of a value fit those of a pattern, in which `_` stands for a part between commas."""
     at = 0
     for piece in pattern:
         if piece == "_":
@@ -147,7 +147,7 @@ def _same_token(a: str, b: str) -> bool:
 
 
 def _part_end(tokens: Sequence[str], at: int) -> int:
-    """Where the part that begins at a token ends."""
+    """Return where the part ends that begins at a token."""
     depth = 0
     while at < len(tokens):
         depth += (tokens[at] in "({") - (tokens[at] in ")}")
@@ -172,7 +172,7 @@ def holds(filter: Filter, item: Item) -> bool:
 
 
 def _comparison_holds(c: Comparison, item: Item) -> bool:
-    """Of operands and results it has to hold of each (or of `any`), and there has to be one."""
+    """Whether a comparison holds. For operands and results it has to hold of each (or of `any`), and there has to be one."""
     attribute = c.attribute
     if attribute.field == "param":
         return _free_holds(c.op, c.value, item.param(attribute.key))
@@ -208,14 +208,14 @@ def _of_type(aval: Any, field: str) -> Any:
 
 
 def _test_of_name(kind: str, op: str, wanted: Any, found: Called) -> bool:
-    """`_test` of what a value is called: one of its names."""
+    """As `_test`, for the names of a value: one of them has to fit."""
     if op in ("==", "!="):
         return found.has(wanted) == (op == "==")
     return _test("texts", op, wanted, found.texts or None)
 
 
 def _test(kind: str, op: str, wanted: Any, found: Any) -> bool:
-    """A comparison of what is found (None: nothing) with what is wanted."""
+    """Whether a comparison of a found property (None: missing) with a wanted one holds."""
     if found is None:
         return op in _NEGATIVE
     if kind == "texts":

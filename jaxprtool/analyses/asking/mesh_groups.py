@@ -1,4 +1,4 @@
-"""Groups of devices in the text of lowered programs, and the axes of a mesh that they stand for."""
+"""Read groups of devices from the text of lowered programs, and find the axes of a mesh that they are along."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["Groups", "axes_of_groups", "axes_of_pairs", "read_groups", "read_mes
 Groups = list[list[int]]
 Mesh = Mapping[str, int]
 
-_MOST = 1 << 20  # devices
+_MOST = 1 << 20  # devices, at most
 _IOTA = pattern(r"\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _LIST = pattern(r"[\[{]([\d,\s]*)[\]}]")
 _DENSE = pattern(r"dense<(.*?)>(?:\s*:\s*tensor<([\dx]*)x?i\d+>)?", re.DOTALL)
@@ -27,10 +27,11 @@ _AXIS = pattern(r'"([^"]+)"=(\d+)')
 
 
 def read_groups(text: str) -> Groups | None:
-    """The groups in a text; None for another text.
+    """Return the groups in a text; None for any other text.
 
-    They are spelled `{{0,1},{2,3}}`, `[2,2]<=[4]T(0)`, `mesh['x'=2,'y'=4] {'y'}` (where `'y':(2)2` is a part of an axis), or
-    `dense<[[0, 1]]> : tensor<1x2xi64>`. No groups, `{}`, are one group of all devices: an empty list.
+    They are spelled `{{0,1},{2,3}}`, `[2,2]<=[4]T(0)`, `mesh['x'=2,'y'=4] {'y'}` (where `'y':(2)2`
+    is a part of an axis), or `dense<[[0, 1]]> : tensor<1x2xi64>`. No groups, `{}`, are one group of
+    all devices: an empty list.
     """
     named = _NAMED.match(text)
     if named is not None:
@@ -47,7 +48,7 @@ def read_groups(text: str) -> Groups | None:
 
 
 def _of_mesh(sizes: str, order: str, parts: str) -> Groups | None:
-    """The groups of devices along axes, or parts of axes, of a mesh."""
+    """Return the groups of devices along axes, or parts of axes, of a mesh."""
     whole = {name: int(n) for name, n in _SIZE.findall(sizes)}
     mesh: dict[str, int] = {}
     split = {name: (int(before), int(n)) for name, before, n in _PART.findall(parts) if before}
@@ -67,7 +68,7 @@ def _of_mesh(sizes: str, order: str, parts: str) -> Groups | None:
 
 
 def _devices(text: str, n: int) -> Sequence[int] | None:
-    """The devices of a mesh in its order; None where the text is not understood."""
+    """Return the devices of a mesh in its order; None where the text is not understood."""
     given = _DEVICES.search(text)
     if given is None:
         return range(n)
@@ -85,7 +86,7 @@ def _numbers(text: str) -> list[int]:
 
 
 def _of_dense(text: str, shape: str) -> Groups | None:
-    """The rows of a dense array; a single number fills the shape."""
+    """Return the rows of a dense array; a single number fills the shape."""
     if text.strip().isdecimal():
         dims = [int(n) for n in shape.split("x") if n]
         rows, width = [*dims, 1, 1][:2]
@@ -96,7 +97,7 @@ def _of_dense(text: str, shape: str) -> Groups | None:
 
 
 def _iota(shape: Sequence[int], dims: Sequence[int], order: Sequence[int]) -> Groups | None:
-    """The numbers from 0 on in an array of `dims`, with its axes in another order, as an array of `shape`."""
+    """Return the numbers from 0 on in an array of shape `dims`, with its axes permuted by `order`, as an array of shape `shape`."""
     n = math.prod(dims)
     order = order or range(len(dims))
     if sorted(order) != [*range(len(dims))] or math.prod(shape) != n or not 0 < n <= _MOST:
@@ -110,12 +111,12 @@ def _iota(shape: Sequence[int], dims: Sequence[int], order: Sequence[int]) -> Gr
 
 
 def read_meshes(text: str) -> list[dict[str, int]]:
-    """The meshes that a StableHLO text declares: the size of each axis."""
+    """Return the meshes that a StableHLO text declares: the size of each axis."""
     return [{name: int(n) for name, n in _AXIS.findall(m)} for m in _MESH.findall(text)]
 
 
 def axes_of_groups(groups: Groups, meshes: Sequence[Mesh]) -> list[str]:
-    """The axes along which the devices of each group lie; [] where no mesh has such groups."""
+    """Return the axes along which the devices of each group lie; [] where no mesh has such groups."""
     wanted = {frozenset(g) for g in groups}
     for mesh in meshes:
         names, n = [*mesh], math.prod(mesh.values())
@@ -134,7 +135,7 @@ def axes_of_groups(groups: Groups, meshes: Sequence[Mesh]) -> list[str]:
 
 
 def _groups_along(mesh: Mesh, chosen: Sequence[str]) -> set[frozenset[int]]:
-    """The groups of devices that differ along the chosen axes alone."""
+    """Return the groups of devices that differ only along the chosen axes."""
     found: dict[tuple[int, ...], list[int]] = {}
     sizes = [range(n) for n in mesh.values()]
     kept = [i for i, name in enumerate(mesh) if name not in chosen]
@@ -144,7 +145,7 @@ def _groups_along(mesh: Mesh, chosen: Sequence[str]) -> set[frozenset[int]]:
 
 
 def axes_of_pairs(pairs: Groups, meshes: Sequence[Mesh]) -> list[str]:
-    """The axes along which the two devices of some pair differ."""
+    """Return the axes along which the two devices of some pair differ."""
     devices = {d for pair in pairs for d in pair}
     for mesh in meshes:
         if max(devices, default=0) < math.prod(mesh.values()):

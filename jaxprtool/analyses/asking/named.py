@@ -1,4 +1,4 @@
-"""The names in a pattern: of values, and of primitives in filters."""
+"""The names that a pattern mentions: of values, and of primitives in filters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Named(NamedTuple):
 
     Attributes:
       name: the name.
-      is_value: whether it is that of a value; else of a primitive.
+      is_value: whether it is the name of a value; else of a primitive.
       at: where it stands in the expression.
     """
 
@@ -25,7 +25,7 @@ class Named(NamedTuple):
 
 
 def names_in(operands: Sequence[Operand], filters: Sequence[Filter]) -> Iterator[Named]:
-    """The names that operands and filters give; regular expressions are none."""
+    """Yield the names that operands and filters mention; regular expressions are none."""
     for operand in operands:
         if operand.name is not None:
             yield Named(operand.name, True, operand.at)

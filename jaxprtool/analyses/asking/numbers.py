@@ -1,4 +1,4 @@
-"""Numbers as people and scripts read them, however large."""
+"""Numbers in answers for people and scripts, however large."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 __all__ = ["json_count", "plain_number"]
 
-_MOST_BITS = 300  # a jaxpr that doubles another one again and again is used very often
+_MOST_BITS = 300  # nested jaxprs that each use another one twice are used 2^n times
 
 
 def plain_number(x: float) -> str:
-    """A number for people: `1,234`, `0.25`, `1.5e+30`, `more than 2^300`."""
+    """Return a number for people: `1,234`, `0.25`, `1.5e+30`, `more than 2^300`."""
     if isinstance(x, int):
         return f"{x:,}" if x.bit_length() < _MOST_BITS else f"more than 2^{x.bit_length() - 1}"
     if x == int(x) and abs(x) < 1e15:
@@ -19,5 +19,5 @@ def plain_number(x: float) -> str:
 
 
 def json_count(x: float | None) -> Any:
-    """A number in JSON; one of too many digits in words."""
+    """Return a number for JSON; one of too many digits in words."""
     return x if not isinstance(x, int) or x.bit_length() < _MOST_BITS else plain_number(x)

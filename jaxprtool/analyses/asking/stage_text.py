@@ -1,6 +1,7 @@
-"""Operations in the text of a lowered program, StableHLO or optimised HLO.
+"""Read the operations from the text of a lowered program, StableHLO or optimised HLO.
 
-An asynchronous operation is its start: ends, and the wrappers of operations that have a computation of their own, are left out.
+An asynchronous operation counts once, by its start: ends are left out, and so are the wrappers of
+operations that have a computation of their own.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ __all__ = ["Operation", "read_hlo", "read_stablehlo"]
 
 
 class Operation(NamedTuple):
-    """An operation.
+    """An operation in a text.
 
     Attributes:
-      name: what it is called, with `_` for `-`: `all_gather`.
-      outs, ins: the types of results and operands, as far as they are arrays and the text says them.
+      name: its name, with `_` for `-`: `all_gather`.
+      outs: the types of results, as far as they are arrays and the text says them.
+      ins: the types of operands, likewise.
       attributes: its attributes, as texts.
-      line: the line of the text, from 1.
+      line: the number of the line in the text, from 1.
       text: that line, without blanks around it.
     """
 
@@ -41,7 +43,7 @@ _FLOAT8 = pattern(r"f(\d)e")
 
 
 def _array(element: str, dims: Sequence[str]) -> ShapedArray | None:
-    """The type of an array, of MLIR's or HLO's name of its elements; None for what is none."""
+    """Return the type of an array from MLIR's or HLO's name of its elements; None where it is no such type."""
     name = element.strip()
     if name.startswith("complex<"):
         name = {"complex<f32>": "c64", "complex<f64>": "c128"}.get(name, name)
@@ -59,7 +61,7 @@ def _array(element: str, dims: Sequence[str]) -> ShapedArray | None:
 
 
 def _closing(text: str, at: int) -> int:
-    """Where the bracket at an offset closes; the end of the text where it does not."""
+    """Return where the bracket at an offset closes; the end of the text where it does not."""
     depth, quoted = 0, False
     for i in range(at, len(text)):
         c = text[i]
@@ -77,7 +79,7 @@ def _closing(text: str, at: int) -> int:
 
 
 def _parts(text: str) -> Iterator[str]:
-    """What stands between commas outside of brackets and quotes."""
+    """Yield the parts between commas outside of brackets and quotes."""
     depth, quoted, start = 0, False, 0
     for i, c in enumerate(text):
         if c == '"' and text[i - 1 : i] != "\\":
@@ -96,7 +98,7 @@ def _parts(text: str) -> Iterator[str]:
 
 
 def _attributes(text: str) -> dict[str, str]:
-    """`key=value` between commas."""
+    """Read `key=value` between commas."""
     pairs = [part.partition("=") for part in _parts(text)]
     return {key.strip(): value.strip() for key, equals, value in pairs if equals}
 
@@ -111,7 +113,7 @@ _WRAPPERS = ("async-start", "async-update", "async-done")
 
 
 def read_hlo(text: str) -> list[Operation]:
-    """The operations of an HLO module."""
+    """Return the operations of an HLO module."""
     found: list[Operation] = []
     types: dict[str, list[ShapedArray]] = {}
     for number, line in enumerate(text.split("\n"), 1):
@@ -139,7 +141,7 @@ def read_hlo(text: str) -> list[Operation]:
 
 
 def _hlo_results(text: str, opcode: str) -> list[ShapedArray]:
-    """The types of results; of the start of an asynchronous operation those of the operation."""
+    """Return the types of results; for the start of an asynchronous operation those of the operation."""
     if opcode.endswith("-start") and text.startswith("(") and not opcode.startswith("all-reduce"):
         parts = [*_parts(text[1:-1])]
         text = parts[1] if len(parts) > 1 else text
@@ -171,7 +173,7 @@ _TARGET = pattern(r"custom_call @([\w.\-$]+)")
 
 
 class _Open(NamedTuple):
-    """An operation with regions whose types are not read yet."""
+    """An operation with regions, after which its types will stand."""
 
     name: str
     attributes: Mapping[str, str]
@@ -181,7 +183,7 @@ class _Open(NamedTuple):
 
 
 def read_stablehlo(text: str) -> list[Operation]:
-    """The operations of a StableHLO module."""
+    """Return the operations of a StableHLO module."""
     found: list[Operation | None] = []
     open_: list[_Open] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -207,7 +209,7 @@ def read_stablehlo(text: str) -> list[Operation]:
 
 
 def _signature(line: str) -> tuple[list[ShapedArray], list[ShapedArray]]:
-    """Types of operands and results, of what stands behind the last ` : ` outside of attributes."""
+    """Return the types of operands and results, which stand after the last ` : ` outside of attributes."""
     _, _, types = line.rpartition(" : (") if " : (" in line else line.rpartition(" : ")
     ins, arrow, outs = types.rpartition(" -> ")
     if not arrow:

@@ -1,4 +1,4 @@
-"""What an expression is asked of after a program is lowered or compiled: the operations in its text."""
+"""Questions to a lowered or compiled program: the operations in its text."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["Staged"]
 
-# Operations of StableHLO and HLO that a text may have: the collectives, and the others.
+# The operations of StableHLO and HLO: the collectives, and the others.
 _COLLECTIVES = """
 all_gather all_reduce reduce_scatter all_to_all collective_permute collective_broadcast ragged_all_to_all
 """
@@ -45,7 +45,7 @@ _NUMBER = pattern(r"\d+")
 
 
 class _Item(Item):
-    """An operation of a text."""
+    """An operation of a text, as patterns see it."""
 
     __slots__ = ("meshes", "of", "times", "title")
 
@@ -96,7 +96,7 @@ class _Item(Item):
 
     @property
     def axes(self) -> list[str]:
-        """The axes of the mesh along which it communicates, as far as its groups are those of axes."""
+        """The axes of the mesh along which it communicates, where its groups lie along axes."""
         pairs = self.of.attributes.get("source_target_pairs")
         if pairs is not None:
             return axes_of_pairs(read_groups(pairs) or [], self.meshes)
@@ -114,9 +114,10 @@ class Staged(Subject):
     """A lowered or compiled program.
 
     Attributes:
-      operations: those of its text.
+      operations: the operations of its text.
       meshes: the meshes of the program: the size of each axis.
-      figures: what is known of it: `peak`, `flops`, ...; {} for a program that is not compiled.
+      figures: the figures that are known of it: `peak`, `flops`, ...; {} for a program that is not
+        compiled.
     """
 
     def __init__(

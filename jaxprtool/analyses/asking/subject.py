@@ -1,4 +1,8 @@
-"""What an expression is asked of: a program, with its equations, values and figures."""
+"""The programs that expressions are asked of, with their equations, values and figures.
+
+`Subject` finds what matches a pattern, and notes names in patterns that nothing has; `Program` is a
+jaxpr, and `staged.Staged` a lowered program.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +36,15 @@ __all__ = ["Program", "Subject", "Unknown"]
 
 _WORDS = pattern(r"[_\-]")
 _OF_EQUATIONS = ("flops", "transcendentals", "bytes", "communication", "executed")
-_ALIKE = {"callback": ("debug",)}  # what prints calls the host, too
-# Words for primitives by what their rows say, beside the words of their names (`callback`).
+_ALIKE = {"callback": ("debug",)}  # printing calls the host, too
+# Words for classes of primitives by their properties, besides the words in their names (`callback`).
 _CLASSES: dict[str, Callable[[Any], bool]] = {
     "collective": lambda primitive: sends_rules.find(primitive) is not None,
 }
 
 
 class Unknown(NamedTuple):
-    """A name in a pattern that nothing has: where it is in the expression, the message and the help."""
+    """A name in a pattern that nothing has: its position in the expression, the message and the help."""
 
     at: tuple[int, int]
     message: str
@@ -48,7 +52,7 @@ class Unknown(NamedTuple):
 
 
 class _Fitting(dict[Any, bool]):
-    """type -> whether it is one that a pattern means."""
+    """Whether a type fits a pattern, by type."""
 
     def __init__(self, pattern: TypePattern):
         super().__init__()
@@ -60,7 +64,7 @@ class _Fitting(dict[Any, bool]):
 
 
 class Subject:
-    """What an expression is asked of.
+    """Something that expressions are asked of.
 
     Attributes:
       title: what it is called in messages.
@@ -81,37 +85,43 @@ class Subject:
         raise NotImplementedError
 
     def items(self, names: frozenset[str] | None, *, top: bool, contexts: bool) -> Iterable[Item]:
-        """Its operations with these names (None: all), in order; `top`: outside of nested jaxprs."""
+        """Yield its operations with these names (None: all), in order.
+
+        Args:
+          names: the names.
+          top: whether only operations outside of nested jaxprs count.
+          contexts: whether what surrounds an operation will be asked for.
+        """
         raise NotImplementedError
 
     def values(self, of: TypePattern, *, top: bool, contexts: bool) -> Iterable[Item]:
-        """Its values of a type."""
+        """Yield its values of a type; `top` and `contexts` as for `items`."""
         raise NotImplementedError
 
     def figure(self, name: str) -> float:
-        """A figure. Raises UsageError for one that it does not have, or that is not known."""
+        """Return a figure. Raises UsageError for one that it does not have, or that is not known."""
         raise NotImplementedError
 
     def figure_of(self, name: str, pattern: Pattern) -> float:
-        """A figure of what matches a pattern. Raises UsageError."""
+        """Return a figure of what matches a pattern. Raises UsageError."""
         raise NotImplementedError
 
     def kept(self, policy: str) -> Sequence[Kept]:
-        """What a reverse pass keeps under a policy. Raises UsageError."""
+        """Return what a reverse pass keeps under a policy. Raises UsageError."""
         raise NotImplementedError
 
     # -- patterns -------------------------------------------------------------------------------------
 
     def find(self, pattern: Pattern, *, top: bool = False, contexts: bool = False) -> list[Item]:
-        """What matches a pattern, in the order of the program.
+        """Return what matches a pattern, in the order of the program.
 
         Args:
           pattern: the pattern.
-          top: whether it is looked for outside of nested jaxprs alone.
-          contexts: whether what surrounds each match is asked for.
+          top: whether only what is outside of nested jaxprs counts.
+          contexts: whether what surrounds each match will be asked for.
         """
         if pattern.value is None:
-            self.meant(pattern)  # notes the names that nothing has, also where the answer is known
+            self.meant(pattern)  # notes unknown names even where the answer is cached
         self.note_names(names_in(pattern.operands, pattern.filters))
         contexts = contexts or needs_context(*pattern.filters)
         key = pattern.text, top, contexts
@@ -130,7 +140,7 @@ class Subject:
                 yield item
 
     def meant(self, pattern: Pattern) -> frozenset[str] | None:
-        """The names of operations that the heads of a pattern mean; None for all."""
+        """Return the names of operations that the heads of a pattern mean; None for all."""
         if any(head.name is None for head in pattern.heads):
             return None
         found = frozenset(name for head in pattern.heads for name in self._named(head))
@@ -172,15 +182,15 @@ class Subject:
                 self.unknown.append(found)
 
     def misnamed_value(self, name: str) -> tuple[str, str] | None:
-        """Message and help for a name that no value has; None for one that a value has."""
+        """Return message and help for a name that no value has; None for one that a value has."""
         raise NotImplementedError
 
     def spelled(self, name: str) -> str:
-        """A name as operations here are called."""
+        """Return a name in the spelling of the operations here."""
         return name
 
     def known(self) -> Iterable[str]:
-        """All names that an operation may have."""
+        """Return all names that an operation may have."""
         raise NotImplementedError
 
     def is_known(self, name: str) -> bool:
@@ -188,12 +198,12 @@ class Subject:
         return name in self.known()
 
     def by_word(self, name: str) -> list[str]:
-        """The known names that have a word among theirs, or one that means the same."""
+        """Return the known names that have a word among theirs, or one that means the same."""
         words = {name, *_ALIKE.get(name, ())}
         return [n for n in self.known() if not words.isdisjoint(_WORDS.split(n))]
 
     def misnamed(self, name: str) -> tuple[str, str]:
-        """Message and help for a name that nothing has."""
+        """Return message and help for a name that no operation has."""
         near = close_names(name, self.known())
         help = f"did you mean {' or '.join(near)}?" if near else ""
         return f"there is no operation {name}", help
@@ -204,7 +214,7 @@ class Program(Subject):
 
     Attributes:
       program: the program.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      trips: the iterations of a loop whose length is not known; None: unknown.
     """
 
     def __init__(
@@ -214,13 +224,13 @@ class Program(Subject):
         trips: int | None = None,
         kept: Callable[[ClosedJaxpr, str], Sequence[Kept]] | None = None,
     ):
-        """Ask a program.
+        """Prepare to ask a program.
 
         Args:
           program: a well-typed program.
           title: what it is called in messages.
-          trips: the turns of a loop whose number of turns is not known; None: unknown.
-          kept: finds what a reverse pass keeps of a program under a policy.
+          trips: the iterations of a loop whose length is not known; None: unknown.
+          kept: returns what a reverse pass keeps of a program under a policy.
         """
         super().__init__(title)
         self.program, self.trips, self._residuals = program, trips, kept
@@ -228,7 +238,7 @@ class Program(Subject):
 
     @cached_property
     def arguments(self) -> Arguments:
-        """What its arguments are called."""
+        """The names of its arguments."""
         return Arguments(self.program)
 
     @cached_property
@@ -369,7 +379,7 @@ class Program(Subject):
 
     @cached_property
     def _each(self) -> dict[tuple[Jaxpr, JaxprEqn], Any]:
-        """What one execution of each equation costs that runs nothing else."""
+        """The rows of the estimate, by jaxpr and equation, for equations that run no jaxprs."""
         return {(row.site.jaxpr, row.eqn): row for row in self.estimate.rows}
 
     def figure_of(self, name: str, pattern: Pattern) -> float:

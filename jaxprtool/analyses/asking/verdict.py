@@ -1,4 +1,4 @@
-"""The answers of `assert` and `grep`: what is true, what was found, and where."""
+"""The answers of `assert` and `grep`: what is true, and what matches where."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Fact:
       holds: whether it is true.
       says: what was found, in words.
       count: how many matches there are, where it is about matches of one pattern; else None.
-      items: what matches, or what does not as it should.
-      values: the numbers that were found: what, and how much.
+      items: what matches, or what violates the expression.
+      values: the numbers that were found: what each is, and its value.
     """
 
     text: str
@@ -38,7 +38,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether an expression is true of a program; its truth is that of the expression.
+    """Whether an expression is true of a program; as a boolean it is that.
 
     Attributes:
       expression: the expression.
@@ -57,23 +57,23 @@ class Verdict:
 
     @property
     def count(self) -> int | None:
-        """How many matches there are, where one fact says it."""
+        """How many matches there are, where exactly one fact says it; else None."""
         counts = [f.count for f in self.facts if f.count is not None]
         return counts[0] if len(counts) == 1 else None
 
     @property
     def values(self) -> list[tuple[str, float]]:
-        """The numbers that were found: what, and how much."""
+        """The numbers that were found: what each is, and its value."""
         return [v for f in self.facts for v in f.values]
 
     @property
     def matches(self) -> list[Match]:
-        """What was found, each with its place, in the order of the program."""
+        """The matches that were found, in the order of the program."""
         items = [i for f in self.facts for i in f.items]
         return list(dict.fromkeys(i.match() for i in items))
 
     def lines(self, top: int = 20) -> list[str]:
-        """The verdict for people: the expression, what was found, and where, as far as it is not true."""
+        """Return the verdict for people: the expression and, where it is false, what was found and where."""
         found = [f"{'true ' if self.holds else 'FALSE'}  {self.expression}"]
         if self.holds:
             return found
@@ -105,11 +105,11 @@ class Verdict:
 
 
 class Verdicts(Answer):
-    """The verdicts of several expressions; true where all are.
+    """The verdicts of several expressions; as a boolean, whether all are true.
 
     Attributes:
-      program: what they were asked of.
-      verdicts: one for each.
+      program: the program that they were asked of.
+      verdicts: one for each expression.
       top: how many matches of each people see.
     """
 
@@ -149,12 +149,12 @@ class Verdicts(Answer):
 
 
 class Found(Answer):
-    """What matches a pattern in programs; true where something does.
+    """The matches of a pattern in programs; as a boolean, whether there are any.
 
     Attributes:
       pattern: the pattern.
       programs: for each program its name and its matches.
-      only_count: whether people see numbers alone.
+      only_count: whether people only see numbers.
       warnings: names in the pattern that nothing has.
     """
 
@@ -180,7 +180,7 @@ class Found(Answer):
 
     @property
     def count(self) -> int:
-        """How often they are in the programs."""
+        """How often all matches are in the programs."""
         return sum(m.times for m in self.matches)
 
     def lines(self) -> list[str]:

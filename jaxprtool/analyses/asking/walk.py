@@ -1,8 +1,8 @@
-"""The jaxprs of a program where patterns are looked for, with how often each is used and where it stands in the order.
+"""The jaxprs of a program in which patterns are searched, with how often each is used and where it stands in the order.
 
-Looked into is what an equation runs, and all jaxprs of equations whose primitive nobody declares. Rules of derivatives and
-bodies of reductions are parts of their equations. A jaxpr that is used many times is looked at once, or once for
-each scope that it is used in.
+These are the jaxprs that equations run, and all jaxprs of equations with undeclared primitives.
+Rules of derivatives and bodies of reductions are parts of their equations, and not searched. A
+jaxpr that is used many times is searched once, or once for each scope that it is used in.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jaxprtool.ir.walk import jaxprs_in
 
 __all__ = ["Context", "Level", "levels_of"]
 
-_MOST = 20_000  # contexts of one program
+_MOST = 20_000  # contexts of one program, at most
 
 
 class Context(NamedTuple):
@@ -27,8 +27,8 @@ class Context(NamedTuple):
 
     Attributes:
       scopes: the names around the operations, those of enclosing equations.
-      inside: the primitives of those equations.
-      depth: how deep it is; 1 for the program.
+      inside: the primitives of enclosing equations.
+      depth: the depth of nesting; 1 for the program.
     """
 
     scopes: tuple[str, ...] = ()
@@ -42,11 +42,13 @@ class Level:
     Attributes:
       jaxpr: the jaxpr.
       context: what surrounds it.
-      step, above: the equation that holds it, on the first way, and the level of that; None for the program.
+      step: the equation that holds it, on the first way; None for the program.
+      above: the level of that equation; None for the program.
       times: how often it is used.
       executed: how often it runs.
-      first, last: the positions of its beginning, where it is used first and last, in the order of the program written out.
-      offsets: for each equation how far behind the beginning it is; the last number is the length.
+      first, last: the positions of the beginning of its first and its last use in the program
+        written out.
+      offsets: for each equation its distance from the beginning; the last number is the length.
     """
 
     __slots__ = (
@@ -83,20 +85,18 @@ class Level:
         return Place(eqn, self.path)
 
     def used(self, times: int, executed: Count, first: int, last: int) -> None:
-        """Add one use of it."""
+        """Add one use of it, or as many as `times` says."""
         self.times += times
         self.executed += executed
         self.first = first if self.first < 0 else min(first, self.first)
         self.last = max(last, self.last)
 
 
-Held = Sequence[
-    tuple[int, JaxprEqn, Sequence[Run]]
-]  # position in the jaxpr, equation, what it holds
+Held = Sequence[tuple[int, JaxprEqn, Sequence[Run]]]  # index in the jaxpr, equation, what it holds
 
 
 def held_in(jaxpr: Jaxpr) -> Held:
-    """The equations of a jaxpr that hold jaxprs in which patterns are looked for."""
+    """Return the equations of a jaxpr that hold jaxprs in which patterns are searched: index, equation, what it holds."""
     found: list[tuple[int, JaxprEqn, Sequence[Run]]] = []
     for i, eqn in enumerate(jaxpr.eqns):
         if eqn.primitive.holds_jaxprs:
@@ -107,17 +107,17 @@ def held_in(jaxpr: Jaxpr) -> Held:
 
 
 def _all_in(eqn: JaxprEqn) -> list[Run]:
-    """The jaxprs of an equation of which nobody knows what it runs."""
+    """Return all jaxprs of an equation for which it is not known what it runs."""
     return [Run(key, closed) for key, value in eqn.params.items() for closed in jaxprs_in(value)]
 
 
 def in_order(root: Jaxpr) -> dict[Jaxpr, Held]:
-    """The jaxprs of a program, each once and after those that it holds."""
+    """Return the jaxprs of a program, each once and after those that it holds."""
     return after_nested(root, held_in)
 
 
 def _offsets(order: dict[Jaxpr, Held]) -> dict[Jaxpr, list[int]]:
-    """For each jaxpr the positions of its equations, where what they hold is written out behind them, and its length."""
+    """Return for each jaxpr the positions of its equations when nested jaxprs are written out after them, and its length."""
     found: dict[Jaxpr, list[int]] = {}
     for jaxpr, held in order.items():
         if not held:
@@ -133,12 +133,12 @@ def _offsets(order: dict[Jaxpr, Held]) -> dict[Jaxpr, list[int]]:
 
 
 def levels_of(root: Jaxpr, trips: int | None, *, contexts: bool) -> list[Level]:
-    """The jaxprs of a program, the program first and each before those that it holds.
+    """Return the jaxprs of a program, the program first and each before those that it holds.
 
     Args:
       root: the program.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
-      contexts: whether a jaxpr is there once for each context; else once, without one.
+      trips: the iterations of a loop whose length is not known; None: unknown.
+      contexts: whether a jaxpr comes once for each context; else once, without one.
 
     Raises:
       UnsupportedError: it is used in more than 20,000 contexts.

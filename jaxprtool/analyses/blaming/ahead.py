@@ -1,8 +1,13 @@
-"""What is so in steps of a loop that have run and were not followed yet: the sets of origins of elements in all of them at once.
+"""Origins of bad elements in many iterations of a loop at once, before the iterations are followed.
 
-What a step is given is what the one before has left. That is guessed for all steps, computed for all of them (`lockstep`), and compared:
-up to the first step that is given something else than was guessed, all is right. The guess is that each step is given what the first one is;
-then, that elements are only moved, and each step is given what the ones before it make of that; then what was computed.
+Each iteration has run already: its values are in its log. The origins of an iteration's carry
+depend on the iteration before, so that they would have to be computed one iteration after the
+other. `Ahead` speculates instead: it guesses the origins of the carry for all iterations, computes
+all iterations from the guess together (`lockstep`), and compares the carries that come out with the
+guess. Everything before the first iteration whose carry differs is right. There are up to `_ROUNDS`
+guesses: that every iteration gets the carry of the first one; then, that iterations only move
+elements (`Moves`, found by giving each element of the carry an id of its own, `_Ids`, and composed
+over the iterations); then the carries that the last computation gave.
 """
 
 from __future__ import annotations
@@ -23,19 +28,22 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["Ahead", "Moves"]
 
-_ROUNDS = 4  # guesses
-_WORD = 64  # bits
-_MOST_IDS = 2_000  # elements that have numbers of their own
-_MOST_PARTS = 64  # elements that one is made of
+_ROUNDS = 4  # guesses, at most
+_WORD = 64  # bits of a word, and so origins that are told apart by words
+_MOST_IDS = 2_000  # elements of the carry, at most, to give each an id of its own
+_MOST_PARTS = 64  # elements, at most, from which the origins of one are composed
 
 
 class Ahead:
-    """What is so in logs of steps, from one on.
+    """What is known of the logs of iterations that have not been followed yet: from `start` up to `end`.
 
     Attributes:
-      start: the position of the first; end: up to which one it is known.
-      moves: what was guessed of how elements move from one to the next; None where they do not.
-      facts: of each of them what is so, but for values, as a number: two with the same facts, after ones with the same, do the same.
+      start: the index of the first of these logs.
+      end: the index after the last log whose origins are known.
+      moves: how elements of the carry move from one iteration to the next, as it was guessed; None
+        where they do not just move.
+      facts: for each known log an int that identifies its provenance apart from values: two logs
+        with the same fact, given the same marks, yield the same marks.
     """
 
     def __init__(
@@ -52,16 +60,20 @@ class Ahead:
         moves: Moves | None,
         named: dict[Any, int],
     ):
-        """Look at logs.
+        """Guess and compute the origins of elements in the logs from `start` on.
 
         Args:
-          logs: the logs; kinds: the kind of each; start: the first that is looked at.
-          context: where the equation stands whose jaxprs they are; call: what is known at it.
-          apart: what is known of origins of elements.
+          logs: the logs of all iterations.
+          kinds: the kind of each log, as `repeats` has it.
+          start: the index of the first log that has not been followed.
+          context: the context of the jaxpr that holds the loop's equation.
+          call: what is known at that equation.
+          apart: the origins of elements of values that have several.
           sought: what a bad value is.
-          steers: whether what a log gives is not handed on to the next one.
-          moves: how elements have moved in earlier logs.
-          named: the numbers that stand for what was so in earlier logs.
+          steers: whether the results of a log are no carry for the next one, as those of a loop's
+            condition.
+          moves: the moves that were found in earlier logs, or None.
+          named: the facts of earlier logs, by kind and content; new ones are added.
         """
         self.moves, self._named = moves, named
         self.start, self._apart, self._sought, self._call = start, apart, sought, call
@@ -85,18 +97,18 @@ class Ahead:
         for column in self._columns.values():
             column.close()
 
-    # -- for whoever goes past steps -----------------------------------------------------------
+    # -- for those who skip iterations ---------------------------------------------------------
 
     def knows(self, i: int) -> bool:
-        """Whether it is known what is so in a log."""
+        """Whether the origins in log i are known."""
         return self.start <= i < self.end
 
     def fact(self, i: int) -> int:
-        """What is so in a log, but for values."""
+        """Return the fact of log i, whose origins have to be known (see `facts`)."""
         return self.facts[i - self.start]
 
     def numbers(self, k: int, i: int) -> Any:
-        """The numbers of the elements of result k of a log; None where nothing is bad in it."""
+        """Return the origin-set numbers of the elements of result k of log i; None where no log has a bad one."""
         found = self._numbers.get(k)
         if found is None:
             return None
@@ -104,14 +116,14 @@ class Ahead:
         return self._spots.spread(found[at : at + 1], self._shapes[k])[0]
 
     def rows(self, k: int, which: Sequence[int]) -> Any:
-        """The numbers of the elements of result k of some logs."""
+        """Return the origin-set numbers of result k of several logs, stacked: [len(which), *shape]."""
         found = self._numbers[k]
         return self._spots.spread(
             found[numpy_namespace().array(which) - self.start], self._shapes[k]
         )
 
     def count(self, start: int, end: int) -> None:
-        """Say of what has made bad values how many there were in some logs, at most."""
+        """Raise `Made.count` and `Made.nan` of equations to their worst in the logs from start to end."""
         a, b = start - self.start, end - self.start
         for made, where, worst in self._worst:
             here = worst[(where >= a) & (where < b)]
@@ -119,10 +131,13 @@ class Ahead:
                 made.count = max(made.count, int(here.max()) >> 1)
                 made.nan = made.nan or bool((here & 1).any())
 
-    # -- looking -------------------------------------------------------------------------------
+    # -- guesses -------------------------------------------------------------------------------
 
     def _last_before(self) -> list[int]:
-        """The position of the last log before each that hands on its results; -1 where it was not looked at."""
+        """For each log, the index of the log whose results are its carry; -1 for a log before `start`.
+
+        Indices count from `start`. Logs of a loop's condition (`steers`) hand on no carry.
+        """
         if not any(self._steering):
             return [*range(-1, len(self._logs) - 1)]
         found, last = list[int](), -1
@@ -133,12 +148,12 @@ class Ahead:
         return found
 
     def _given(self, i: int) -> Sequence[Any]:
-        """The results of the last log before one."""
+        """Return the values of the carry that log i is given."""
         last = self._before[i]
         return (self._call.outs if last < 0 else self._logs[last].outs) or ()
 
     def _look(self) -> int:
-        """Of how many logs it is known what is so."""
+        """Guess, compute and compare in up to `_ROUNDS` rounds; return how many logs are right in the best one."""
         first = {j: self._first(j, x) for j, x in enumerate(self._call.outs)}
         self._first_numbers = {j: x for j, x in first.items() if x is not None}
         n, best, guess = len(self._logs), -1, self._constant()
@@ -160,7 +175,7 @@ class Ahead:
         return best
 
     def _first(self, j: int, value: Any) -> Any:
-        """The numbers of the elements of what the first log is given."""
+        """Return the (packed) origin-set numbers of carry j, as the first log is given it; None where it is good."""
         mark = self._call.out_marks[j]
         if not mark.bad or not hasattr(value, "shape"):
             return None
@@ -173,12 +188,12 @@ class Ahead:
         return numpy_namespace().asarray(sets.full(self._sought.where(value), bits))
 
     def _constant(self) -> dict[int, Any]:
-        """The guess that each log is given what the first one is."""
+        """Return the guess that each log is given the carry of the first one: numbers [n, ...] by position."""
         xp, n = numpy_namespace(), len(self._logs)
         return {j: xp.broadcast_to(x, (n, *x.shape)) for j, x in self._first_numbers.items()}
 
     def _shifted(self, outs: dict[int, Any]) -> dict[int, Any]:
-        """What each log is given, if others have left this."""
+        """Return the carry that each log is given if the logs give `outs`: numbers [n, ...] by position."""
         xp, found = numpy_namespace(), dict[int, Any]()
         for j in outs.keys() | self._first_numbers.keys():
             left, first = outs.get(j), self._first_numbers.get(j)
@@ -191,7 +206,7 @@ class Ahead:
         return found
 
     def _wrong(self, guess: dict[int, Any], outs: dict[int, Any]) -> Any:
-        """Which logs are given something else than was guessed."""
+        """For each log, whether its carry, by `outs`, has bad elements whose origins differ from the guess."""
         xp, n = numpy_namespace(), len(self._logs)
         wrong = xp.zeros(n, bool)
         for j, given in self._shifted(outs).items():
@@ -203,10 +218,16 @@ class Ahead:
     # -- one pass ------------------------------------------------------------------------------
 
     def _pass(self, guess: dict[int, Any], ids: _Ids | None = None) -> tuple[Any, ...]:
-        """Follow all logs, as if they were given what is guessed.
+        """Propagate origins through all logs, with their carries as guessed.
+
+        Args:
+          guess: the origin-set numbers of the carry, by position: [n, ...].
+          ids: where given, each element of the carry has its id instead of origins.
 
         Returns:
-          The numbers of the results of logs, by position; which logs are not known; the facts of each; the states of what is bad.
+          The numbers of the logs' results, by position; which logs are not known; the fact of each
+          log; and, for each equation that made bad values, the logs in which it runs and its worst
+          state in each.
         """
         xp, n = numpy_namespace(), len(self._logs)
         outs, unknown = dict[int, Any](), xp.zeros(n, bool)
@@ -238,7 +259,7 @@ class Ahead:
         return outs, unknown, facts, worst
 
     def _facts_of(self, kind: Any, steps: Lockstep, n: int) -> list[int]:
-        """What is so in logs of one kind, as a number that stands for it in all that is known of the equation."""
+        """Return the fact of each of n logs of one kind; 0 for each where origins are only guessed."""
         if steps.guess or not steps.facts:
             return [0] * n
         xp, named = numpy_namespace(), self._named
@@ -261,7 +282,7 @@ class Ahead:
         guess: dict[int, Any],
         ids: _Ids | None,
     ) -> None:
-        """Say what the arguments of some logs are."""
+        """Note the origin-set numbers of the arguments of the logs of one kind."""
         xp = numpy_namespace()
         rows = xp.array(where)
         for i, v in enumerate(column.logs[0].jaxpr.all_binders):
@@ -293,7 +314,11 @@ class Ahead:
             steps.note(column, v, numbers)
 
     def _of_operand(self, source: str, j: int, column: Column) -> Any:
-        """The numbers of an argument that is an operand, or the step's part of one."""
+        """Return the numbers of an argument that is operand j, or the iteration's slice of it.
+
+        They have a leading axis: of length 1 for an operand, of one row per log for a slice. An int
+        is the number of all bad elements.
+        """
         xp, value, bits = numpy_namespace(), self._call.ins[j], self._call.marks[j].bad
         if source == "operand":
             return self._of_value(value, bits)[None]
@@ -303,7 +328,11 @@ class Ahead:
         return numbers[xp.array([log.number for log in column.logs])]
 
     def _source(self, kind: Any, where: Sequence[int], column: Column, i: int) -> tuple[str, int]:
-        """Where an argument of logs comes from: `operand`, `carry`, `part` with the position there, or `none`."""
+        """Return where argument i of the logs of one kind comes from, and its position there.
+
+        It is `operand` (an operand of the equation), `carry` (a result of the log before), `part`
+        (the iteration's slice of an operand), or `none` where nobody knows.
+        """
         found = self._sources.get((kind, i))
         if found is None:
             found = self._sources[kind, i] = self._find_source(where, column, i)
@@ -330,10 +359,14 @@ class Ahead:
                 return "part", len(call.ins) - from_end
         return "none", 0
 
-    # -- elements that are moved ---------------------------------------------------------------
+    # -- carries whose elements move -------------------------------------------------------------
 
     def _moved(self) -> dict[int, Any]:
-        """What each log is given, if all logs hand on the elements that they are given."""
+        """Return the guess that iterations only move or combine the elements of the carry.
+
+        One pass with ids tells the moves, unless those of earlier logs fit. A carry of more than
+        `_MOST_IDS` elements is guessed to be constant.
+        """
         if sum(x.size for x in self._first_numbers.values()) > _MOST_IDS:
             return self._constant()
         ids = _Ids(self._apart.sets, self._first_numbers)
@@ -346,13 +379,15 @@ class Ahead:
 
 
 class Moves(NamedTuple):
-    """What steps make of the elements that they are given.
+    """From which elements of its incoming carry an iteration computes each element of its outgoing one.
 
     Attributes:
-      n: how many elements there are.
-      kept: the positions of the results that are given to the next step.
-      of: of each step, and each element that it leaves, the number of the set of those that it is made of (`_Ids`).
-      each: that of all steps, where they all move elements alone and in the same way.
+      n: how many elements the carry has.
+      kept: the positions of the results that are a carry for the next iteration.
+      of: [iterations, elements]: for each element that an iteration leaves, the number of the set
+        of ids that it is computed from (`_Ids`); None where `kept` is empty.
+      each: the one row of `of`, where every iteration moves elements without combining any, all in
+        the same way; else None.
     """
 
     n: int
@@ -362,10 +397,14 @@ class Moves(NamedTuple):
 
 
 class _Ids:
-    """Numbers of their own for the elements that each step is given.
+    """Ids for the elements of the carry, to see how iterations move them.
+
+    Ids are the lowest bits of sets: element i has bit i, and so its singleton has number i + 1. A
+    set of origins that comes from outside of the carry has one of the bits after these.
 
     Attributes:
-      sets: sets of them, and of sets of origins.
+      sets: the numbers of sets of such ids.
+      n: how many elements the carry has.
     """
 
     def __init__(self, of: OriginSets, first: dict[int, Any]):
@@ -376,17 +415,17 @@ class _Ids:
             self._begin[j] = self.n
             self.n += x.size
         for i in range(self.n):
-            self.sets.number(1 << i)  # is i + 1
+            self.sets.number(1 << i)  # gets the number i + 1
         self._fixed: dict[int, int] = {}
 
     def fits(self, moves: Moves) -> bool:
-        """Whether steps are given as many elements as where something was found of how they move."""
+        """Whether moves that were found for earlier logs are those of a carry of the same size."""
         known = all(j in self._first for j in moves.kept)
         sizes = sum(self._first[j].size for j in moves.kept) if known else -1
         return moves.n == self.n and moves.each is not None and sizes == len(moves.each)
 
     def number(self, bits: int) -> int:
-        """The number of a set of origins."""
+        """Return the number here of the set that has the id of a set of origins, given as bits."""
         return self._number_of(self._of.number(bits))
 
     def _number_of(self, number: int) -> int:
@@ -396,20 +435,23 @@ class _Ids:
         return self.sets.number(1 << self.n + at)
 
     def of_carry(self, j: int, shape: tuple[int, ...]) -> Any:
-        """The numbers of the elements that each step is given."""
+        """Return the numbers of the elements of carry j, as one row: each element has its own id."""
         xp, size = numpy_namespace(), self._first[j].size
         row = xp.arange(size, dtype=xp.int32).reshape(shape[1:]) + (self._begin[j] + 1)
         return row[None]
 
     def of_fixed(self, numbers: Any) -> Any:
-        """Numbers of sets of origins as such here."""
+        """Turn numbers of sets of origins into numbers of the sets here that stand for them."""
         xp = numpy_namespace()
         among, where = xp.unique(xp.asarray(numbers), return_inverse=True)
         found = xp.array([self._number_of(n) for n in among.tolist()], xp.int32)
         return found[where].reshape(xp.shape(numbers))
 
     def moves(self, outs: dict[int, Any], used: set[int]) -> Moves:
-        """What steps make of what they are given, by what they leave; used: the positions of the results that are given to the next step."""
+        """Return the moves of the iterations, by the numbers of what they leave.
+
+        used: the positions of the results that an iteration reads as its carry.
+        """
         xp = numpy_namespace()
         kept = [j for j in self._first if j in outs and j in used]
         if not kept:
@@ -419,7 +461,11 @@ class _Ids:
         return Moves(self.n, kept, of, of[0] if same else None)
 
     def composed(self, moves: Moves, steering: Sequence[bool]) -> dict[int, Any]:
-        """What each step leaves for the next one, as numbers of sets of origins, by what it makes of what it is given."""
+        """Compose moves over the iterations, from the first carry on.
+
+        Returns:
+          The numbers of the sets of origins of what each iteration leaves, by position: [n, ...].
+        """
         xp, n, kept = numpy_namespace(), len(steering), moves.kept
         if moves.each is not None and not any(steering):
             numbers = self._again_and_again(moves.each, self._numbers(), kept, n)
@@ -440,7 +486,7 @@ class _Ids:
         return {j: x.reshape(n, *self._first[j].shape) for j, x in split}
 
     def _again_and_again(self, move: Any, now: Any, kept: Sequence[int], n: int) -> Any:
-        """What each of some steps leaves that all do the same."""
+        """Compose one move n times with itself, by doubling; return what each iteration leaves."""
         xp, whole = numpy_namespace(), numpy_namespace().arange(len(now))
         whole[self._places(kept)] = move
         found = now[whole][None]
@@ -450,7 +496,7 @@ class _Ids:
         return found[:n, self._places(kept)]
 
     def _places(self, kept: Sequence[int]) -> Any:
-        """The positions of the elements that each step is given."""
+        """Return the positions of the elements of the carry among ids, where 0 stands for none."""
         xp = numpy_namespace()
         begin = [self._begin[j] + 1 for j in kept]
         ends = [i + self._first[j].size for i, j in zip(begin, kept, strict=True)]
@@ -464,7 +510,19 @@ class _Ids:
         steering: Sequence[bool],
         parts: Any = None,
     ) -> Any:
-        """What each step leaves, where `now` is what the first one is given: at each position one of these, or of those that are its parts."""
+        """Compose the moves of iterations that differ, one after the other.
+
+        Args:
+          moves: what each iteration does with each element: [n, elements].
+          now: what each id stands for in the first carry, 0 or an empty word first; is changed.
+          kept: the positions of the results that are carries.
+          steering: which logs hand on no carry: nothing changes at these.
+          parts: the ids that each number in `moves` stands for, whose words are joined; None where
+            `moves` are ids.
+
+        Returns:
+          What each iteration leaves: [n, elements].
+        """
         xp = numpy_namespace()
         at: Any = self._places(kept)
         if at.size and at[-1] - at[0] + 1 == at.size:
@@ -479,16 +537,16 @@ class _Ids:
         return found
 
     def _numbers(self) -> Any:
-        """The numbers of the sets of the elements, and of the sets, 0 before them."""
+        """Return the origin-set number that each id stands for in the first carry; index 0 is none."""
         numbers = [0]
         for x in self._first.values():
             numbers += x.reshape(-1).tolist()
         return numpy_namespace().array([*numbers, *self._fixed], numpy_namespace().int32)
 
     def _words(self) -> tuple[Any, Callable[[int], int]]:
-        """The origins of each of the elements, and of the sets, as bits of a word, 0 before them; what gives the number for a word.
+        """Return the origins of each id as bits of a uint64, and the function from such words to set numbers.
 
-        Of very many origins only some count.
+        Index 0 is none. Only the first 64 origins have bits: further ones do not count.
         """
         xp, of = numpy_namespace(), self._of
         numbers = self._numbers().tolist()
@@ -505,7 +563,10 @@ class _Ids:
         return xp.array([words[x] for x in numbers], xp.uint64), number_of
 
     def _parts(self, moves: Any) -> Any:
-        """Of each number here, the positions of the elements and sets in it, a row for each; of many, some."""
+        """Return the ids in the set of each number in `moves`: [numbers, width], filled up with 0.
+
+        Of a set with more than `_MOST_PARTS` ids only so many are told.
+        """
         xp, table = numpy_namespace(), dict[int, list[int]]()
         for number in self.sets.among(moves):
             bits, table[number] = self.sets.whole([number]), []
@@ -520,5 +581,5 @@ class _Ids:
 
 
 def _first_of(where: Any) -> int:
-    """The first position at which a boolean array is true; its length where it is nowhere."""
+    """Return the first index at which a boolean array is true; its length where it is nowhere."""
     return int(where.argmax()) if where.any() else len(where)

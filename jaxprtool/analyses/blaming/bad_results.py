@@ -1,4 +1,4 @@
-"""Which results of equations that have run are bad, looked at one by one or many together."""
+"""Find the bad results among those of equations that have run, one by one or many together."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ __all__ = ["BadResults"]
 
 
 class BadResults:
-    """What is found of the results of equations."""
+    """Finds the bad results among those of equations that have run.
+
+    Both methods return, by index of the equation, the worst state (`Sought.state`), the positions
+    of the bad results, and the codes of a single result as bytes, or None where nobody has looked.
+    """
 
     def __init__(self, sought: Sought):
         self._sought = sought
 
     def few(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
-        """Of the equations with bad results the worst state, which results are bad, and codes where there are some."""
+        """Find the bad results of the equations from start to end, one by one."""
         found: dict[int, Any] = {}
         state = self._sought.state
         for i in range(start, end):
@@ -40,7 +44,7 @@ class BadResults:
         return found
 
     def many(self, log: Log, plans: Plans, start: int, end: int) -> dict[int, Any]:
-        """As `few`; the results of each type are looked at together."""
+        """Find the bad results of the equations from start to end; single results of one type are looked at together."""
         by_type: dict[Any, tuple[list[int], list[Any]]] = {}
         bad: dict[int, Any] = {}
         several: list[int] = []
@@ -74,7 +78,7 @@ class BadResults:
     def _among(
         self, where: Sequence[int], values: Sequence[Any], scalar: bool, bad: dict[int, Any]
     ) -> None:
-        """Add those of some flat values of one type that are bad."""
+        """Add to `bad` the bad ones of some flat values of one type; where: the indices of their equations."""
         xp = numpy_namespace()
         codes = self._sought.codes(xp.array(values) if scalar else xp.concatenate(values))
         if codes is None:
@@ -89,5 +93,5 @@ class BadResults:
 
 
 def _found(code: bytes) -> tuple[int, tuple[int, ...], bytes]:
-    """What is found of an only result, by the codes of its elements."""
+    """Return what is found of a single result, by the codes of its elements."""
     return 2 * (len(code) - code.count(0)) + (3 in code), (0,), code

@@ -22,14 +22,14 @@ __all__ = [
     "values_at",
 ]
 
-_FEW = 5  # indices that are told
-LARGE = 512  # elements: to bring larger arrays together takes longer than to look at each
-_NARROW = 64  # columns
+_FEW = 5  # indices of bad elements that are reported
+LARGE = 512  # elements: to concatenate larger arrays takes longer than to look at each
+_NARROW = 64  # columns: arrays with fewer are reduced the other way round
 _BLAS = ("f", "d")  # NumPy's characters of the types whose dot product is fast
 
 
 def _is_not_finite(xp: Any) -> Callable[[Any], bool]:
-    """A function that is False where all numbers of a value are finite, and seldom true otherwise; it is quick."""
+    """Return a quick function that is False where all numbers of a value are finite, and seldom True in that case."""
     array, all_finite = xp.ndarray, xp.isfinite  # values of an evaluation are of no subclass
     is_finite, is_finite_complex = math.isfinite, cmath.isfinite
 
@@ -46,14 +46,14 @@ def _is_not_finite(xp: Any) -> Callable[[Any], bool]:
 
 
 class Sought:
-    """The values that are sought.
+    """The kinds of values that are bad in one analysis.
 
     Attributes:
-      kinds: of `nan`, `inf`, `denormal` and `above`, those that are sought, in this order.
-      above: with `above`, the absolute value that a bad value exceeds.
-      key: two that seek the same have the same key.
-      adds_up: whether a sum of numbers is a bad one where one of them is.
-      may_hold: a quick function that is false only of a value that holds no bad one.
+      kinds: the sought kinds, of `nan`, `inf`, `denormal` and `above`, in this order.
+      above: with `above`, the absolute value that a bad value exceeds; else None.
+      key: identifies what is sought.
+      adds_up: whether a sum of numbers is bad wherever one of them is.
+      may_hold: a quick function that is False only for a value without a bad element.
     """
 
     __slots__ = ("_xp", "above", "adds_up", "key", "kinds", "may_hold")
@@ -86,7 +86,7 @@ class Sought:
         return bool(self.where(x).any())
 
     def state(self, x: Any) -> int:
-        """0 for a value without a bad one; else twice the number of bad elements, and one more if some are NaN."""
+        """Return the state of a value: 0 if it is good, else twice the number of bad elements, plus 1 if some are NaN."""
         xp = self._xp
         if self.kinds != ("nan", "inf"):
             if not self.may_hold(x):
@@ -106,14 +106,14 @@ class Sought:
         return 2 * count + bool(xp.isnan(x).any()) if count else 0
 
     def where(self, x: Any) -> Any:
-        """Which elements of a value are bad: a boolean array of its shape."""
+        """Return which elements of a value are bad: a boolean array of its shape."""
         found = self._of_kind(self.kinds[0], x)
         for kind in self.kinds[1:]:
             found = found | self._of_kind(kind, x)
         return found
 
     def codes(self, x: Any) -> Any:
-        """What is bad in an array: of each element 1 if it is bad, 3 if it is a NaN, else 0, as bytes; None where all are 0."""
+        """Return what is bad in an array, as uint8: 1 for a bad element, 3 for a NaN, 0 for a good one; None where all are good."""
         xp = self._xp
         if self.kinds == ("nan", "inf"):
             finite = xp.isfinite(x)
@@ -130,7 +130,7 @@ class Sought:
         return found
 
     def bad_ones(self, x: Any) -> Any:
-        """Which elements of an array are bad, as `where`; None where none is."""
+        """As `where`, for an array; None where no element is bad."""
         xp = self._xp
         if self.kinds == ("nan", "inf"):
             finite = xp.isfinite(x)
@@ -139,14 +139,14 @@ class Sought:
         return which if which.any() else None
 
     def code(self, x: Any) -> bytes:
-        """`codes` of the elements of a value in their order, as one object."""
+        """Return `codes` of a value's elements in their order, as bytes."""
         xp = self._xp
         flat = xp.asarray(x).reshape(-1)
         codes = self.codes(flat)
         return bytes(flat.size) if codes is None else codes.tobytes()
 
     def states(self, xs: Sequence[Any]) -> Any:
-        """The states of values of one type, as an array."""
+        """Return the states of values of one type, as an array; as an int where one state holds for all."""
         xp = self._xp
         if xs[0] is xs[-1] and all([x is xs[0] for x in xs]):  # noqa: C419 (quicker)
             return self.state(xs[0])
@@ -158,7 +158,7 @@ class Sought:
         return 2 * counts(codes) + any_in_rows(codes == 3)
 
     def states_of_all(self, values: Sequence[Sequence[Any]]) -> list[Any]:
-        """`states` of each of many lists, which are looked at together as far as their types agree."""
+        """Return `states` for each of many lists; lists of one type are looked at together."""
         by_type: dict[Any, list[int]] = {}
         for i, xs in enumerate(values):
             x = xs[0]
@@ -176,7 +176,7 @@ class Sought:
         return found
 
     def kind_of(self, x: Any) -> str:
-        """The first kind of which the value holds one."""
+        """Return the first sought kind of which a value holds an element."""
         return next((k for k in self.kinds if self._of_kind(k, x).any()), self.kinds[0])
 
     def _of_kind(self, kind: str, x: Any) -> Any:
@@ -198,7 +198,7 @@ class Sought:
         return (array != 0) & (xp.abs(array) < array.dtype.type(least))
 
     def indices(self, which: Any) -> list[tuple[int, ...]]:
-        """The first few indices where a boolean array is true."""
+        """Return the first few indices where a boolean array is true."""
         xp = self._xp
         if not which.shape:
             return [()] if which else []
@@ -207,7 +207,7 @@ class Sought:
 
 
 def counts(codes: Any) -> Any:
-    """How many elements are bad in each row of some codes."""
+    """Return how many elements are bad in each row of codes [n, m]."""
     xp = numpy_namespace()
     if codes.shape[1] < LARGE:
         return xp.count_nonzero(codes, axis=1)
@@ -215,12 +215,12 @@ def counts(codes: Any) -> Any:
 
 
 def any_in_rows(x: Any) -> Any:
-    """Of an array of booleans which rows, along all other axes, have a true one."""
+    """Return for each row of a boolean array, over all other axes, whether an element is true."""
     return _reduced_in_rows(numpy_namespace().logical_or, x)
 
 
 def most_in_rows(x: Any) -> Any:
-    """The largest number of each row of an array of two axes, which has columns."""
+    """Return the largest number in each row of an array [n, m], where m > 0."""
     return _reduced_in_rows(numpy_namespace().maximum, x)
 
 
@@ -233,13 +233,16 @@ def _reduced_in_rows(f: Any, x: Any) -> Any:
 
 
 class Range(NamedTuple):
-    """What the values of an operand range over.
+    """The range of the values of an operand.
 
     Attributes:
-      type: its type.
-      least, most: the least and the largest finite value; of complex numbers, of their absolute values; None where there is none.
-      nan, inf: how many there are.
-      values: its values at the offending indices, where they have values there.
+      type: the operand's type, as text.
+      least: the least finite value, of complex numbers the least absolute value; None where there
+        is none.
+      most: the greatest one, likewise.
+      nan: how many elements are NaN.
+      inf: how many are infinite.
+      values: its values at the offending indices, where it has values there.
     """
 
     type: str
@@ -278,7 +281,7 @@ def _number(x: Any) -> str:
 def range_of(
     value: Any, aval: Any, indices: Sequence[tuple[int, ...]] = (), shape: Any = ()
 ) -> Range | None:
-    """The range of an operand; None for keys, tokens and other values that are no numbers.
+    """Return the range of an operand; None for keys, tokens and other values that are no numbers.
 
     Args:
       value: the operand.
@@ -305,7 +308,7 @@ def range_of(
 
 
 def _at(array: Any, indices: Sequence[tuple[int, ...]], shape: tuple[int, ...]) -> list[Any]:
-    """The values at some indices of the result's shape, to which the array stretches."""
+    """Return the values at some indices of the result's shape, to which the array broadcasts."""
     xp = numpy_namespace()
     if not indices:
         return []
@@ -313,7 +316,7 @@ def _at(array: Any, indices: Sequence[tuple[int, ...]], shape: tuple[int, ...]) 
 
 
 def values_at(array: Any, indices: Sequence[tuple[int, ...]]) -> list[Any]:
-    """The elements of an array at some indices, as numbers of Python."""
+    """Return the elements of an array at some indices, as Python numbers."""
     array = numpy_namespace().asarray(array)
     found = [array[i].item() for i in indices]
     return [x if isinstance(x, (bool, int, complex)) else float(x) for x in found]

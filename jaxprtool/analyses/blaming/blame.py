@@ -31,25 +31,25 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = ["Appearance", "Blame", "Output", "as_written", "blame_of"]
 
-_FEW = 4  # places at each end of what is listed for people
+_FEW = 4  # places at each end of a list for people
 _WIDTH = 100
-_TRIED = 20  # origins that are looked at for a choice that makes them
-_MOST_ZEROS = 50  # products of a bad value and a 0 that are
+_TRIED = 20  # origins for which an unguarded choice is looked for
+_MOST_ZEROS = 50  # products of a bad value and a 0 for which one is
 
 
 @dataclass
 class Appearance:
-    """Bad values that begin somewhere.
+    """A place where bad values begin.
 
     Attributes:
-      place: the equation that makes them; of those that an argument, a constant or a literal has, the first one that takes
-        them; None where a result of the program is that argument.
+      place: the equation that makes them; for an argument, a constant or a literal, the first
+        equation that takes it; None where a result of the program is that argument.
       kind: `nan`, `inf`, `denormal` or `above`.
-      source: the argument, constant or literal; None for an equation that makes them.
+      source: the argument, constant or literal; None where an equation makes them.
       label: what to call the source.
-      passes: whether a result of the equation has them.
       origin: what was recorded (ranges of operands, indices).
-      local: the same of single devices, where it is of several that run at once; else None.
+      local: what was recorded of single devices, where the equation runs on several at once; else
+        None.
     """
 
     place: Place | None
@@ -110,9 +110,10 @@ class Output:
     Attributes:
       index: the position of the result.
       label: what to call it.
-      reached: `reaching` (it holds bad values), `deciding` (it is good, and was computed by a decision that depends on a bad
-        value), `masked` (it is good, and depends on a bad value in no other way), or None: it depends on none.
-      chain: the equations through which the value comes, from the one that makes it.
+      reached: `reaching` (it holds bad values), `deciding` (it is good, and was computed by a
+        decision that depends on a bad value), `masked` (it is good, and depends on a bad value in
+        no other way), or None (it depends on none).
+      chain: the equations through which the bad value comes, from the one that makes it.
     """
 
     index: int
@@ -136,14 +137,19 @@ class Blame(Answer):
     Attributes:
       appearances: where they begin, the first one first.
       outputs: what becomes of them at each result of the program.
-      chain: the equations from the first appearance to the first result that it reaches; itself where it reaches none.
-      masked_by: equations with a bad operand of which nothing goes into their results, in the order in which they ran.
+      chain: the equations from the first appearance to the first result that it reaches; only the
+        appearance where it reaches none.
+      masked_by: equations with a bad operand and good results, in the order in which they ran.
       deciding: equations that decide something by a value which depends on a bad one.
-      original: in the derivative of a program, the equation of the program from which the first one was derived.
-      unguarded: of a derivative, the choice between two values whose other side makes the bad value.
-      compiled: of a program that is clean on NumPy, what was found when it was compiled; None where that was not asked.
+      original: where the program is a derivative, the equation from which the first appearance was
+        derived.
+      unguarded: where the program is a derivative, the choice whose untaken side makes the bad
+        value.
+      compiled: where the program is clean on NumPy, what was found when it was compiled; None where
+        that was not asked.
       stopped: why the run did not come to its end (a step limit, say), or "".
-      dropped: bad literals that the program only moves, and drops: it means them so, and they are no appearances.
+      dropped: bad literals that the program only moves and drops: they are there on purpose, and
+        are no appearances.
       notes: what else there is to say.
     """
 
@@ -166,14 +172,14 @@ class Blame(Answer):
 
     @property
     def kind(self) -> str | None:
-        """The kind of the first one."""
+        """The kind of the first bad value; None where there is none."""
         if self.compiled is not None:
             return self.compiled.kind
         return self.appearances[0].kind if self.appearances else None
 
     @property
     def first(self) -> Place | None:
-        """The place of the first equation whose result has one."""
+        """The place of the first equation whose result is bad; None where there is none."""
         if self.compiled is not None:
             return self.compiled.place
         return self.appearances[0].place if self.appearances else None
@@ -221,7 +227,7 @@ class Blame(Answer):
         return [*filter(None, lines), *self._last_lines()]
 
     def _last_lines(self) -> list[str]:
-        """Literals that are no fault, and notes."""
+        """The lines on literals that are no fault, and the notes."""
         dropped = _listed(
             "bad literals that are only moved, and dropped", [*map(_short, self.dropped)]
         )
@@ -232,7 +238,7 @@ class Blame(Answer):
         return self.first is not None and is_named(self.first)
 
     def _what_reaches(self, output: Output) -> str:
-        """What becomes of bad values at a result; of those of another origin than the first one, which that is."""
+        """What becomes of bad values at a result, and where these begin if that is not the first appearance."""
         what = output.reached or "not reached"
         begin = output.chain[0] if output.chain else None
         if begin is None or self.first is None or begin.eqn is self.first.eqn:
@@ -241,7 +247,7 @@ class Blame(Answer):
 
 
 def located(place: Place) -> str:
-    """A place for people: `file:line:col`, the way in, and the line of Python."""
+    """Return a place for people: `file:line:col`, the way in, and the line of Python."""
     at = place.located()
     parts = [f"{at}: {place}" if at else str(place)]
     if place.source and place.source != at:
@@ -252,7 +258,7 @@ def located(place: Place) -> str:
 
 
 def _told(appearance: Appearance) -> list[str]:
-    """The first appearance, with its text and its operands."""
+    """Return lines on the first appearance, with its text and its operands."""
     origin, place = appearance.origin, appearance.place
     if place is None:
         return [f"{appearance.kind} in {appearance.label}, which is a result"]
@@ -275,7 +281,7 @@ def _told(appearance: Appearance) -> list[str]:
 
 
 def _told_result(appearance: Appearance) -> str:
-    """The type of a bad result, how many of its elements are bad, and the first of them."""
+    """Return the type of a bad result, how many of its elements are bad, and the first of them, for people."""
     origin, local = appearance.origin, appearance.local
     if local is not None and not local.devices:
         return f"{local.type}: {', '.join(map(_value, origin.values))}"
@@ -291,7 +297,7 @@ def _told_result(appearance: Appearance) -> str:
 
 
 def _text(place: Place) -> str:
-    """The first line of the text of an equation."""
+    """Return the first line of the text of an equation."""
     span = place.eqn.span
     if span is None:
         return ""
@@ -314,7 +320,7 @@ def _short(appearance: Appearance) -> str:
 
 
 def _listed(title: str, items: Sequence[str]) -> list[str]:
-    """A title and items below it; of many the first and the last ones."""
+    """Return a title and items below it; of many items the first and the last ones."""
     if not items:
         return []
     if len(items) > 2 * _FEW + 1:
@@ -327,7 +333,7 @@ def _listed(title: str, items: Sequence[str]) -> list[str]:
 
 
 def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
-    """The answer from what an observer has seen of a whole run.
+    """Return the answer from what an observer has found in a whole run.
 
     Args:
       flow: the observer.
@@ -367,7 +373,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
 
 
 def as_written(found: Blame, flat: Unfolded) -> Blame:
-    """An answer about a program with calls in place as one about the program as written."""
+    """Return an answer about a program with calls in place, with the places of the program as written."""
     if not flat.ways:
         return found
     return replace(
@@ -385,7 +391,7 @@ def _appearance(o: Origin, program: ClosedJaxpr, sites: Sites) -> Appearance:
 
 
 def _without(mark: Mark, bits: int) -> Mark:
-    """What is known of a result, but for some origins."""
+    """Return the mark of a result without some origins."""
     return Mark(mark.made, *(x & ~bits for x in mark[1:]))
 
 
@@ -397,7 +403,10 @@ def _unguarded(
     program: ClosedJaxpr,
     sites: Sites,
 ) -> Unguarded | None:
-    """The choice whose other side makes a bad value that reaches a result; way: to the first result that one reaches."""
+    """Find the choice whose untaken side makes a bad value that reaches a result; None where there is none.
+
+    way: the equations from the first origin to the first result that it reaches.
+    """
     for a in appearances:
         zeros, place = a.origin.made.zeros, a.place
         if a.source is None and zeros and place is not None and reach.has(a.origin.made):
@@ -417,9 +426,10 @@ def _unguarded(
 def _unguarded_of_zeros(
     flow: Flow, program: ClosedJaxpr, sites: Sites, reach: Reach
 ) -> Unguarded | None:
-    """The choice whose derivative multiplies a 0, its cotangent, by a bad value; None where there is none.
+    """Find the choice whose derivative multiplies a 0, its cotangent, by a bad value; None where there is none.
 
-    Of a value that the program is given, it is only told where names say that the program is a derivative.
+    Where the bad value is an argument, constant or literal, the choice only counts if names say
+    that the program is a derivative.
     """
     made_here = reduce(or_, [o.bit for o in flow.origins if o.source is None], 0)
     met = [(made, zeros) for made in all_made(flow) if (zeros := made.zeros) and reach.has(made)]
@@ -435,7 +445,7 @@ def _unguarded_of_zeros(
 def _is_triangle(
     found: Unguarded, program: ClosedJaxpr, flow: Flow, bits: int, sites: Sites
 ) -> bool:
-    """Whether a choice goes by the indices alone and gives what is bad by one of these origins: a decomposition's own triangle.
+    """Whether a choice depends on indices alone and makes bad values of these origins: the triangle of a decomposition.
 
     To guard its input would not help.
     """
@@ -447,7 +457,7 @@ def _is_triangle(
 
 
 def _label(origin: Origin, program: ClosedJaxpr) -> str:
-    """What to call the source of an origin."""
+    """Return what to call the source of an origin; "" for an equation."""
     source = origin.source
     if source is None:
         return ""
@@ -469,7 +479,7 @@ def _output(
 
 
 def _chain_of_first(flow: Flow, first: Origin, chains: _Chains) -> list[Place]:
-    """The equations from the first origin to the first result that it reaches; the origin alone where it reaches none."""
+    """Return the equations from the first origin to the first result that it reaches; only the origin where it reaches none."""
     for mark in flow.outs:
         if mark.bad & first.bit:
             chain = chains.to(mark.made, first)
@@ -480,14 +490,14 @@ def _chain_of_first(flow: Flow, first: Origin, chains: _Chains) -> list[Place]:
 
 
 class _Chains:
-    """The chains of equations from origins to what they reach, each of which is looked for once."""
+    """The chains of equations from origins to what they reach; each is searched once."""
 
     def __init__(self, sites: Sites):
         self.sites = sites
         self._found: dict[tuple[tuple[Made, ...], int], list[Place]] = {}
 
     def to(self, ends: tuple[Made, ...], origin: Origin) -> list[Place]:
-        """`_chain` from an origin to some equations."""
+        """Return the `_chain` from an origin to one of some equations."""
         key = ends, origin.bit
         found = self._found.get(key)
         if found is None:
@@ -496,7 +506,7 @@ class _Chains:
 
 
 def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
-    """The shortest chain of equations, as written, from an origin to one of some equations; an empty list where there is none."""
+    """Return the shortest chain of equations, as written, from an origin to one of `ends`; an empty list where there is none."""
     after: dict[Made, Made | None] = {m: None for m in ends if m.origins & origin.bit}
     queue = list(after)
     for made in queue:
@@ -515,11 +525,11 @@ def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
         if place is not None:
             chain.append(sites.of(place))
         current = after[current]
-    return [*dict.fromkeys(chain)]  # several may run in the place of one
+    return [*dict.fromkeys(chain)]  # several equations may run in the place of a written one
 
 
 def _events(flow: Flow, what: str, sites: Sites, counts: Callable[[Event], bool]) -> list[Place]:
-    """Places of the equations that contexts have under `masks` or `deciding`, of those that count, in the order in which they ran."""
+    """Return the places of the equations that contexts have as `masks` or `deciding` and that count, in the order in which they ran."""
     found = [
         (event.order, sites.of(Place(eqn, event.path)))
         for context in flow.root.context().all_inside()
@@ -530,7 +540,7 @@ def _events(flow: Flow, what: str, sites: Sites, counts: Callable[[Event], bool]
 
 
 def _goes_on_in_part(eqn: JaxprEqn, context: Context, sites: Sites) -> bool:
-    """Whether an equation is one of several that run in the place of a written one, and a later one of these has a bad result.
+    """Whether an equation is one of several that run for a single written one, and a later one of these has a bad result.
 
     A collective over devices takes values apart, and puts them together.
     """

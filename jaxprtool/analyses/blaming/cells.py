@@ -1,4 +1,4 @@
-"""What is known of what references point to: bad values, what they were computed from, and memory that nothing has written to."""
+"""Provenance of the memory that references point to: its marks, and memory that is bad because nothing has written to it."""
 
 from __future__ import annotations
 
@@ -16,39 +16,40 @@ __all__ = ["Cells"]
 
 
 class Cells:
-    """The memory that cells point to; what is known of an array is known of all its views."""
+    """The marks of the memory that cells point to; an array shares its mark with all its views."""
 
     def __init__(self, sought: Sought, good_mark: Callable[[int, int, int], Mark]):
-        """Nothing is known.
+        """Begin with nothing known.
 
         Args:
-          sought: which values are bad.
-          good_mark: what is known of a good value by the origins that it depends on (taint, decided and mixed of `Mark`).
+          sought: what a bad value is.
+          good_mark: returns the mark of a good value for the origins that it depends on (taint,
+            decided and mixed of `Mark`).
         """
         self.sought, self._good_mark = sought, good_mark
         self._marks: dict[int, tuple[Any, Mark]] = {}
-        # arrays that are bad since nothing has written to them
+        # arrays that are bad because nothing has written to them
         self._unwritten: dict[int, Any] = {}
 
     def __bool__(self) -> bool:
         return bool(self._marks)
 
     def note_unwritten(self, args: Sequence[Any]) -> None:
-        """Note memory that is bad before anything of the program has written to it, as that of a kernel's results is."""
+        """Note memory that is bad before the program has written to it, as that of a kernel's results is."""
         for x in args:
             if type(x) is Cell and not self.mark_of(x).bad and self.holds_bad(x):
                 base = _base(x.value)
                 self._unwritten[id(base)] = base
 
     def mark_of(self, value: Any) -> Mark:
-        """What is known of what a reference points to, or of an array that was one's."""
+        """Return the mark of what a reference points to, or of an array that a reference pointed to."""
         if not self._marks:
             return CLEAN
         found = self._marks.get(id(_base(value.value if type(value) is Cell else value)))
         return CLEAN if found is None else found[1]
 
     def mark_of_all(self, values: Sequence[Any]) -> Mark:
-        """What is known of what the references among values point to."""
+        """Return the merged mark of what the references among values point to."""
         if not self._marks:
             return CLEAN
         return merged([CLEAN, *[self.mark_of(x) for x in values if type(x) is Cell]])
@@ -58,7 +59,7 @@ class Cells:
         return is_float(cell.aval.inner) and cell.value in self.sought
 
     def memory_is_bad(self, cell: Cell) -> bool:
-        """Whether what a cell is a part of holds a bad value: of the block of a kernel, all blocks."""
+        """Whether the whole memory that a cell is a part of holds a bad value: for a block of a kernel, all blocks."""
         return is_float(cell.aval.inner) and _base(cell.value) in self.sought
 
     def turned_bad(self, cell: Cell) -> bool:
@@ -71,7 +72,7 @@ class Cells:
         return False
 
     def write(self, cell: Cell, mark: Mark) -> None:
-        """Say what is known of a cell after an equation that may have written to it."""
+        """Set the mark of a cell after an equation that may have written to it."""
         base = _base(cell.value)
         before = self._marks.get(id(base))
         if before is not None:
@@ -89,19 +90,26 @@ class Cells:
         known: Sequence[tuple[int, Mark]],
         spoilt: Sequence[int],
     ) -> bool:
-        """Whether an equation on references has met a bad value that is neither in what these hold now nor in a result."""
+        """Whether an equation on references has read a bad value that is neither in its results nor in what the references hold now.
+
+        Args:
+          plan: the plan of the equation.
+          log, i: the log of its jaxpr, and its index there.
+          known: the marks of its operands, with their positions.
+          spoilt: the positions of its bad results.
+        """
         eqn = plan.eqn
         if not any(m.bad for _, m in known):
             return False
         if any(not isinstance(eqn.out_binders[k], DropVar) for k in spoilt):
             return False
-        writes = any(is_float(x.aval) for x in eqn.inputs)  # references are no floats
+        writes = any(is_float(x.aval) for x in eqn.inputs)  # references do not count as floats
         values = (*log.ins(i), *log.given(i))
         return not writes or not any(type(x) is Cell and self.memory_is_bad(x) for x in values)
 
 
 def _base(array: Any) -> Any:
-    """The array that holds the elements of a view."""
+    """Return the array that owns the memory of a view."""
     while getattr(array, "base", None) is not None:
         array = array.base
     return array

@@ -1,4 +1,7 @@
-"""Values of variables in many jaxprs of one kind, a row for each, and what is known of the origins of their elements."""
+"""Arrays over many logs of one kind: values of variables, which elements are bad, and the numbers of their origin sets.
+
+All arrays have a leading axis with a row for each log.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,19 @@ __all__ = ["Column", "Steps", "inner_context", "rows"]
 
 
 class Column:
-    """Logs of one kind, and what is known of each variable in all of them.
+    """Many logs of one kind, and what is known of each variable in all of them.
 
     Attributes:
-      logs: the logs; context: where their jaxpr stands in the program.
-      codes: of each variable that is bad in some of them what is bad (`Sought.codes`), a row for each log.
-      numbers: the numbers of the sets of origins of its elements; unions: of all its elements in each log, and where these have
-        several.
-      inside: the columns of the jaxprs inside an equation, by its position.
-      spots: where elements of large arrays are bad (`spots.Spots`): codes and numbers are packed by it. None where they are not.
+      logs: the logs.
+      context: the context of their jaxpr in the program; None where no such jaxpr was followed yet.
+      codes: for each variable what is bad in it (`Sought.codes`), a row for each log; None where
+        all logs are good.
+      numbers: for each variable the origin-set numbers of its elements, a row for each log.
+      unions: for each variable the number of the union of its elements' sets in each log, and in
+        which logs the elements have different sets.
+      inside: the columns of the jaxprs inside an equation, by the equation's index.
+      spots: the positions that `codes` and `numbers` of large arrays are packed to (`spots.Spots`);
+        None: nothing is packed.
     """
 
     def __init__(self, logs: Sequence[Log], context: Context | None):
@@ -42,19 +49,19 @@ class Column:
             self.inside[i] = [Column(x, inner_context(context, x[0])) for x in inner]
 
     def forget(self) -> None:
-        """Let go of numbers: they are those of another guess."""
+        """Drop numbers and unions, which belong to another guess."""
         self.numbers.clear()
         self.unions.clear()
 
     def close(self) -> None:
-        """Let go of other columns, for they refer to each other."""
+        """Drop references to other columns, which refer to each other."""
         for inner in (x for found in self.inside.values() for x in found):
             inner.close()
         self._same.clear()
         self.inside.clear()
 
     def values(self, x: Any) -> list[Any]:
-        """The value of an atom in each log."""
+        """Return the value of an atom in each log."""
         if type(x) is Lit:
             return [numpy_namespace().value(x)] * len(self.logs)
         layout = self.logs[0].layout
@@ -68,19 +75,22 @@ class Column:
         return [log.results[i] for log in self.logs]
 
     def at(self, shape: Sequence[int]) -> Any:
-        """The positions of the elements of arrays of a shape that are looked at; None where all are."""
+        """Return the flat positions that arrays of a shape are packed to; None where they are not packed."""
         return None if self.spots is None else self.spots.at(shape)
 
     def pack(self, x: Any, shape: Sequence[int]) -> Any:
-        """What is known of elements, packed."""
+        """Pack an array [n, *shape]: see `Spots.pack`."""
         return x if self.spots is None else self.spots.pack(x, shape)
 
     def spread(self, x: Any, shape: Sequence[int], fill: Any = 0) -> Any:
-        """What is known of all elements."""
+        """Unpack to [n, *shape]: see `Spots.spread`."""
         return x if self.spots is None else self.spots.spread(x, shape, fill)
 
     def picked(self, x: Any, at: Any) -> Any:
-        """Some elements of the value of an atom in each log, by their positions: [n, len(at)]; a row for all, where it has one value."""
+        """Return elements of an atom's value in each log, by their flat positions `at`: [n, len(at)].
+
+        There is one row only where the value is the same object in all logs.
+        """
         values = self.values(x)
         if values[0] is values[-1] and all([v is values[0] for v in values]):  # noqa: C419
             values = values[:1]
@@ -89,7 +99,7 @@ class Column:
         return _stacked([v.reshape(-1)[at] for v in values])
 
     def stack(self, x: Any) -> tuple[Any, bool]:
-        """The values of an atom, stacked up; or the one value that it has in all logs, and False."""
+        """Return an atom's values stacked, and True; or the value that is the same object in all logs, and False."""
         found = self._stacks.get(x)
         if found is None:
             values = self.values(x)
@@ -101,7 +111,10 @@ class Column:
         return found
 
     def is_same(self, v: Any, others: Sequence[tuple[Column, Any]]) -> tuple[Column, Any] | None:
-        """The one of some atoms of columns which a variable is in all logs, whose codes it has then; None where it is none of them."""
+        """Return the first of some atoms that is the same object as a variable in every log, or None.
+
+        The variable gets the codes of that atom.
+        """
         found = self._same.get(v, self)
         if found is self:
             values = self.values(v)
@@ -118,7 +131,7 @@ class Column:
         return found
 
     def look(self, x: Any, sought: Sought) -> Any:
-        """What is bad in a variable, a row for each log; None where nothing is."""
+        """Return what is bad in an atom (`Sought.codes`), a row for each log; None where it is good in all."""
         xp, n = numpy_namespace(), len(self.logs)
         if x in self.codes:
             return self.codes[x]
@@ -133,14 +146,18 @@ class Column:
 
 
 class Steps:
-    """What is known of many logs of one kind.
+    """What is found in many logs of one kind while origins are propagated through them.
 
     Attributes:
-      n: how many.
-      unknown: in which of them something is not known, or new.
-      facts: what is so in each of them, but for values: of each floating variable the number of the set of the origins of its
-        elements, and how it has come to be.
-      worst: of what has made bad values, the state of the worst result in each of them.
+      n: how many logs there are.
+      sought: what a bad value is.
+      sets: the origin sets that numbers stand for.
+      guess: whether numbers are only guessed, and no facts are wanted.
+      all_drop: whether any operation may turn a bad value into a good one.
+      unknown: for each log, whether something in it is not known, or new.
+      facts: for each floating variable an int64 for each log, which identifies how it is bad apart
+        from its values: the number of the union of its elements' sets, and how it came about.
+      worst: the equations that made bad values, with the state of the worst result in each log.
     """
 
     def __init__(
@@ -152,14 +169,15 @@ class Steps:
         *,
         guess: bool,
     ):
-        """Nothing is known.
+        """Begin with nothing known.
 
         Args:
           logs: the logs.
           sought: what a bad value is.
-          sets: the sets of origins of which there are numbers.
-          number: the number of the set of some origins, as bits.
-          guess: whether numbers are only guessed, where it takes long to know them, and facts are not wanted.
+          sets: the origin sets that numbers stand for.
+          number: the function that gives the number of a set of origins, given as bits.
+          guess: whether numbers may be guessed where it takes long to compute them, and facts are
+            not wanted.
         """
         self.n, self.sought, self.sets, self._number = len(logs), sought, sets, number
         self.guess, self.all_drop = guess, drops_any(sought)
@@ -167,10 +185,13 @@ class Steps:
         self.facts: list[Any] = []
         self.worst: list[tuple[Made, Any]] = []
 
-    # -- what is told of a variable ------------------------------------------------------------
+    # -- variables -----------------------------------------------------------------------------
 
     def note(self, column: Column, v: Any, numbers: Any, how: Any = 0) -> None:
-        """Say what the numbers of a variable are; `how`: up to four facts, as the bits of a number for each log."""
+        """Set the numbers of a variable, and add its fact.
+
+        how: up to four flags of how it came about, as the bits of an int for each log.
+        """
         column.numbers[v] = numbers
         if self.guess:
             return
@@ -179,12 +200,12 @@ class Steps:
         self.facts.append(whole.astype(numpy_namespace().int64) * 32 + several * 16 + how)
 
     def nothing(self) -> None:
-        """A variable is good in all logs."""
+        """Add the fact of a variable that is good in all logs."""
         if not self.guess:
             self.facts.append(numpy_namespace().zeros(self.n, numpy_namespace().int64))
 
     def unions(self, numbers: Any) -> tuple[Any, Any]:
-        """The number of the union of the sets of each row, and in which rows there are several."""
+        """Return for each log the number of the union of the elements' sets, and whether these differ."""
         xp = numpy_namespace()
         flat = numbers.reshape(self.n, -1)
         if not flat.shape[1]:
@@ -197,19 +218,19 @@ class Steps:
         return most, several
 
     def any_of(self, arrays: Sequence[Any]) -> Any:
-        """In which logs some element of one of some boolean arrays is true."""
+        """For each log, whether an element of one of several boolean arrays is true."""
         found = numpy_namespace().zeros(self.n, bool)
         for x in arrays:
             found |= any_in_rows(x)
         return found
 
     def full(self, where: Any, numbers: Any) -> Any:
-        """The number of each log where a boolean array is true, else 0."""
+        """Return an array with each log's number where a boolean array is true, else 0."""
         return numpy_namespace().where(where, rows(numbers, where), 0)
 
 
 def _stacked(values: Sequence[Any]) -> Any:
-    """Values of one type as one array."""
+    """Stack values of one shape along a new first axis."""
     xp, shape = numpy_namespace(), numpy_namespace().shape(values[0])
     if not shape:
         return xp.array(values)
@@ -217,7 +238,7 @@ def _stacked(values: Sequence[Any]) -> Any:
 
 
 def rows(x: Any, like: Any) -> Any:
-    """An array with a row for each log, whose elements stretch to those of another one."""
+    """Return an array with axes of size 1 after its first one, so that it broadcasts to `like`."""
     if x.ndim == like.ndim:
         return x
     return x.reshape(len(x), *[1] * (like.ndim - x.ndim), *x.shape[1:])
@@ -228,7 +249,7 @@ def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
 
 
 def inner_context(context: Context | None, log: Log) -> Context | None:
-    """Where the jaxpr of a log stands in the program; None where none like it was followed. context: where its equation does."""
+    """Return the context of a log's jaxpr, from that of the jaxpr around it; None where none was followed."""
     if context is None or log.eqn is None:
         return None
     return context.inner.get((log.eqn, log.param, log.branch))

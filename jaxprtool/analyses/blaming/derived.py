@@ -1,8 +1,10 @@
-"""From which equation of a program an equation of its derivative was made.
+"""Find the equation of a program from which an equation of its derivative was made.
 
-The derivative of an equation is made alone, and the equation is looked for in it: what it reads has to be made as it is there, from
-the operands and the results of the original. One place in Python may have many equations: all of what a library jits has that of
-the call.
+To see whether an equation is part of another one's derivative, that derivative is made alone
+(`derivative_of`), and the equation is looked for in it: it has to read values that are computed in
+the same way from the operands and results of the original (`_Parts`). The place in Python narrows
+the search (`_Search`), but is not enough: everything inside a jitted function of a library has the
+place of the call.
 """
 
 from __future__ import annotations
@@ -31,23 +33,27 @@ __all__ = [
     "original_of",
 ]
 
-_NONE, _LIKE, _SAME = 0, 1, 2  # how sure it is that an equation is a part of a derivative
-_MOST_READ = 6  # equations that make what one reads, which are looked at
-_MOST = 400  # equations that are gone through from one value to what it is computed from
+_NONE, _LIKE, _SAME = 0, 1, 2  # how sure it is that an equation is part of a derivative
+_MOST_READ = 6  # equations back from the given one whose originals are looked for in its stead
+_MOST = 400  # values that a walk back from one value visits
 
 
 def original_of(place: Place, program: ClosedJaxpr) -> Place | None:
-    """The equation of the original from which an equation of a derivative was made: one of the same place in Python.
+    """Return the place of the original equation from which an equation of a derivative was made; None where it has none.
 
-    It is one of whose derivative, or the transpose of that, the equation is a part, on the same values: in `sin(x) / x`, `sin` and
-    `div` have the same place, and the `div` is no derivative of the `sin`. What reads such a part is one as well, by a rule that is
-    not ours. Of several it is the last one of which that is surest.
+    An original has the same place in Python, and the equation is part of its derivative, or of the
+    transpose of that, on the same values: in `sin(x) / x`, `sin` and `div` have the same place, and
+    the `div` is no part of the derivative of the `sin`. An equation that reads such a part counts
+    as well, as a user's own rule may have made it. Of several originals the surest counts, and of
+    these the last.
 
-    Where no place in Python is known, or none there has such a derivative and a cotangent goes into the equation (that of a
-    backward rule of a user's own is the place of the call), it may be any equation before.
+    Where no place in Python is known, or no equation there has such a derivative and the equation
+    reads a cotangent (a user's backward rule has the place of the call), any earlier equation may
+    be the original.
 
-    None where the equation belongs to no derivative, or is the original's itself. Where no names say whether it belongs to one
-    (`is_named`), it may, if it is a part of a derivative that no cotangent goes into.
+    None where the equation belongs to no derivative, or is one of the original program. Where no
+    names say whether it belongs to a derivative (`is_named`), it may, if it is part of one and
+    reads no cotangent.
     """
     if is_named(place) and not is_derived(place.eqn, place.path):
         return None
@@ -64,11 +70,14 @@ class _Search:
     """The search for the original of an equation of a derivative.
 
     Attributes:
-      eqn, level: the equation, and the jaxpr that it is in.
-      frame: its place in Python, or that of what is around it.
-      linear: whether it is a part of the transpose, and a cotangent goes into it.
-      wild: whether tangents or cotangents may be among what it reads.
-      loose: whether what it reads may be made in another way than by our rules.
+      eqn: the equation.
+      program: the program.
+      level: the jaxpr that holds the equation.
+      frame: its place in Python, or that of the innermost equation around it that has one.
+      linear: whether it is part of a transpose, and reads a cotangent.
+      wild: whether its operands may include tangents or cotangents.
+      loose: whether its operands may be computed in another way than by the rules here.
+      parts: the derivatives of the equations that were looked at.
     """
 
     def __init__(self, place: Place, program: ClosedJaxpr):
@@ -80,10 +89,10 @@ class _Search:
         forward = named and not any(map(is_transposed, all_eqns(program.jaxpr)))
         self.wild = self.linear or forward
         self.loose = named or self.frame is not None
-        self.parts: dict[JaxprEqn, _Parts] = {}  # of the equations that were looked at
+        self.parts: dict[JaxprEqn, _Parts] = {}  # by equations that were looked at
 
     def best_of_copies(self) -> Place | None:
-        """The same where the transpose computes again what a checkpoint has not kept: what its copy is derived from is."""
+        """Return the original of a copy of it that the transpose computes again because a checkpoint has not kept it."""
         copy = self.best(copies=True)
         if copy is None:
             return None
@@ -96,12 +105,17 @@ class _Search:
         return originals[i] if i < len(originals) else None
 
     def _is_alike(self, eqn: JaxprEqn, level: Level, other: JaxprEqn) -> bool:
-        """Whether an equation is written as another one that has the place in Python."""
+        """Whether an equation has the primitive and the params of another one, and the place in Python that is searched."""
         same = eqn.primitive is other.primitive and _same_params(eqn, other)
         return same and self._is_here(eqn, level)
 
     def best(self, *, anywhere: bool = False, copies: bool = False) -> Place | None:
-        """The last equation of which it is surest, among those of the same place in Python, or all; copies: in the transpose."""
+        """Return the place of the last one of the surest originals, or None.
+
+        Args:
+          anywhere: whether originals may have any place in Python.
+          copies: whether to look among equations of the transpose, for copies of originals.
+        """
         near = self._read_by(self.eqn, self.level, anywhere=anywhere)
         before = self._before(anywhere=anywhere, transposed=copies)
         before = [x for x in before if not near.isdisjoint(_values(*x))]
@@ -123,13 +137,13 @@ class _Search:
         return None
 
     def _is_here(self, eqn: JaxprEqn, level: Level) -> bool:
-        """Whether an equation has the same place in Python."""
+        """Whether an equation has the place in Python that is searched."""
         return frame_of(eqn, level) == self.frame
 
     def _before(
         self, *, anywhere: bool = False, transposed: bool = False
     ) -> Iterator[tuple[JaxprEqn, Level]]:
-        """The equations from which it may be derived, in order."""
+        """Yield the equations from which it may be derived, in order."""
         for found, where in all_levels(self.program):
             if found is self.eqn:
                 return
@@ -139,7 +153,7 @@ class _Search:
                 yield found, where
 
     def _read_by(self, eqn: JaxprEqn, level: Level, *, anywhere: bool) -> set[Any]:
-        """The values that an equation is computed from, by equations of the same place in Python (or any)."""
+        """Return the values that an equation is computed from, through equations of the same place in Python (or any)."""
         found, queue = set[Any](), [(level, x) for x in eqn.inputs]
         for at, x in queue:
             at, x = resolved_at(at, x)
@@ -153,13 +167,16 @@ class _Search:
 
 
 class _Parts:
-    """The equations of the derivative of an equation, or of the transpose of that, besides its own.
+    """The equations of the derivative of an equation, or of the transpose of that, without the equation itself.
 
     Attributes:
-      search: what for.
+      search: the search that they are for.
       parts: the equations.
-      known: its operands and results, by what is them there; `own` are those, resolved.
-      tangents: what is computed from tangents or cotangents.
+      known: for variables of the derivative that are operands or results of the equation, these,
+        resolved.
+      own: all of these operands and results.
+      tangents: the variables of the derivative that are computed from tangents or cotangents.
+      makers: for each variable that `parts` bind, the part and the position of the result.
     """
 
     def __init__(self, eqn: JaxprEqn, level: Level, search: _Search):
@@ -174,18 +191,18 @@ class _Parts:
         self._compared: dict[tuple[Any, Any], tuple[int, bool]] = {}
 
     def has(self, eqn: JaxprEqn, level: Level) -> int:
-        """How sure it is that an equation is one of them."""
+        """Return how sure it is that an equation is one of the parts."""
         return max((self._is(e, eqn, level) for e in self.parts), default=_NONE)
 
     def _is(self, part: JaxprEqn, eqn: JaxprEqn, level: Level) -> int:
-        """How sure it is that a part is an equation: that reads the same values, one of the original's at least."""
+        """Return how sure it is that an equation is this part: that it reads the same values, at least one of the original's among them."""
         if part.primitive is not eqn.primitive or len(part.inputs) != len(eqn.inputs):
             return _NONE
         how, meets = self._reads_alike(part, eqn, level)
         return how if meets or not any(isinstance(x, Var) for x in part.inputs) else _NONE
 
     def _reads_alike(self, part: JaxprEqn, eqn: JaxprEqn, level: Level) -> tuple[int, bool]:
-        """How sure it is that a part and an equation of one primitive read the same; whether one of the original's values is among it."""
+        """Return how sure it is that a part and an equation of one primitive read the same values, and whether one of the original's is among them."""
         how, meets = _SAME if _same_params(part, eqn) else _LIKE, False
         for x, y in zip(part.inputs, eqn.inputs, strict=True):
             found, hit = self._value(x, *resolved_at(level, y))
@@ -195,7 +212,7 @@ class _Parts:
         return how, meets
 
     def _value(self, x: Any, level: Level, y: Any) -> tuple[int, bool]:
-        """The same of a value of the derivative and one of the program, which is resolved."""
+        """Return how sure it is that a value of the derivative is one of the program (resolved), and whether it is one of the original's."""
         if isinstance(x, Lit) or isinstance(y, Lit):
             both = isinstance(x, Lit) and isinstance(y, Lit)
             return (_SAME if both and x.val == y.val else _NONE), False
@@ -204,12 +221,12 @@ class _Parts:
         if y in self.own:
             return _NONE, False
         found = self._compared.get((x, y))
-        if found is None:  # what many equations read is compared once
+        if found is None:  # a value that many equations read is compared once
             found = self._compared[x, y] = self._made_alike(x, level, y)
         return found
 
     def _made_alike(self, x: Any, level: Level, y: Any) -> tuple[int, bool]:
-        """The same of two values that are no operands or results of the original."""
+        """As `_value`, for two values that are no operands or results of the original."""
         made, part = definitions(level.jaxpr).get(y), self.makers.get(x)
         if x in self.tangents and (part is None or made is None or not self.search.wild):
             return (_SAME if self.search.wild else _NONE), False
@@ -220,11 +237,11 @@ class _Parts:
                 if found[0]:
                     return found
         if x in self.tangents:
-            return _SAME, False  # cotangents come together on other ways
+            return _SAME, False  # cotangents may be added up in another order
         return self._comes_from_own(level, y)
 
     def _comes_from_own(self, level: Level, y: Any) -> tuple[int, bool]:
-        """Whether a value is computed from those of the original and literals alone, by equations of the same place in Python."""
+        """As `_value`, for a value that may be computed in another way: from the original's values and literals alone, by equations of the place."""
         queue, seen, meets = [(level, y)], set[Any](), False
         for at, v in queue:
             at, v = resolved_at(at, v)
@@ -242,13 +259,13 @@ class _Parts:
 
 
 def _values(eqn: JaxprEqn, level: Level) -> Iterator[Any]:
-    """The operands and results of an equation, resolved."""
+    """Yield the operands and results of an equation, resolved."""
     atoms = (*eqn.inputs, *eqn.out_binders)
     return (resolved_at(level, x)[1] for x in atoms if isinstance(x, Var))
 
 
 def _maker(level: Level, x: Any) -> tuple[JaxprEqn, Level] | None:
-    """The equation that makes a value, and the jaxpr that it is in."""
+    """Return the equation that computes a value, and the level that it is in; None for arguments and literals."""
     level, x = resolved_at(level, x)
     made = None if isinstance(x, Lit) else definitions(level.jaxpr).get(x)
     return None if made is None else (made[0], level)
@@ -261,10 +278,12 @@ def _same_params(a: JaxprEqn, b: JaxprEqn) -> bool:
 def derivative_of(
     eqn: JaxprEqn, *, transposed: bool = False
 ) -> tuple[Sequence[JaxprEqn], dict[Var, Any], Sequence[Var]]:
-    """The equations of the derivative of an equation, or of its transpose, besides its own.
+    """Return the equations of an equation's derivative, or of the transpose of that, without the equation itself.
 
-    Beside them there is which of their variables are its operands and results, and those of its tangents or cotangents. No
-    equations where it has no derivative.
+    Returns:
+      The equations; for those of their variables that are operands or results of the equation,
+      these; and the variables of the tangents or cotangents. All are empty where the equation has
+      no derivative.
     """
     operands = [x for x in dict.fromkeys(eqn.inputs) if isinstance(x, Var)]
     outs = [Var(v.aval) for v in eqn.out_binders]
@@ -278,20 +297,20 @@ def derivative_of(
     own = next((i for i, e in enumerate(made.eqns) if e.primitive is eqn.primitive), None)
     if own is not None:
         results = made.eqns[own].out_binders
-        if len(results) == len(eqn.out_binders):  # that of a call or a loop gives tangents as well
+        if len(results) == len(eqn.out_binders):  # that of a call or a loop also has tangents
             known.update(zip(results, eqn.out_binders, strict=True))
     parts = [e for i, e in enumerate(made.eqns) if i != own]
     return parts, known, binders[len(operands) :]
 
 
 def frame_of(eqn: JaxprEqn, level: Level) -> Frame | None:
-    """The place in Python of an equation, or of the innermost one around it that has one."""
+    """Return the place in Python of an equation, or of the innermost one around it that has one."""
     eqns = (eqn, *(step.eqn for step in reversed(level.path())))
     return next((e.origin.frame for e in eqns if e.origin and e.origin.frame), None)
 
 
 def is_named(place: Place) -> bool:
-    """Whether the names of an equation, or of one around it, are known: they say whether it belongs to a derivative."""
+    """Whether the names around an equation are known, which say whether it belongs to a derivative."""
     return any(map(has_names, (place.eqn, *(step.eqn for step in place.path))))
 
 

@@ -1,7 +1,8 @@
-"""Derivatives: the `where` whose untaken side makes a NaN.
+"""Find the `where` whose untaken side makes a NaN in a derivative.
 
-The derivative of `where(x > 0, log(x), 0)` is `where(x > 0, t, 0) / x`: at 0 it is 0 / 0, although the `where` does not take
-that side. Its input needs a guard of its own: `where(x > 0, log(where(x > 0, x, 1)), 0)`.
+The derivative of `where(x > 0, log(x), 0)` is `where(x > 0, t, 0) / x`: at 0 it is 0 / 0, although
+the `where` does not take that side. Its input needs a guard of its own:
+`where(x > 0, log(where(x > 0, x, 1)), 0)`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
     "unguarded_on_way",
 ]
 
-_CONSTANT = 20  # values that one is computed from, which are looked at
+_CONSTANT = 20  # values that are visited to see whether one is constant
 
 
 @dataclass
@@ -50,9 +51,11 @@ class Unguarded:
     """A choice between two values in a program whose derivative makes a bad value on the side that is not taken.
 
     Attributes:
-      place: the choice; where the program does not hold it any more, its transpose, which has the same line of Python.
-      kept: whether the program holds it.
-      certain: whether the names of the equations say that the program is a derivative; a text may have left them out.
+      place: the choice; where the program does not hold it any more, its transpose, which has the
+        same line of Python.
+      kept: whether the program still holds the choice.
+      certain: whether the names of the equations say that the program is a derivative; a text may
+        have left them out.
     """
 
     place: Place
@@ -77,12 +80,13 @@ class Unguarded:
 
 
 def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded | None:
-    """The choice whose untaken side makes a NaN in a derivative; None where that is not how it came about.
+    """Find the choice whose untaken side makes a NaN in a derivative; None where the NaN came about in another way.
 
-    The cotangent, an operand that the operation is linear in, is 0 at the offending index. From there it is looked for the choice
-    backwards: its transpose has put the 0 there. The choice itself goes by the same condition, and one of its cases is computed
-    from what the other operands are computed from, which is what needs the guard. A mask that comes before them is no such
-    choice.
+    The cotangent, an operand that the operation is linear in, is 0 at the offending index. From
+    there the search goes back to the transpose of the choice, which has put the 0 there. The choice
+    itself has the same condition, and one of its cases is computed from what the other operands are
+    computed from: that is what needs the guard. A mask that these operands are computed from is no
+    such choice.
 
     Args:
       place: where the NaN begins, or a product in which it meets a 0.
@@ -98,7 +102,7 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
         factors = _Ancestors(others)
         for found, where in _choices_before(level, place.eqn.inputs[i], zero=zero):
             if factors.holds(found, where):
-                continue  # it comes before the operation, and its zeros are data
+                continue  # the choice comes before the operation: its zeros are data
             condition = resolved(where, found.inputs[0])
             for other, at in all_levels(program):
                 if other is found:
@@ -119,9 +123,9 @@ def unguarded_of(place: Place, zeros: Zeros, program: ClosedJaxpr) -> Unguarded 
 
 
 def _is_of_a_rule(choice: JaxprEqn, level: Level, program: ClosedJaxpr) -> bool:
-    """Whether a transposed choice comes from the derivative of a whole array's operation, not from a choice of the program.
+    """Whether a transposed choice comes from the derivative rule of an operation on whole arrays, not from a choice of the program.
 
-    That of a triangular solve chooses the triangle of the tangent, as that of a decomposition does.
+    The rules of a triangular solve and of a decomposition choose a triangle of the tangent.
     """
     frame = frame_of(choice, level)
     if frame is None:
@@ -139,16 +143,17 @@ def _is_of_a_rule(choice: JaxprEqn, level: Level, program: ClosedJaxpr) -> bool:
 def unguarded_on_way(
     chain: Sequence[Place], masks: Sequence[Place], bad: Container[JaxprEqn], program: ClosedJaxpr
 ) -> Unguarded | None:
-    """The choice that drops a bad value which the derivative of what made it takes up again; None where there is none.
+    """Find the choice that drops a bad value whose derivative is bad again; None where there is none.
 
-    The untaken side is computed, sqrt(x) for a negative x say, and the choice drops it. Its derivative is computed with it, NaN too,
-    and is multiplied by a cotangent that the transpose of the same choice has made 0: 0 times NaN is NaN. What the transpose itself
-    hands on is on the side that is taken.
+    The untaken side is computed, sqrt(x) for a negative x say, and the choice drops it. Its
+    derivative is NaN too, and is multiplied by a cotangent that the transpose of the same choice
+    has made 0: 0 times NaN is NaN. What the transpose itself hands on bad is on the side that is
+    taken, and does not count.
 
     Args:
       chain: the equations from where the value begins to a result that it reaches.
       masks: the equations that drop it elsewhere.
-      bad: those whose results hold bad values.
+      bad: the equations whose results hold bad values.
       program: the program.
     """
     dropping: dict[Any, Place] = {}
@@ -158,7 +163,7 @@ def unguarded_on_way(
             condition = resolved(level, place.eqn.inputs[0])
             if not is_transposed(place.eqn, level) and not isinstance(condition, Lit):
                 dropping.setdefault(condition, place)
-    seen = set[Any]()  # what comes before one place is not looked at again before a later one
+    seen = set[Any]()  # values before one place are not visited again before a later one
     for place in chain[1:] if dropping else ():
         level = level_of(program, place.path)
         for x in place.eqn.inputs:
@@ -179,17 +184,17 @@ def _is_before(eqn: JaxprEqn, other: JaxprEqn, program: ClosedJaxpr) -> bool:
 
 
 def goes_by_indices(choice: JaxprEqn, level: Level) -> bool:
-    """Whether the condition of a choice is computed from no value that the program is given or holds."""
+    """Whether the condition of a choice depends on no argument or constant of the program."""
     before = walk_before([(level, choice.inputs[0])], through=True)
     ends = ((at, x) for at, x, eqn in before if eqn is None)
     return all(at.outside(x) is not None for at, x in ends)
 
 
 def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
-    """Whether one of the values of a choice is the same in every run, as the zero of its transpose is."""
+    """Whether one of the cases of a choice is the same in every run, as the 0 in the transpose of a choice is."""
     made = definitions(level.jaxpr)
 
-    def is_constant(value: Any) -> bool:  # of a batch, the zero is broadcast once more
+    def is_constant(value: Any) -> bool:  # in a batch, the zero is broadcast once more
         queue = [value]
         for x in queue:
             if isinstance(x, Lit):
@@ -203,7 +208,7 @@ def _has_constant_case(choice: JaxprEqn, level: Level) -> bool:
 
 
 class _Ancestors:
-    """What values are computed from: variables and choices, each where it stands. They are gone through when first asked for."""
+    """The variables and choices that some values are computed from, each in its jaxpr; they are searched when first asked for."""
 
     def __init__(self, values: Sequence[tuple[Level, Any]]):
         self._values = values
@@ -227,7 +232,7 @@ class _Ancestors:
 
 
 def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) -> bool:
-    """Whether cases of a choice are computed from what values are computed from: from all of it but literals and constants."""
+    """Whether the cases of a choice are computed from all that `values` are computed from, but for literals and constants."""
     cases = _Ancestors([(level, x) for x in choice.inputs[1:]])
     some = False
     for at, x, eqn in walk_before(values, through=True, until=cases.has):
@@ -241,9 +246,13 @@ def _takes(choice: JaxprEqn, level: Level, values: Sequence[tuple[Level, Any]]) 
 def _choices_before(
     level: Level, x: Any, *, zero: Zero | None = None, seen: set[Any] | None = None
 ) -> Iterator[tuple[JaxprEqn, Level]]:
-    """The choices from which a value is computed, the nearest ones first; `seen`: see `walk_before`.
+    """Yield the choices from which a value is computed, the nearest ones first.
 
-    zero: of a value that is 0, what is known of where the 0 has come from; others are not gone into.
+    Args:
+      level, x: the value, and the jaxpr that it is in.
+      zero: for a value that is 0, what is known of where the 0s come from: variables that have
+        given none are left out.
+      seen: see `walk_before`.
     """
     nonzero = () if zero is None else zero.nonzero
     passed = () if zero is None else zero.passed

@@ -1,9 +1,10 @@
-"""How bad values flow through a program while it runs on NumPy: where each began, and what it reaches.
+"""Provenance of bad values while a program runs on NumPy: where each began, and what it reaches.
 
-`Flow` observes one evaluation, and looks at its logs (`analyses.logs`). Of each jaxpr that runs it keeps which variables hold
-bad values, or good ones that were computed from bad ones, with the equations that made them. Equations of a loop are kept once,
-not once for each step, so that memory grows with the program and not with the number of steps; steps in which nothing new
-happens are looked at many at a time (`analyses.blaming.repeats`).
+`Flow` observes one evaluation, and propagates marks (`provenance.Mark`) through its logs
+(`analyses.logs`). A variable has a mark if it holds a bad value, or was computed from one. The
+equations that made bad values (`Made`) are kept once for a loop, not once for each iteration:
+memory grows with the program only. Iterations in which nothing new happens are skipped many at a
+time (`analyses.blaming.repeats`).
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 
 __all__ = ["Flow"]
 
-_MANY = 12  # so many equations are looked at together
-# Of results that are not bad: the worst state, which are bad, and what is bad in a single one.
+_MANY = 12  # from so many equations on, their results are looked at together
+# What `BadResults` would say of good results: the worst state, which are bad, and the codes of a single one.
 _GOOD = 0, (), None
 
 
@@ -47,7 +48,8 @@ class Flow(Logging):
 
     Attributes:
       events: where bad values began, and what happened to them.
-      outs: what is known of the results of the program; ended: whether it has come to them.
+      outs: the marks of the results of the program.
+      ended: whether the program has run to its end.
       root: the frame of the program.
     """
 
@@ -62,7 +64,7 @@ class Flow(Logging):
         self._cells = Cells(sought, self.events.good_mark)
         self._separations = Separations(sought)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
-        # Whether something is new at the equation whose jaxpr has run: of interest to the next jaxpr inside it, and no longer.
+        # Whether the last `_close` changed what is known at the equation that holds the jaxpr.
         self._call_changed = False
 
     @property
@@ -85,7 +87,7 @@ class Flow(Logging):
             self._close(root, root.found, self._known_outs(root.found, root))
 
     def _follow_log(self, log: Log) -> Frame:
-        """Follow what is new in a log."""
+        """Propagate marks through what is new in a log."""
         frame: Frame = log.found if log.found is not None else self._open(log)
         for i, logs in log.inside:
             self._go_to(log, frame, i)
@@ -97,7 +99,7 @@ class Flow(Logging):
         return frame
 
     def _go_to(self, log: Log, frame: Frame, end: int) -> None:
-        """Follow the equations before a position."""
+        """Propagate marks through the equations before index `end`."""
         group = frame.group
         if group is not None and group.i < end:
             self._follow_call(log, frame, group.i)
@@ -106,7 +108,7 @@ class Flow(Logging):
         self._follow_range(log, frame, end)
 
     def _follow_group(self, frame: Frame, logs: list[Log]) -> None:
-        """Follow the jaxprs that have run inside an equation, in their order; the last of them may run still."""
+        """Follow the jaxprs that have run inside an equation, in their order; the last of them may still run."""
         group: Group = frame.group
         n = len(logs) - (logs[-1].outs is None)
         many = Repeats(logs[:n], self.sought) if n >= FEW else None
@@ -133,7 +135,7 @@ class Flow(Logging):
     def _follow_one(
         self, frame: Frame, group: Group, log: Log, many: Repeats | None, i: int
     ) -> None:
-        """Follow a jaxpr inside that has run; where there are many, say whether anything was new in it."""
+        """Follow log i of those inside an equation, and tell its group what was found if there are many (else None)."""
         events, apart, begun = self.events, self._separations, log.found is not None
         changed, met = events.changed, events.met
         active, events.changed, events.met, apart.active = apart.active, False, Counter(), False
@@ -152,7 +154,7 @@ class Flow(Logging):
             if many is None or begun:
                 group.calm = 0
             else:
-                # where origins of elements are told apart, each step moves them on
+                # where origins of elements are told apart, each iteration may move them
                 changed_here = events.changed or self._call_changed or apart.active
                 group.note(many, i, outs, events.met, changed_here)
                 if key is not None:
@@ -166,7 +168,7 @@ class Flow(Logging):
         apart.active = active or apart.active
 
     def _recall(self, many: Repeats, i: int, past: Past) -> None:
-        """Say of a log what was so in one like it."""
+        """Give log i what is known of an earlier one (`past`) that it repeats."""
         for made, times in past.met.items():
             made.times += times
         self.events.met.update(past.met)
@@ -178,7 +180,7 @@ class Flow(Logging):
         self._end_as(many, i, past)
 
     def _end_as(self, many: Repeats, i: int, past: Past) -> None:
-        """Say of the results of a log what is known of those of one like it."""
+        """Give the results of log i the marks of those of an earlier one, and numbers where `Ahead` has them."""
         log, ahead = many.logs[i], many.ahead
         for k, (value, mark) in enumerate(zip(log.outs or (), past.outs, strict=False)):
             numbers = ahead.numbers(k, i) if mark.bad and ahead is not None else None
@@ -187,7 +189,7 @@ class Flow(Logging):
         self._close(log, past.frames[0], past.outs)
 
     def _recall_all(self, frame: Frame, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
-        """Say of logs what was so in ones like them."""
+        """Skip the logs from `start` on, each of which repeats one of `pasts`."""
         group, inner = frame.group, frame.above is not None
         self.events.met.update(group.repeat(many, start, pasts, frame.call, inner=inner))
         self._separations.active |= any(past.apart for past in pasts)
@@ -197,7 +199,7 @@ class Flow(Logging):
                 break
 
     def _go_past(self, frame: Frame, many: Repeats, start: int, end: int) -> None:
-        """Say what has run last, after jaxprs in which nothing was new, and take their logs apart: they refer to each other."""
+        """After logs in which nothing was new: note what the last one gave, and break the cycles of references in them."""
         logs = many.logs[start:end]
         last = next((log for log in reversed(logs) if not steers(log)), None)
         for leaves in many.leaves[start:end]:
@@ -211,7 +213,7 @@ class Flow(Logging):
     # -- jaxprs --------------------------------------------------------------------------------
 
     def _open(self, log: Log) -> Frame:
-        """The frame of a jaxpr that has begun to run."""
+        """Make the frame of a jaxpr that has begun to run, with the marks of its arguments."""
         step = log.step()
         if step is None or log.above is None:
             frame = log.found = self.root
@@ -252,7 +254,7 @@ class Flow(Logging):
         frame.marks.update(found)
 
     def _pass_arguments(self, frame: Frame, call: Call, log: Log) -> None:
-        """Say what is known of the arguments of a jaxpr inside."""
+        """Set the marks of the arguments of a jaxpr inside an equation."""
         binders, sought = log.jaxpr.all_binders, self.sought
         n = len(binders)
         asked: list[int] = []
@@ -265,7 +267,7 @@ class Flow(Logging):
                     asked.append(i)
                 if (
                     mark is None
-                ):  # neither an operand nor a result of the last step, but perhaps made of some
+                ):  # neither an operand nor a result of the last iteration, but perhaps computed from some
                     mark = call.any_mark() if bad else CLEAN
                 elif not bad:
                     mark = self.events.good_mark(mark.taint, mark.decided, mark.mixed)
@@ -278,7 +280,7 @@ class Flow(Logging):
         frame.entry, frame.asked = entry, asked
 
     def _close(self, log: Log, frame: Frame, marks: Sequence[Mark]) -> Sequence[Mark]:
-        """A jaxpr has run: say what is known of its results (an empty list: nothing of any), and return it."""
+        """Note at the equation above that a jaxpr has run, with the marks of its results (empty: none is known); return them."""
         outs = log.outs or ()
         above = frame.above
         if frame.step is None or above is None:
@@ -316,7 +318,7 @@ class Flow(Logging):
         return marks
 
     def _known_outs(self, frame: Frame, log: Log) -> Sequence[Mark]:
-        """What is known of the results of a jaxpr; an empty list where nothing is known of any."""
+        """Return the marks of the results of a jaxpr; an empty list where nothing is known of any."""
         literals = plans_of(log.jaxpr, self.sought).outs
         if not literals and not frame.marks:
             return []
@@ -325,7 +327,7 @@ class Flow(Logging):
     def _known(
         self, frame: Frame, atoms: Sequence[Any], values: Sequence[Any], literals: Sequence[int]
     ) -> list[Mark]:
-        """What is known of atoms of a frame; an empty list where nothing is known of any."""
+        """Return the marks of atoms of a frame; an empty list where nothing is known of any."""
         marks = [*map(frame.marks.get, atoms, repeat(CLEAN))]
         for i in literals:
             marks[i] = self.events.literal(frame, atoms[i], i, values[i])
@@ -334,7 +336,7 @@ class Flow(Logging):
     # -- equations -----------------------------------------------------------------------------
 
     def _begin(self, log: Log, frame: Frame, i: int) -> None:
-        """An equation begins to run jaxprs."""
+        """Begin the group of an equation that runs jaxprs."""
         frame.group, frame.masked, frame.call = Group(i), False, None
         plan = plans_of(log.jaxpr, self.sought).eqns[i]
         if frame.marks or plan.literals:
@@ -344,7 +346,7 @@ class Flow(Logging):
                 frame.call = Call(ins, known)
 
     def _follow_range(self, log: Log, frame: Frame, end: int) -> None:
-        """Follow the equations that have run, up to one, and hold no jaxprs that are followed."""
+        """Follow the equations up to index `end` that have run and hold no jaxprs that are followed."""
         start = log.seen
         if start >= end:
             return
@@ -366,7 +368,7 @@ class Flow(Logging):
     def _follow_some(
         self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
     ) -> None:
-        """Follow equations without jaxprs and references; what is bad is known of those which have bad results."""
+        """Follow equations without jaxprs and references; bad: what `BadResults` says of those with bad results."""
         marks = frame.marks
         if not marks:
             start = min(bad, default=end)
@@ -390,9 +392,10 @@ class Flow(Logging):
     def _go_on(
         self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
     ) -> int:
-        """Follow elementwise equations of the program that hand on what is bad, up to one of which there is more to say.
+        """Follow elementwise equations of the program that only hand on bad values; return the index of the first other one.
 
-        It says what `_follow_equation` says, and is quicker: the program itself runs once, and may be long.
+        It finds what `_follow_equation` finds, and is quicker: the program itself runs once, and
+        may be long.
         """
         marks, codes, made_by = frame.marks, frame.codes, frame.context().made
         get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
@@ -417,7 +420,7 @@ class Flow(Logging):
             if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
                 return i
             if origins & (origins - 1) and (mixes or self._separations):
-                return i  # which of them are where
+                return i  # several origins have to be told apart
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
             if not plans.eqns[i].moves:
                 self.events.computed |= origins
@@ -428,7 +431,7 @@ class Flow(Logging):
         return end
 
     def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
-        """Follow an equation of which something is known: of its operands, or of its results."""
+        """Propagate marks through an equation with marked operands (`known`; None for others) or bad results."""
         plan, worst, marks = seen.plan, seen.worst, seen.frame.marks
         entries = seen.frame.context().entries
         entry = entries.get(plan.eqn)
@@ -464,9 +467,11 @@ class Flow(Logging):
     def _entry(
         self, seen: Seen, known: Sequence[tuple[int, Mark]], *, masks: bool | None = None
     ) -> tuple[tuple[Mark, ...], Made | None, bool] | None:
-        """What is known of the results of an equation, what stands for it, and whether the same is known where it is of the operands.
+        """Compute the marks of the results of an equation; None where they depend on no bad value.
 
-        None where the results depend on no bad value. masks: whether it masks a bad operand, of equations on references.
+        Beside them are the `Made` of the equation, if a result is bad, and whether the same marks
+        of operands give these again. masks: whether it masks a bad operand, for equations on
+        references; None for others.
         """
         events, eqn = self.events, seen.plan.eqn
         whole = known[0][1] if len(known) == 1 else merged([m for _, m in known])
@@ -477,7 +482,7 @@ class Flow(Logging):
             for i, m in known:
                 if i in seen.plan.steering:
                     mixed |= m.bad
-                    # of a boolean, what made it has decided, or only asked whether a value is finite
+                    # what made a boolean has decided already, or only asked whether a value is finite
                     if eqn.inputs[i].aval.dtype.kind != "b":
                         decided |= m.felt
             if decided & ~whole.decided:
@@ -507,7 +512,7 @@ class Flow(Logging):
         return tuple(marks), made, known_again
 
     def _follow_call(self, log: Log, frame: Frame, i: int) -> None:
-        """Say what is known of the results of an equation whose jaxprs have run."""
+        """Set the marks of the results of an equation whose jaxprs have run."""
         plan, outs, events = plans_of(log.jaxpr, self.sought).eqns[i], log.given(i), self.events
         call, eqn = frame.call, plan.eqn
         if call is None:
@@ -526,12 +531,12 @@ class Flow(Logging):
             if mark is None:
                 mark = merged([self._cells.mark_of(outs[k]), call.cells])
             if exact and (mark.bad or k not in plan.floats):
-                pass  # known of this very value
+                pass  # the mark is that of this very value
             elif k in plan.floats and outs[k] in self.sought:
                 if (stack := call.stacks.get(k)) is not None and stack.numbers is not None:
                     numbers = self._separations.of_bad(outs[k], stack.numbers)
                     mark = mark._replace(bad=self._separations.keep(outs[k], numbers) or mark.bad)
-                if not mark.bad:  # the rule itself has made it, or a loop of its own
+                if not mark.bad:  # the equation's own rule has made it
                     seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
                     mark = events.makes(seen, call.any_mark())
             elif mark.bad:
@@ -556,7 +561,7 @@ class Flow(Logging):
     # -- references ----------------------------------------------------------------------------
 
     def _follow_cells(self, plan: Plan, frame: Frame, log: Log, i: int) -> None:
-        """Say what is known of the results of an equation on references, and of what these point to."""
+        """Propagate marks through an equation on references, to its results and to what these point to."""
         ins, outs, events = log.ins(i), log.given(i), self.events
         get = frame.marks.get
         known = [
@@ -572,7 +577,7 @@ class Flow(Logging):
         if turned and not spoilt:
             whole = events.makes(Seen(frame, log, i, plan, 2, ()), whole)
         masks = self._cells.drops(plan, log, i, known, spoilt)
-        if plan.refs:  # what is read was there before what is written now
+        if plan.refs:  # a reference is read before it is written
             known = [(i, m) for i, m in known if not is_float(plan.eqn.inputs[i].aval)]
         entry = self._entry(Seen(frame, log, i, plan, 2, spoilt), known, masks=masks)
         if entry is not None:

@@ -1,7 +1,8 @@
-"""The origins of the elements of what many jaxprs of one kind hold, all of them at once.
+"""Propagate origins of elements through many logs of one kind at once, equation by equation.
 
-Steps of a loop run the same equations, and what an equation does with the sets of origins of elements is the same operation in each of
-them: here it runs once, on the numbers of all steps together (`columns`).
+Iterations of a loop run the same equations, and what an equation does with the origin sets of
+elements is the same operation in each of them. `Lockstep` does it once for all logs, on arrays with
+a leading axis for the logs (`columns`); `operations` computes single equations.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ __all__ = ["Lockstep"]
 
 
 class Lockstep(Steps):
-    """Follows logs of one kind."""
+    """Propagates origins through logs of one kind."""
 
     # -- equations -----------------------------------------------------------------------------
 
     def follow(self, column: Column) -> None:
-        """Follow the equations of a jaxpr whose arguments are known."""
+        """Propagate origins through the equations of a jaxpr whose arguments have numbers."""
         for i, plan in enumerate(plans_of(column.logs[0].jaxpr, self.sought).eqns):
             inside = column.inside.get(i)
             if inside is not None:
@@ -54,7 +55,7 @@ class Lockstep(Steps):
             for k, v in zip(plan.floats, outs, strict=True):
                 self._begins_all(column, v, bad[k], origin)
             return
-        if not is_pure(plan) or calls_python(plan.eqn):  # which nobody computes again so often
+        if not is_pure(plan) or calls_python(plan.eqn):  # must not be run again for each set
             self._do_not_know(bad)
             for v, c in zip(outs, codes, strict=True):
                 if c is not None:
@@ -73,7 +74,10 @@ class Lockstep(Steps):
                 self.note(column, v, numbers[k].astype(xp.int32, copy=False), how)
 
     def _hands_on(self, column: Column, plan: Plan, given: dict[int, Operand], codes: Any) -> bool:
-        """Whether an elementwise operation has the bad elements of its only bad operand, and of no other origins."""
+        """Whether an elementwise equation has one bad operand, and is bad where that is: it hands the numbers on.
+
+        Notes the result's numbers if so. Where numbers are only guessed, equal shapes suffice.
+        """
         (x,), v = given.values(), plan.eqn.out_binders[0]
         if self.guess and x.codes.shape == codes.shape:
             self.note(column, v, x.numbers)
@@ -87,11 +91,11 @@ class Lockstep(Steps):
         return True
 
     def _do_not_know(self, bad: dict[int, Any]) -> None:
-        """It is not known what is so where results are bad."""
+        """Mark the logs in which one of these results is bad as unknown."""
         self.unknown |= self.any_of([b for b in bad.values() if b is not None])
 
     def _begins_all(self, column: Column, v: Any, bad: Any, origin: int) -> None:
-        """All bad elements of a result begin at its equation."""
+        """Note that all bad elements of a result begin at its equation."""
         if bad is None:
             self.nothing()
             return
@@ -100,7 +104,7 @@ class Lockstep(Steps):
         self.note(column, v, numpy_namespace().multiply(bad, origin, dtype="int32"), 1)
 
     def _operands(self, column: Column, plan: Plan) -> dict[int, Operand]:
-        """The bad operands of an equation, by their positions."""
+        """Return the bad operands of an equation, literals among them, by position."""
         found: dict[int, Operand] = {}
         for i, x in zip(plan.positions, plan.operands, strict=True):
             numbers = column.numbers.get(x)
@@ -122,7 +126,7 @@ class Lockstep(Steps):
     # -- calls ---------------------------------------------------------------------------------
 
     def _follow_call(self, column: Column, plan: Plan, inside: Sequence[Column]) -> None:
-        """Follow the jaxprs inside an equation, and say what its results are."""
+        """Propagate origins through the jaxprs inside an equation, and note the numbers of its results."""
         last: Column | None = None
         stacked: dict[int, Any] = {}
         for inner in inside:
@@ -150,11 +154,14 @@ class Lockstep(Steps):
             column.numbers[v] = self._of_bad(codes, numbers)
 
     def _of_bad(self, codes: Any, numbers: Any) -> Any:
-        """Numbers where elements are bad; all of them where they are guessed, for others may be bad in other logs."""
+        """Return numbers with 0 for good elements; unchanged where they are guessed, as other logs may be bad there."""
         return numbers if self.guess else numpy_namespace().where(codes > 0, numbers, 0)
 
     def _enter(self, column: Column, plan: Plan, last: Column | None, inner: Column) -> None:
-        """Say what the arguments of jaxprs inside an equation are."""
+        """Note the numbers of the arguments of a jaxpr inside an equation.
+
+        last: the column of the jaxpr that ran before it and gave its carry; None for the first.
+        """
         for v in inner.logs[0].jaxpr.all_binders:
             if not is_float(v.aval):
                 continue
@@ -175,7 +182,7 @@ class Lockstep(Steps):
             self.note(inner, v, self._of_bad(codes, numbers))
 
     def _of_part(self, column: Column, plan: Plan, inner: Column, v: Any) -> Any:
-        """The numbers of an argument that is the step's part of an operand."""
+        """Return the numbers of an argument that is an iteration's slice of an operand; None where it is none."""
         binders, step = inner.logs[0].jaxpr.all_binders, inner.logs[0].number
         inputs = plan.eqn.inputs
         x = inputs[-min(len(binders) - binders.index(v), len(inputs))]
@@ -187,7 +194,10 @@ class Lockstep(Steps):
         return column.pack(column.spread(whole, x.aval.shape)[:, step], v.aval.shape)
 
     def _stack(self, plan: Plan, inner: Column, stacked: dict[int, Any]) -> None:
-        """Say what one step of loops stacks up."""
+        """Put the numbers of one iteration's results where the loop stacks them up.
+
+        stacked: the numbers of each stacked result, by position: [n, *shape]; new ones are added.
+        """
         xp, step = numpy_namespace(), inner.logs[0].number
         if step is None or any([log.number != step for log in inner.logs]):  # noqa: C419
             return
@@ -201,7 +211,7 @@ class Lockstep(Steps):
 
 
 def _worst(n: int, codes: Sequence[Any]) -> Any:
-    """The state of the worst of some results in each log."""
+    """Return for each log the state (`Sought.state`) of the worst of an equation's results."""
     xp = numpy_namespace()
     worst = xp.zeros(n, xp.int64)
     for c in codes:

@@ -1,6 +1,6 @@
-"""What an equation of many steps makes of the sets of origins of the elements of its operands.
+"""Propagate origins of elements through one equation in many logs at once.
 
-It is what `analyses.blaming.separation` makes of those of one step. An operation on many steps is its batch rule's.
+It does what `analyses.blaming.separation` does in one log, with the equation's batch rule.
 """
 
 from __future__ import annotations
@@ -26,11 +26,14 @@ _BATCHED = MemoTable[Any]("equations of many steps")
 
 
 class Operand(NamedTuple):
-    """A bad operand of an equation in each log.
+    """A bad operand of an equation, in each log.
 
     Attributes:
-      codes: what is bad in it; numbers: the numbers of the sets of origins of its elements.
-      whole: the number of their union; several: where there are several. Both None where they are only guessed.
+      codes: what is bad in it (`Sought.codes`), a row for each log.
+      numbers: the origin-set numbers of its elements, a row for each log.
+      whole: the number of the union of its elements' sets in each log; None where numbers are only
+        guessed.
+      several: in which logs its elements have different sets; None where numbers are only guessed.
     """
 
     codes: Any
@@ -40,12 +43,17 @@ class Operand(NamedTuple):
 
 
 class Operation:
-    """An equation of many steps of which operands are bad.
+    """An equation with bad operands, in many logs of one kind.
 
     Attributes:
-      given: these, by position.
-      bad: of each floating result where it is bad; None where it is nowhere.
-      origin: the number of its own origin; 0 where it has none so far.
+      steps, column: what is known of the logs.
+      plan: the plan of the equation.
+      given: the bad operands, by position.
+      bad: for each floating result, by position, which elements are bad; None where all logs are
+        good.
+      origin: the number of the set of the origin that the equation itself is; 0 where it is none so
+        far.
+      n: how many logs there are.
     """
 
     def __init__(
@@ -62,7 +70,12 @@ class Operation:
         self.n = steps.n
 
     def numbers(self) -> tuple[dict[int, Any], Any, Any]:
-        """The numbers of each bad result, how they have come to be in each log, and where some of its elements begin."""
+        """Compute the numbers of the bad results.
+
+        Returns:
+          The numbers of each bad result, by position; for each log how they came about, as flags
+          (see `Steps.note`); and for each log whether an element begins at the equation.
+        """
         xp, of = numpy_namespace(), {i: x.numbers for i, x in self.given.items()}
         bad = {k: b for k, b in self.bad.items() if b is not None}
         one, alike = self._alike()
@@ -98,9 +111,9 @@ class Operation:
         return found, how, left
 
     def _alike(self) -> tuple[Any, Any]:
-        """The largest number among the operands in each log, and whether it is the only one.
+        """Return for each log the largest set number among the operands, and whether it is the only one.
 
-        Where numbers are guessed it is none of interest.
+        Where numbers are guessed, it is 1 and False throughout.
         """
         xp, operands = numpy_namespace(), [*self.given.values()]
         if self.steps.guess:
@@ -114,7 +127,12 @@ class Operation:
         return most, alike
 
     def _fresh(self, bad: dict[int, Any]) -> tuple[Any, Any, Any]:
-        """Which elements of an elementwise operation begin, in which logs some do, and where it hands others on."""
+        """Return which elements of an elementwise equation begin at it, although an operand is bad.
+
+        Returns:
+          The elements, or None for none; for each log whether there are any; and for each log
+          whether bad elements of operands are handed on as well.
+        """
         xp = numpy_namespace()
         none = xp.zeros(self.n, bool)
         if not self.plan.elementwise:
@@ -130,7 +148,7 @@ class Operation:
         return own > 0, fresh, self.steps.any_of([(codes & part) > 0 for part in parts])
 
     def _made(self, of: dict[int, Any], bad: Any, elements: str, alike: Any) -> Any:
-        """The numbers that come from the operands."""
+        """Return the numbers that come from the operands, by result."""
         try:
             if elements != "computed":
                 return self._moved(of, elements)
@@ -163,7 +181,7 @@ class Operation:
         return {k: sets.in_table(self._packed(made[k], k)) for k in self.plan.floats}
 
     def _chosen_at_spots(self, of: dict[int, Any], floats: Sequence[int]) -> dict[int, Any] | None:
-        """The numbers of what is chosen index by index, from the elements that are looked at; None where all are."""
+        """Return the numbers of an index-by-index choice, at packed positions; None where it is not packed."""
         xp, eqn, n, column = numpy_namespace(), self.plan.eqn, self.n, self.column
         ((k, _),) = self.bad.items()
         shape = eqn.out_binders[k].aval.shape
@@ -185,7 +203,7 @@ class Operation:
         return {k: self.steps.sets.in_table(xp.ascontiguousarray(made))}
 
     def _moved_always(self, of: dict[int, Any]) -> dict[int, Any]:
-        """The numbers, where params alone say which elements of which operand those of a result are."""
+        """Return the numbers of an equation that moves elements in a way which its params alone determine."""
         xp, eqn, n = numpy_namespace(), self.plan.eqn, self.n
         alike = all(len(x) > 1 and not x.strides[0] for x in of.values())  # one row, repeated
         rows = 1 if alike else n
@@ -211,7 +229,7 @@ class Operation:
         return made
 
     def _packed(self, x: Any, k: int) -> Any:
-        """What is known of the elements of result k, packed."""
+        """Pack what is known of the elements of result k."""
         return self.column.pack(x, self.plan.eqn.out_binders[k].aval.shape)
 
     def _of_each_operand(self, of: dict[int, Any], bad: dict[int, Any]) -> dict[int, Any]:
@@ -237,7 +255,7 @@ class Operation:
         return whole
 
     def _union_of_all(self, of: dict[int, Any]) -> Any:
-        """The number of the union of all sets of the operands in each log, as a row for each."""
+        """Return for each log the number of the union of all sets of all operands."""
         xp = numpy_namespace()
         flat = xp.concatenate([x.reshape(self.n, -1) for x in of.values()], axis=1)
         return self.steps.unions(flat)[0]
@@ -245,7 +263,7 @@ class Operation:
     def _of_each_set(self, of: dict[int, Any], bad: dict[int, Any], alike: Any) -> dict[int, Any]:
         xp, sets = numpy_namespace(), self.steps.sets
         if not self._drops() and all(self.plan.eqn.out_binders[k].aval.size == 1 for k in bad):
-            union = self._union_of_all(of)  # each bad element goes into the only one
+            union = self._union_of_all(of)  # all bad elements go into the only element
             return {k: rows(union, b) for k, b in bad.items()}
         among = {n for numbers in of.values() for n in sets.among(numbers)}
         if len(among) > MOST_SETS:
@@ -265,7 +283,11 @@ class Operation:
         return self.steps.all_drop or self.plan.drops
 
     def _bad_with(self, kept: dict[int, Any]) -> dict[int, Any]:
-        """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
+        """Return which elements of the results are bad when only some elements of the operands are kept.
+
+        kept: which elements of each operand, by position, are kept; 1 is in the place of the
+        others.
+        """
         xp, given = numpy_namespace(), dict[int, Any]()
         for i, where in kept.items():
             x = self.plan.eqn.inputs[i]
@@ -280,7 +302,11 @@ class Operation:
 
 
 def _sources(eqn: JaxprEqn) -> list[Any]:
-    """Of each element of the results of an equation that moves elements, which element of all operands it is, from 1; 0 for none."""
+    """For each result of an equation that moves elements, the flat index of the operand element that each element is.
+
+    Indices run over all operands, one after the other, from 1; 0 is for elements that come from no
+    operand.
+    """
     xp, end, ins = numpy_namespace(), 1, list[Any]()
     for x in eqn.inputs:
         ins.append(xp.arange(end, end + x.aval.size, dtype=xp.int32).reshape(x.aval.shape))
@@ -295,9 +321,14 @@ def _sources(eqn: JaxprEqn) -> list[Any]:
 def _run(
     column: Column, eqn: JaxprEqn, n: int, given: dict[int, Any], *, ordered: bool = False
 ) -> list[Any]:
-    """The results of an equation in many logs, with other operands in the place of some.
+    """Compute an equation in many logs, with other values for some of its operands.
 
-    given: these, and whether there is one for each log. ordered: whether they are ordered with the operands, instead.
+    Args:
+      column: the logs.
+      eqn: the equation.
+      n: how many logs there are.
+      given: the other values by position, each with whether it has a row for each log.
+      ordered: for a sort: whether they are further operands, which are ordered along, instead.
     """
     xp = numpy_namespace()
     ins = [column.stack(x) for x in eqn.inputs]
@@ -321,7 +352,7 @@ def _run(
 
 
 def _batched(eqn: JaxprEqn, size: int, ins: Sequence[Any], given: Any, ordered: bool) -> Any:
-    """An equation on a batch; operands that are numbers of sets are of i32."""
+    """Return the jaxpr of an equation on a batch; operands that are set numbers, and their results, are i32."""
     kinds = [x.aval for x in eqn.inputs]
     outs = [v.aval for v in eqn.out_binders]
     numbers = any(x.dtype == INT32.name for x, _ in given.values())

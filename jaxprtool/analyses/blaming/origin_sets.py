@@ -1,4 +1,4 @@
-"""Sets of origins of the elements of arrays: each element has the number of a set, as many elements have the same one."""
+"""Sets of origins of the elements of arrays: each element has the number of its set, as many elements share one."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["OriginSets", "Stacked"]
 
-_SMALL = 100  # so many elements are looked at one by one
-_FEW = 8  # so many sets are looked for one by one, which is the fastest way to read many elements
-_WORD = 64  # bits
+_SMALL = 100  # up to so many elements are read one by one
+_FEW = 8  # up to so many sets are looked for one by one, which is the fastest way to read many elements
+_WORD = 64  # bits of a word
 
 
 class OriginSets:
-    """Sets of origins, as bits, by number; 0 is the number of the empty set.
+    """A table of sets of origins. A set is an int whose bits are origins, and has a number; the empty set has 0.
 
-    Numbers of elements are arrays of i32, called `numbers` in what follows.
+    The numbers of the sets of an array's elements are an i32 array of its shape: `numbers` in what
+    follows.
     """
 
     def __init__(self) -> None:
@@ -26,7 +27,7 @@ class OriginSets:
         self._number: dict[int, int] = {0: 0}
 
     def number(self, bits: int) -> int:
-        """The number of a set."""
+        """Return the number of a set, which is added to the table if it is new."""
         found = self._number.get(bits)
         if found is None:
             found = self._number[bits] = len(self._bits)
@@ -34,12 +35,12 @@ class OriginSets:
         return found
 
     def full(self, where: Any, bits: int) -> Any:
-        """Numbers that are those of one set where a boolean array is true, else 0."""
+        """Return numbers: that of one set where a boolean array is true, else 0."""
         xp = numpy_namespace()
         return xp.multiply(where, self.number(bits), dtype=xp.int32)
 
     def among(self, numbers: Any) -> set[int]:
-        """Which numbers there are, but for 0."""
+        """Return the different numbers in an array, without 0."""
         xp = numpy_namespace()
         flat = numbers.ravel()
         if flat.size > _SMALL:
@@ -55,14 +56,14 @@ class OriginSets:
         return found
 
     def whole(self, numbers: Iterable[int]) -> int:
-        """The union of some sets."""
+        """Return the union of the sets of some numbers, as bits."""
         bits = 0
         for n in numbers:
             bits |= self._bits[n]
         return bits
 
     def union(self, a: Any, b: Any) -> Any:
-        """The numbers of the unions of the sets of two arrays, which broadcast."""
+        """Return the numbers of the elementwise unions of two arrays of numbers, which broadcast."""
         xp = numpy_namespace()
         found = xp.maximum(a, b)
         both = (a != b) & (a != 0) & (b != 0)
@@ -77,7 +78,7 @@ class OriginSets:
         return found
 
     def row_unions(self, rows: Any) -> Any:
-        """The number of the union of the sets of each row of some numbers."""
+        """Return, for each row of numbers [n, m], the number of the union of its sets; some number must not be 0."""
         xp = numpy_namespace()
         among = [*self.among(rows)]
         if len(among) <= _FEW:
@@ -98,7 +99,7 @@ class OriginSets:
         return xp.array([self.number(bits) for bits in sets], xp.int32)[where]
 
     def in_table(self, values: Any) -> Any:
-        """Values as numbers: 0 for those that are none."""
+        """Return values with 0 in the place of those that are no number of a set."""
         xp = numpy_namespace()
         values = xp.asarray(values)
         outside = values.view(xp.uint32) >= len(self._bits)
@@ -106,9 +107,13 @@ class OriginSets:
 
 
 class Stacked:
-    """The origins of what a loop stacks up for one of its results.
+    """The origins of a result that a loop stacks up from its iterations.
 
-    They take memory as soon as two steps have different ones.
+    They take an array only from the second different set on.
+
+    Attributes:
+      numbers: the numbers of the elements of the stacked result; None while all of its bad elements
+        have the same set.
     """
 
     __slots__ = ("_only", "_sets", "_shape", "numbers")
@@ -118,7 +123,13 @@ class Stacked:
         self.numbers: Any = None
 
     def put(self, at: int | slice, bits: int, numbers: Any = None) -> None:
-        """Say what the origins are of the bad elements of one step, or of several: the same of all, or of each its own."""
+        """Set the origins of the bad elements of one iteration, or of a slice of them.
+
+        Args:
+          at: the iteration, or the slice of iterations.
+          bits: the origins of all bad elements.
+          numbers: the numbers of the elements, where these have different sets.
+        """
         xp = numpy_namespace()
         if self.numbers is None:
             if numbers is None and self._only in (0, bits):
@@ -128,7 +139,7 @@ class Stacked:
         self.numbers[at] = self._sets.number(bits) if numbers is None else numbers
 
     def put_all(self, steps: Sequence[int], numbers: Any) -> None:
-        """Say what the numbers of the elements of several steps are, a row for each; 0 for good ones."""
+        """Set the numbers of the elements of several iterations: a row for each, 0 for good elements."""
         among = self._sets.among(numbers)
         if len(among) == 1:
             self.put(slice(min(steps), max(steps) + 1), self._sets.whole(among))

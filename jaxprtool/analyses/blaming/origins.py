@@ -1,4 +1,4 @@
-"""Where bad values begin while a program runs: what `analyses.blaming.flow` tells of the equations that have or make some."""
+"""Where bad values begin while a program runs: what `analyses.blaming.flow` records of equations that make or drop some."""
 
 from __future__ import annotations
 
@@ -16,18 +16,24 @@ from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 
 __all__ = ["Origins", "Seen", "Stop"]
 
-_TRIED = 4  # runs of a product that are looked at for a 0
-_MOST = 200  # products of which zeros are kept
-_MOST_SUMS = 100  # sums of products in which they are looked for
+_TRIED = 4  # runs of one product in which 0s are looked for
+_MOST = 200  # products whose 0s are kept
+_MOST_SUMS = 100  # sums of products in which 0s are looked for
 
 
 class Seen:
-    """An equation that has run: the frame and the log, and its position there.
+    """An equation that has run.
 
     Attributes:
-      worst: the state of the worst result (`Sought.state`); spoilt: which results are bad.
-      codes: of a single result what is bad in it, as `Sought.codes` has it in bytes; None where nobody has looked.
-      own: the origin of what begins at it, as a bit, as far as is known; begins: which elements of its single result do, where not all do.
+      frame, log: the frame and the log of its jaxpr.
+      i: its index there.
+      plan: its plan.
+      worst: the state of its worst result (`Sought.state`).
+      spoilt: the positions of its bad results.
+      codes: what is bad in its single result, as bytes (`Sought.code`); None where nobody has
+        looked.
+      own: the origin that the equation itself is, as a bit; 0 where it is none.
+      begins: which elements of its single result begin at it, where some do not; else None.
     """
 
     __slots__ = ("begins", "codes", "frame", "i", "log", "own", "plan", "spoilt", "worst")
@@ -63,10 +69,10 @@ class Seen:
 
 
 class _Fresh(NamedTuple):
-    """What begins in an operation with bad operands.
+    """What begins in an elementwise operation that has bad operands too.
 
     Attributes:
-      own: where.
+      own: which elements of the result begin there.
       passes: whether a bad element of an operand is at an index where the result is bad.
     """
 
@@ -88,11 +94,13 @@ class Origins:
     Attributes:
       sought: what a bad value is.
       origins: where bad values began, in the order in which they were met.
-      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad, but for what literals give.
-      keep: whether origins have the values of operands and results.
-      computed: the origins from which equations have computed bad values, and not only moved them, as bits.
+      stop: whether evaluation ends (by `Stop`) at the first equation whose result is bad, apart
+        from bad literals.
+      keep: whether origins keep the values of operands and results.
+      computed: the origins from which equations have computed bad values, and not only moved them,
+        as bits.
       changed: whether something has become known since that was set to False.
-      met: the equations that have made bad values since that was emptied, and how often.
+      met: the equations that have made bad values, and how often, since that was emptied.
     """
 
     def __init__(self, sought: Sought, *, stop: bool = False, keep: bool = False):
@@ -105,20 +113,20 @@ class Origins:
         self._events = self._n_zeros = self._n_sums = 0
 
     def good_mark(self, taint: int, decided: int, mixed: int) -> Mark:
-        """The one mark of good values that depend on these origins."""
+        """Return the mark of good values that depend on these origins; one object for all of them."""
         found = self._good.get((taint, decided, mixed))
         if found is None:
             found = self._good[taint, decided, mixed] = Mark((), 0, taint, decided, mixed)
         return found
 
     def source(self, source: Source, value: Any) -> Mark:
-        """What is known of a value that a source gives."""
+        """Return the mark of a value that a source gives, whose origin is new."""
         made = Made(None, None, source)
         bit = self._origin(made, self.sought.kind_of(value)).bit
         return Mark((made,), bit, bit, 0, 0)
 
     def literal(self, frame: Frame, lit: Lit, i: int, value: Any) -> Mark:
-        """What is known of a bad literal; at one place it is one source."""
+        """Return the mark of a bad literal; at one place in the program it is one source."""
         made = frame.context().made.get(lit)
         if made is None:
             (made,) = self.source(Source("literal", i, str(lit)), value).made
@@ -133,9 +141,12 @@ class Origins:
         return origin
 
     def makes(self, seen: Seen, whole: Mark, *, begins: bool = False) -> Mark:
-        """What is known of the bad results of an equation, of whose operands `whole` is known; they may begin there.
+        """Return the mark of the bad results of an equation, and record that it made them.
 
-        begins: whether some do.
+        Args:
+          seen: the equation.
+          whole: the merged mark of its operands.
+          begins: whether some bad elements are known to begin at the equation.
         """
         frame, eqn, worst = seen.frame, seen.plan.eqn, seen.worst
         self._events += 1
@@ -172,7 +183,7 @@ class Origins:
         return Mark((made,), bits, whole.taint | bits, whole.decided, whole.mixed)
 
     def zeros_met(self, log: Log, i: int, plan: Plan) -> Zeros | None:
-        """The operands of a product that are 0 where it is bad for it; None where it is none, or there are none."""
+        """Return the operands of a product that are 0 where its result is bad because of that; None where it has none."""
         if not (plan.product or plan.sums) or self._n_zeros >= _MOST:
             return None
         if chosen_in(log).isdisjoint(plan.operands):
@@ -189,11 +200,14 @@ class Origins:
         return found or None
 
     def some_begin(self, seen: Seen, known: Sequence[Mark | None]) -> bool:
-        """Whether bad elements begin at an equation with bad operands, of which `known` is known."""
+        """Whether bad elements begin at an equation with bad operands; known: the marks of its operands."""
         return any(m is not None and m.bad for m in known) and self._fresh(seen) is not None
 
     def _fresh(self, seen: Seen) -> _Fresh | None:
-        """Where an elementwise operation with bad operands makes bad elements of good ones, or a NaN of infinities; None: nowhere."""
+        """Return what begins at an elementwise operation with bad operands: bad elements of good ones, NaNs of infinities.
+
+        None where nothing does.
+        """
         if not seen.plan.elementwise or not seen.spoilt:
             return None
         xp, marks = numpy_namespace(), seen.frame.marks
@@ -221,7 +235,10 @@ class Origins:
         return _Fresh(own > 0, any(bool((found & part).any()) for part in parts))
 
     def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
-        """The bit of the origin at an equation, which is described the first time."""
+        """Return the bit of the origin that an equation is; the first time it is described.
+
+        earlier: the origins of the bad operands, as bits.
+        """
         if made.origin is None:
             origin = self._origin(made)
             origin.earlier = earlier
@@ -230,7 +247,7 @@ class Origins:
         return made.origin.bit
 
     def _describe(self, origin: Origin, seen: Seen) -> None:
-        """Say where an origin is, and what the values there are."""
+        """Record the place of an origin, and the values there."""
         self.changed = True
         eqn, ins, outs = seen.eqn, seen.ins, seen.outs
         origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
@@ -240,7 +257,7 @@ class Origins:
             origin.result = k = min(seen.spoilt)
             which = self.sought.where(outs[k])
             shape = which.shape
-            if origin.source is None:  # that of a source is known; here it may be another one
+            if origin.source is None:  # a source keeps its kind, which may be another one here
                 origin.kind = self.sought.kind_of(outs[k])
             origin.type = str(eqn.out_binders[k].aval)
             origin.count, origin.size = int(which.sum()), which.size
@@ -254,11 +271,11 @@ class Origins:
         ]
         if self.keep:
             origin.seen = ins, outs
-        if self.stop and not origin.is_literal:  # the program may drop that again
+        if self.stop and not origin.is_literal:  # the program may drop a literal again
             raise Stop(origin)
 
     def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:
-        """Remember an equation that decides something by a value which depends on bad ones of these origins."""
+        """Record an equation that decides something by a value which depends on bad values of these origins."""
         self._happens(frame.context().deciding, frame, eqn, bits)
 
     def _happens(
@@ -273,7 +290,7 @@ class Origins:
             events[eqn] = known._replace(bits=known.bits | bits)
 
     def mask(self, frame: Frame, eqn: JaxprEqn, whole: Mark) -> None:
-        """Remember an equation that has a bad operand and good results."""
+        """Record an equation that has a bad operand and good results; whole: the merged mark of its operands."""
         self._happens(frame.context().masks, frame, eqn, whole.bad)
         frame.masks_inside()
         for made in whole.made:

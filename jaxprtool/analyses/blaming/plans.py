@@ -1,4 +1,4 @@
-"""What is looked at in each equation to follow bad values."""
+"""Facts of equations that do not depend on values, computed once for each jaxpr before bad values are followed."""
 
 from __future__ import annotations
 
@@ -24,21 +24,25 @@ __all__ = ["Plan", "Plans", "bad_literals", "is_float", "plans_of"]
 
 
 class Plan(NamedTuple):
-    """What is looked at in an equation.
+    """What it takes to propagate bad values through an equation.
 
     Attributes:
       eqn: the equation.
-      floats: positions of floating results.
-      single: whether its primitive has one result, a floating one.
-      operands: the operands that are variables; positions: where they are among all.
-      literals: positions of the literals that are bad.
-      refs: positions of the operands that are references.
+      floats: the positions of the floating results.
+      single: whether the primitive has a single result, which is floating.
+      operands: the operands that are variables.
+      positions: the positions of these among all operands.
+      literals: the positions of the literals that are bad.
+      refs: the positions of the operands that are references.
       cells: whether a result is a reference.
-      steering: positions of the operands that decide something.
-      elementwise: whether each element of the result is computed from those of the operands at its index.
-      product: whether it is an elementwise one that multiplies one operand by another.
-      sums: whether it may be one that adds up products of elements of floating operands: it is none that is elementwise.
-      mixing: whether a good element of a result may have been computed from a bad one of an operand.
+      steering: the positions of the operands that decide something.
+      elementwise: whether each element of the result is computed from those of the operands at its
+        index.
+      product: whether it is elementwise and multiplies one operand by another.
+      sums: whether it may add up products of elements of floating operands (and is not
+        elementwise).
+      mixing: whether a good element of a result may have been computed from a bad one of an
+        operand.
       moves: whether each element of a result is one of an operand, moved, rounded, stored or read.
       drops: whether a NaN or an infinity among the operands may leave all results finite.
     """
@@ -61,13 +65,13 @@ class Plan(NamedTuple):
 
 
 class Plans:
-    """What is looked at in a jaxpr.
+    """The plans of a jaxpr.
 
     Attributes:
       eqns: the plan of each equation.
-      plain: the equation, its operands and its result, where it is elementwise, has a single floating result, and neither
-        steers nor has bad literals; else None.
-      outs: positions of the results that are bad literals.
+      plain: for each equation that is elementwise, has a single floating result, and neither steers
+        nor has bad literals: itself, its variable operands and its result; else None.
+      outs: the positions of the jaxpr's results that are bad literals.
     """
 
     __slots__ = ("eqns", "outs", "plain")
@@ -88,12 +92,12 @@ class Plans:
 
 
 def _of_read(plan: Plan, read: Container[Any]) -> Plan:
-    """The plan of an equation on references, whose results are what these held: one that nobody reads is none."""
+    """Leave out of the plan of an equation on references the results that nobody reads: they are what the references held."""
     return plan._replace(floats=tuple([i for i in plan.floats if plan.eqn.out_binders[i] in read]))
 
 
 def plans_of(jaxpr: Jaxpr, sought: Sought) -> Plans:
-    """What is looked at in a jaxpr where some values are sought."""
+    """Return the plans of a jaxpr for some sought values."""
     return _PLANS.of(jaxpr, sought.key, lambda: Plans(jaxpr, sought))
 
 
@@ -128,13 +132,13 @@ def _plan(eqn: JaxprEqn, sought: Sought) -> Plan:
 
 
 def is_float(aval: Any) -> bool:
-    """Whether a type is one of floats or complex numbers."""
+    """Whether a type is one of floating or complex numbers."""
     dtype = getattr(aval, "dtype", None)
     return dtype is not None and dtype.is_inexact
 
 
 def bad_literals(atoms: Sequence[Any], sought: Sought) -> tuple[int, ...]:
-    """The positions of the literals that are bad."""
+    """Return the positions of the literals that are bad."""
     found = [i for i, x in enumerate(atoms) if type(x) is Lit and is_float(x.aval)]
     return tuple([i for i in found if numpy_namespace().value(atoms[i]) in sought])
 
@@ -144,11 +148,11 @@ def _is_infinite(x: Any) -> bool:
 
 
 def _steering(eqn: JaxprEqn) -> tuple[int, ...]:
-    """Positions of the operands that decide something in an equation."""
+    """Return the positions of the operands by which an equation decides something."""
     fact = steering_facts[eqn.primitive]
     n = len(eqn.inputs)
     if fact == "all":
-        # what compares a value with itself, or with an infinity, asks whether it is good, and decides nothing else
+        # a comparison of a value with itself, or with an infinity, asks whether it is good, and decides nothing else
         asks = n == 2 and (eqn.inputs[0] is eqn.inputs[1] or any(map(_is_infinite, eqn.inputs)))
         return () if asks else tuple(range(n))
     if fact == "indices":

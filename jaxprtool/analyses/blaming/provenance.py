@@ -1,4 +1,10 @@
-"""Where values come from that hold bad values, or depend on them: what `analyses.blaming.flow` keeps while a program runs."""
+"""The provenance of values that hold bad values, or depend on them: what `analyses.blaming.flow` keeps while a program runs.
+
+A `Mark` says of which origins a value is bad, and on which it depends; a set of origins is an int
+with a bit for each. `Origin` is where bad values began, `Made` an equation that made or handed on
+some. A `Frame` has the marks of a jaxpr that runs now, a `Context` what stays known of a jaxpr at
+its place in the program, and a `Call` what is known at an equation while jaxprs run inside it.
+"""
 
 from __future__ import annotations
 
@@ -32,11 +38,12 @@ Path = tuple[Step, ...]
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """What gives a bad value to the program.
+    """Something outside of all equations that gives a bad value to the program.
 
     Attributes:
       kind: `argument`, `constant` or `literal`.
-      index: of an argument or a constant its position, of a literal that among the operands of its equation.
+      index: the position of the argument or constant; for a literal, that among the operands of its
+        equation.
       name: the variable's name, or "".
     """
 
@@ -46,18 +53,23 @@ class Source:
 
 
 class Made:
-    """An equation, at one place modulo the steps of loops, whose result has held a bad value; or a source of one.
+    """An equation whose result has held a bad value, or a source of one.
+
+    An equation counts once at each place in the program, whatever the iterations of the loops
+    around it.
 
     Attributes:
       eqn: the equation; None for a source that no equation has taken yet.
       source: the source, or None.
       frame: the frame in which it ran the first time; None for a source.
-      times: how often.
-      count: how many elements of its results were bad, at most; nan: whether some have been NaN.
+      times: how often its result was bad.
+      count: the largest number of bad elements of its results.
+      nan: whether some have been NaN.
       origins: the origins of its bad values, as bits.
-      parents: what made the bad operands.
-      origin: the origin that it is, or None.
-      zeros: of a product that is bad where an operand is 0, what is known of these; None where nobody has looked.
+      parents: the `Made`s of its bad operands.
+      origin: the origin that it is itself, or None.
+      zeros: for a product that is bad where an operand is 0, what is known of these zeros; None
+        where nobody has looked.
     """
 
     __slots__ = (
@@ -98,15 +110,19 @@ class Made:
 
 
 class Mark(NamedTuple):
-    """What is known of a value that depends on a bad one.
+    """What is known of a value that holds a bad value or depends on one.
+
+    All sets of origins are ints with a bit for each.
 
     Attributes:
-      made: what made the bad value in it; nothing for a good value.
-      bad: the origins of the bad values in it, as bits.
-      taint: the origins that it depends on.
-      decided: those that it depends on through a decision: a comparison, a branch, the end of a loop, an index.
-      mixed: those from whose bad values good ones in it were computed or picked. (Where a `select_n` leaves bad values out, by a
-        predicate that does not depend on them, what it gives is tainted, and nothing is mixed in.)
+      made: what made the bad values in it; empty for a good value.
+      bad: the origins of the bad values in it.
+      taint: the origins that it depends on in any way.
+      decided: those that it depends on through a decision: a comparison, a branch, the end of a
+        loop, an index.
+      mixed: those from whose bad values good ones in it were computed or picked. (Where a
+        `select_n` leaves bad values out, by a predicate that does not depend on them, its result is
+        tainted, and nothing is mixed in.)
     """
 
     made: tuple[Made, ...]
@@ -117,7 +133,7 @@ class Mark(NamedTuple):
 
     @property
     def felt(self) -> int:
-        """The origins that what is computed from the value depends on."""
+        """The origins that a value computed from this one depends on."""
         return self.bad | self.mixed
 
 
@@ -125,7 +141,7 @@ CLEAN = Mark((), 0, 0, 0, 0)
 
 
 def merged(marks: Sequence[Mark]) -> Mark:
-    """What is known of a value that depends on several."""
+    """Return the mark of a value that depends on all of several."""
     if len(marks) == 1:
         return marks[0]
     made, bad, taint, decided, mixed = marks[0] if marks else CLEAN
@@ -139,17 +155,24 @@ class Origin:
     """Where bad values began: an equation that makes them of good ones, or a source.
 
     Attributes:
-      made: the equation or the source.
-      bit: what stands for it among bits.
-      eqn, path: the equation that makes them; of a source the first whose result has one, or else the first that reads it.
-      order: the number of the event, None as long as no equation has read the source.
+      made: the `Made` of the equation or the source.
+      bit: its bit in sets of origins.
+      eqn: the equation that makes them; for a source the first one whose result is bad by it, or
+        else the first that reads it.
+      path: the way to that equation.
+      order: the number of the event; None until an equation has read the source.
       flows: whether a result of that equation is bad.
-      kind: of the sought kinds the first that its result holds.
+      kind: the first of the sought kinds that its result holds.
       source: what gave the value, where no equation made it.
-      result: which result of the equation, the type of it, how many elements are bad, where the first of them are, and their values.
+      result: the position of the equation's result that is described.
+      type: the type of that result.
+      count: how many of its elements are bad.
+      size: how many elements it has.
+      indices: the first few indices at which it is bad.
+      values: its values there.
       operands: the range of each operand.
       seen: the values of operands and results, where they are kept.
-      earlier: of one that appears in an equation whose operands are bad at other indices, or are infinite, their origins.
+      earlier: where the operands are bad too, at other indices or with infinities, their origins.
     """
 
     def __init__(self, made: Made, kind: str, bit: int):
@@ -179,13 +202,13 @@ class Origin:
 
 
 class Entry(NamedTuple):
-    """What was known at an equation when it ran last: where it is so again, the same is known of its results.
+    """What was found at an equation the last time it ran: with the same marks of its operands, its results have the same marks.
 
     Attributes:
-      known: what was known of its operands.
-      spoilt: which of its results held a bad value.
-      marks: what was known of its results.
-      made: what stands for the equation, if a result held a bad value.
+      known: the marks of its operands.
+      spoilt: the positions of the results that were bad.
+      marks: the marks of its results.
+      made: the `Made` of the equation, if a result was bad.
       masks: whether it had a bad operand and good results.
     """
 
@@ -197,11 +220,12 @@ class Entry(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An equation that has masked something, or decided by it.
+    """An equation that has masked bad values, or decided something by values that depend on them.
 
     Attributes:
-      order: the number of the event; path: the way to it; both of the first time.
-      bits: the origins of what it has masked or decided by, of all times.
+      order: the number of the event, the first time.
+      path: the way to the equation, the first time.
+      bits: the origins of what it has masked or decided by, over all times.
     """
 
     order: int
@@ -210,15 +234,15 @@ class Event(NamedTuple):
 
 
 class Context:
-    """A jaxpr where it stands in the program, whatever the steps of the loops around it.
+    """A jaxpr at its place in the program, whatever the iterations of the loops around it.
 
     Attributes:
-      inner: the jaxprs inside, by equation, param and branch.
-      made: what equations of the jaxpr have made, and its literals.
-      entries: what was known at each equation the last time.
-      masks: equations with a bad operand and good results.
-      deciding: equations whose decision depends on a bad value.
-      calls: what was known of the results of equations whose jaxprs have run, the last time.
+      inner: the contexts of the jaxprs inside, by equation, param and branch.
+      made: the `Made`s of its equations, and of its literals.
+      entries: what was found at each equation the last time.
+      masks: the equations with a bad operand and good results.
+      deciding: the equations whose decision depends on a bad value.
+      calls: for equations that run jaxprs, the marks of their results the last time.
     """
 
     __slots__ = ("calls", "deciding", "entries", "inner", "made", "masks")
@@ -232,7 +256,7 @@ class Context:
         self.calls: dict[JaxprEqn, Sequence[Mark]] = {}
 
     def all_inside(self) -> Iterator[Context]:
-        """This one and those of the jaxprs inside. Not recursive."""
+        """Yield this context and those of all jaxprs inside. Not recursive."""
         stack: list[Context] = [self]
         while stack:
             context = stack.pop()
@@ -245,12 +269,13 @@ class Call:
 
     Attributes:
       ins: the values of its operands.
-      marks: what is known of each.
-      outs, out_marks: the results of the last jaxpr inside, and what is known of them.
-      by_position: what was known of the results at each position, in all steps.
-      steered: what is known of the condition of a loop.
-      cells: what is known of what the references of the jaxprs inside point to.
-      stacks: the origins of what is stacked up of the steps of a loop, by position.
+      marks: the mark of each operand; empty where none is known.
+      outs: the results of the last jaxpr inside that has run.
+      out_marks: the marks of these results.
+      by_position: the marks of the jaxprs' results at each position, merged over all iterations.
+      steered: the mark of a loop's condition, merged over all iterations.
+      cells: the mark of what the references in the jaxprs inside point to.
+      stacks: the origins of what a loop stacks up, by position of the result.
     """
 
     __slots__ = (
@@ -276,10 +301,11 @@ class Call:
         self._ids = {id(x): mark for x, mark in zip(ins, marks, strict=False)}
 
     def mark_of(self, value: Any, from_end: int) -> tuple[Mark | None, bool]:
-        """What is known of an argument of a jaxpr inside, and whether that is known of this very value.
+        """Return the mark of an argument of a jaxpr inside, and whether it is that of this very value.
 
-        The argument is an operand, a result of the last step, or a part of an operand: arguments and operands have the same
-        order at the end. None where it may be made of any operands.
+        The argument is an operand, a result of the last iteration, or a part of an operand. It is
+        `from_end`-th last among the arguments, which have the order of the operands at their end.
+        None where it may be computed from any operands.
         """
         found = self._ids.get(id(value))
         if found is not None:
@@ -292,9 +318,10 @@ class Call:
         return None, False
 
     def result_mark(self, k: int, value: Any) -> tuple[Mark | None, bool]:
-        """What is known of a result, and whether that is known of this very value.
+        """Return the mark of result k, and whether it is that of this very value.
 
-        It is a result of the last jaxpr inside, or stacked of those of all steps.
+        The result is one of the last jaxpr inside, or stacked up from those of all iterations. None
+        where nothing is known.
         """
         if k < len(self.outs) and self.outs[k] is value:
             return self.out_marks[k], True
@@ -306,23 +333,24 @@ class Call:
         return self._ids.get(id(value)), False
 
     def any_mark(self) -> Mark:
-        """What is known of all operands and of the results of the last step together."""
+        """Return the merged mark of all operands and of the results of the last iteration."""
         return merged([*self.marks, *self.out_marks])
 
 
 class Frame:
-    """A jaxpr that runs.
+    """A jaxpr that runs, with the marks of its variables.
 
     Attributes:
-      above: the frame of the equation that holds it; None for the program.
-      step: that equation, with the step of the loop; None for the program.
-      marks: what is known of its variables.
-      codes: of bad results of elementwise equations, what is bad in them (`Sought.code`), while many are looked at.
-      entry: what was known of its arguments.
-      asked: which of its arguments were looked at.
-      group: the equation whose jaxprs run now.
+      above: the frame of the jaxpr whose equation runs this one; None for the program.
+      step: that equation, with the iteration of the loop; None for the program.
+      marks: the marks of its variables.
+      codes: what is bad in results of elementwise equations (`Sought.code`), while many equations
+        are followed together.
+      entry: the marks of its arguments (None where nothing is known).
+      asked: the positions of the arguments whose values were looked at for bad ones.
+      group: what is known of the jaxprs inside the equation that runs some now (`repeats.Group`).
       masked: whether an equation inside those has masked something.
-      call: what is known at that equation, as soon as something is.
+      call: what is known at that equation; None while nothing is.
     """
 
     __slots__ = (
@@ -364,14 +392,14 @@ class Frame:
         return self._context
 
     def masks_inside(self) -> None:
-        """Say to the frames around this one that an equation in it has masked something."""
+        """Tell all frames around this one that an equation in it has masked something."""
         above = self.above
         while above is not None:
             above.masked = True
             above = above.above
 
     def path(self) -> Path:
-        """The way to the jaxpr."""
+        """The steps from the program to the jaxpr."""
         if self._path is None:
             self._path = (
                 () if self.above is None or self.step is None else (*self.above.path(), self.step)

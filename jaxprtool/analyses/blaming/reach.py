@@ -13,11 +13,12 @@ __all__ = ["Reach", "all_made"]
 
 
 class Reach:
-    """Which bad values reach a result of a program, or a decision that one depends on: of others there is nothing to mend.
+    """Which bad values reach a result of a program, or a decision that a result depends on. Others need no mending.
 
     Attributes:
-      bits: their origins, and what these have come from.
-      idle: the origins that are literals which the program only moves, and drops, as bits: it means them so.
+      bits: the origins of these values, and the origins that those have come from.
+      idle: the origins that are literals which the program only moves and drops, so that they are
+        there on purpose.
     """
 
     def __init__(self, flow: Flow):
@@ -36,12 +37,12 @@ class Reach:
                     self.idle |= origin.bit
 
     def masks(self, origin: Origin) -> bool:
-        """Whether an origin is a literal that reaches no result, while others do: these come first."""
+        """Whether an origin is a literal that reaches no result, while other origins do, which are reported first."""
         others = any(mark.bad for mark in self._marks)
         return origin.is_literal and others and not origin.bit & self.bits
 
     def has(self, made: Made) -> bool:
-        """Whether what an equation has made does."""
+        """Whether the bad values that an equation has made reach one."""
         if self._all or made.origins & self._decided:
             return True
         if self._made is None:
@@ -54,12 +55,12 @@ class Reach:
         return made in self._made
 
     def drops(self, event: Event) -> bool:
-        """Whether an equation has dropped some elsewhere."""
+        """Whether a bad value that this equation has dropped reaches a result or a decision elsewhere."""
         return self._all or bool(event.bits & self.bits)
 
 
 def _with_earlier(flow: Flow, bits: int) -> int:
-    """Origins, as bits, and those that they have come from."""
+    """Add to some origins, as bits, those that they have come from."""
     for origin in reversed(flow.origins):
         if origin.bit & bits:
             bits |= origin.earlier
@@ -67,6 +68,6 @@ def _with_earlier(flow: Flow, bits: int) -> int:
 
 
 def all_made(flow: Flow) -> Iterator[Made]:
-    """The equations that have made bad values, or handed some on, and the sources of some."""
+    """Yield the equations that have made or handed on bad values, and the sources that have a place."""
     contexts = flow.root.context().all_inside()
     return (made for context in contexts for made in context.made.values())

@@ -1,4 +1,17 @@
-"""Steps of loops in which nothing new happens: what is known of bad values in one of them is known of those that follow."""
+"""Loop iterations in which nothing new happens are skipped: they repeat the provenance of earlier ones.
+
+`Repeats` holds the logs of many iterations of one equation that have run, and computes for all of
+them together which values are bad (`Sought.state`). `Group` remembers what was found in the
+iterations of that equation so far, and `Flow` asks it, in this order:
+
+- `end_of_repeats`: up to which iteration the same values are bad as in one that brought nothing
+  new. `skip` goes past those.
+- `chain`: where origins of elements are told apart, how many iterations repeat earlier ones
+  (`Past`) by their facts, which `Ahead` has computed. `repeat` goes past those.
+- `recall`: whether a single iteration has the arguments and the fact of an earlier one.
+
+All others are followed equation by equation, and `note` or `remember` keep what was found.
+"""
 
 from __future__ import annotations
 
@@ -18,23 +31,26 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 
-FEW = 4  # so many logs are looked at one by one
-_ROOM = 16 << 20  # bytes for what was known in logs in which origins were told apart
-_EACH = 5_000  # what one of them takes besides its arrays, about
-_MANY = 8  # so many logs are looked at together before they are followed
-_MOST_FAILED = 10  # how often the time until it is tried again is doubled
-_LINK = 300  # what it takes to know which one follows another
-_RESTLESS = 16  # so many logs with something new: there may be such ones for long
-_MOST_MISSED = 300  # so many logs one after the other that are not like an earlier one: the next ones will not be either
+FEW = 4  # fewer logs than these are followed one by one
+_ROOM = 16 << 20  # bytes for the `Past`s of a group
+_EACH = 5_000  # bytes that one of them takes, about
+_MANY = 8  # for fewer logs, `Ahead` does not pay
+_MOST_FAILED = 10  # how often the pause after an `Ahead` that knew too little is doubled, at most
+_LINK = 300  # bytes to remember which `Past` follows another
+_RESTLESS = 16  # after so many logs with something new there are likely to be many more
+_MOST_MISSED = 300  # after so many logs in a row that repeat no earlier one, none is looked for
 
 
 def steers(log: Log) -> bool:
-    """Whether what a jaxpr gives says how often a loop runs."""
+    """Whether a log is of the jaxpr whose result decides how often a loop runs: a while's condition."""
     return log.eqn is not None and steering_facts[log.eqn.primitive] == log.param
 
 
 def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
-    """What two logs have in common of which the same equations have run, in them and in those inside; adds them to a list."""
+    """Return the key of a log's kind: logs of one kind have run the same jaxprs, nested in the same way.
+
+    leaves: gets the log and all logs inside it appended.
+    """
     leaves.append(log)
     if not log.inside:
         return id(log.layout), log.branch
@@ -44,7 +60,7 @@ def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
         for x in logs:
             if x.inside:
                 found.append(_kind_of(x, leaves))
-            else:  # as there, and quicker
+            else:  # what the recursion would do, but quicker
                 leaves.append(x)
                 found += (id(x.layout), x.branch)
         found.append(None)
@@ -52,20 +68,22 @@ def _kind_of(log: Log, leaves: list[Log]) -> tuple[Any, ...]:
 
 
 def _looked_at(frame: Frame) -> tuple[int, ...]:
-    """The positions of the arguments of which it counts whether, and how often, they are bad."""
+    """Return the indices of a jaxpr's arguments whose state matters: bad ones, and those that were looked at."""
     bad = [k for k, mark in enumerate(frame.entry) if mark is not None and mark.bad]
     return tuple(sorted({*frame.asked, *bad}))
 
 
 class _Kind:
-    """What is known of logs of one kind, from the last of them that was looked at.
+    """What is known of the logs of one kind, from the last one that was followed.
 
     Attributes:
-      entry, outs: what was known of its arguments and results.
-      frames: the frames of it and of each log inside; asked: which of their arguments are looked at.
+      entry: the marks of its arguments (None where nothing is known).
+      outs: the marks of its results.
+      frames: its frame, and those of all logs inside.
+      asked: for each of these frames, the indices of the arguments whose state matters.
       met: the equations that made bad values in it, and how often.
-      row: the state of each floating result in it (`Sought.state`), the worst so far of each.
-      settled: whether nothing new was in it.
+      row: the state of each floating result in it (`Sought.state`), of each the worst so far.
+      settled: whether it brought nothing new.
     """
 
     __slots__ = ("asked", "entry", "frames", "met", "outs", "row", "settled")
@@ -77,22 +95,24 @@ class _Kind:
         self.settled = False
 
     def agrees_at_ends(self, other: _Kind) -> bool:
-        """Whether the same was known of arguments and results."""
+        """Whether the marks of arguments and results are the same."""
         return self.entry == other.entry and self.outs == other.outs
 
     def agrees(self, other: _Kind) -> bool:
-        """Whether the same was known, and the same looked at."""
+        """Whether these are the same, and the states of the same arguments matter."""
         return self.agrees_at_ends(other) and self.asked == other.asked
 
 
 class Repeats:
-    """The states of what many logs hold, those of each kind together.
+    """The logs of many iterations, and the states of the values in them, computed for all logs of a kind together.
 
     Attributes:
-      logs: the logs.
+      sought: what a bad value is.
+      logs: the logs, in the order in which they ran.
       kinds: the kind of each log.
-      leaves: each log and those inside.
-      ahead: what is known of logs that were not followed yet.
+      leaves: for each log, itself and the logs inside it.
+      ahead: the origins in logs that have not been followed yet, as far as they were computed; else
+        None.
     """
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
@@ -107,17 +127,20 @@ class Repeats:
         self._like: Any = None
 
     def row(self, i: int, known: _Kind) -> Any:
-        """The states in a log."""
+        """Return the states in log i: see `_states`."""
         key = self.kinds[i]
         return self._of(key, known)[bisect_left(self._where[key], i)]
 
     def fact(self, i: int) -> Any:
-        """What is so in a log, but for values (`Ahead.fact`); None where it is not known."""
+        """Return the fact of log i (`Ahead.facts`); None where it is not known."""
         ahead = self.ahead
         return ahead.fact(i) if ahead is not None and ahead.knows(i) else None
 
     def like(self, known: dict[Any, _Kind]) -> list[bool]:
-        """Of each log, whether the states in it are those that are known of its kind, or less of the same."""
+        """For each log, whether it has the bad values that its kind is known to have, and no more bad elements.
+
+        False for logs of a kind that is not known, or not settled.
+        """
         key = tuple([(k, id(kind.row)) for k, kind in known.items() if kind.settled])
         if self._like is None or self._like[0] != key:
             found = [False] * len(self.kinds)
@@ -137,7 +160,12 @@ class Repeats:
         return found
 
     def _states(self, logs: Sequence[list[Log]], known: _Kind) -> Any:
-        """A row for each log, with the state of each floating result and of each argument that is looked at, and what begins where."""
+        """Return the states of the values in some logs of one kind: an int array [logs, columns].
+
+        There is a column for each argument whose state matters and each floating result, with its
+        state (`Sought.state`), and one for each elementwise equation, with what `_begun` says of
+        it.
+        """
         columns, begun = list[Any](), list[Any]()
         for same, asked in zip(zip(*logs, strict=True), known.asked, strict=True):
             jaxpr, plans = same[0].jaxpr, plans_of(same[0].jaxpr, self.sought).eqns
@@ -158,30 +186,34 @@ class Repeats:
         rows = numpy_namespace().zeros((len(logs), n + len(begun)), int)
         rows[:, n:] = 2
         for k, column in enumerate(columns + begun):
-            if type(column) is not int or column != 2 * (k >= n):  # most are what is there already
+            if type(column) is not int or column != 2 * (k >= n):  # most are as filled already
                 rows[:, k] = column
         return rows
 
     def _begun(self, same: Sequence[Log], i: int, plan: Plan, states: dict[Any, Any]) -> Any:
-        """Of an elementwise equation in each log, 3 where a bad element begins at it while others come from an operand, else 2."""
+        """For an elementwise equation in each log, 3 if a bad element begins at it although operands are bad too; else 2.
+
+        Returns:
+          An array with an entry for each log, or 2 for all.
+        """
         xp = numpy_namespace()
         made = states[plan.eqn.out_binders[0]]
         given = [states[x] for x in dict.fromkeys(plan.operands) if x in states]
         given = [x for x in given if (x if type(x) is int else x.any())]
         if not given:
             return 2
-        if plan.drops or self._all_drop:  # some may begin where as many are dropped
+        if plan.drops or self._all_drop:  # as many may begin as are dropped
             return 2 + self._begins(same, i, plan)
         most, nan = given[0], given[0] & 1
         for x in given[1:]:
             most, nan = xp.maximum(most, x), nan | (x & 1)
         found = (made >> 1 > most >> 1) | (made & 1 > nan)
-        if len(given) > 1 and xp.any(found):  # bad in different places, they make more elements bad
+        if len(given) > 1 and xp.any(found):  # or the operands are bad in different places
             found = found & self._begins(same, i, plan)
         return 2 + found
 
     def _begins(self, same: Sequence[Log], i: int, plan: Plan) -> Any:
-        """Whether, in each log, an element of a result is bad, or a NaN, where none of the operands is."""
+        """For each log, whether an element of the result is bad, or a NaN, at an index where no operand is."""
         xp, codes, n = numpy_namespace(), self.sought.codes, len(same)
         made = codes(xp.stack([log.results[i] for log in same]))
         if made is None:
@@ -194,20 +226,20 @@ class Repeats:
 
 
 def _like(rows: Any, row: Any) -> Any:
-    """Whether in each of some rows the same values are bad as in one, and not more of their elements."""
+    """For each row of states, whether it is bad where `row` is, and with no more elements or NaNs."""
     same = (rows > 0) == (row > 0)
     less = (rows >> 1 <= row >> 1) & (rows & 1 <= row & 1)
     return numpy_namespace().all(same & less, axis=-1).tolist()
 
 
 class Past(NamedTuple):
-    """A jaxpr that has run, in which something was new, or origins of elements were told apart.
+    """A jaxpr that was followed, and what was found in it.
 
     Attributes:
       frames: its frame, and those of the jaxprs inside.
-      outs: what is known of its results.
+      outs: the marks of its results.
       met: the equations that made bad values in it, and how often.
-      apart: whether origins of elements were told apart.
+      apart: whether origins of elements were told apart in it.
     """
 
     frames: Sequence[Frame]
@@ -217,17 +249,19 @@ class Past(NamedTuple):
 
 
 class Group:
-    """The jaxprs inside an equation that runs.
+    """The jaxprs inside one equation that runs, as a loop's iterations, and what was found in them so far.
 
     Attributes:
-      i: the position of the equation.
-      known: what is known of each kind of them.
-      tail: the kinds of those that ran last.
-      calm: in how many of them one after the other nothing was new.
-      restless: in how many of them something was.
-      apart: whether origins of elements were told apart in the last one.
-      past: ones that were followed, by all that says what is known of their results (`Flow._key_of`); missed: how often there was none.
-      last: that of the last one, where it is among those.
+      i: the index of the equation in its jaxpr.
+      known: what is known of each kind of log.
+      tail: the kinds of the logs that ran last.
+      calm: how many logs in a row brought nothing new.
+      restless: how many logs brought something new.
+      apart: whether origins of elements were told apart in the last log that was followed.
+      room: how many bytes may still be used for `past` and the links between them.
+      past: the logs that were followed, by the marks of their arguments and their fact.
+      missed: how many logs in a row were not among `past`.
+      last: the `Past` of the last log; None where it has none.
     """
 
     __slots__ = (
@@ -263,7 +297,15 @@ class Group:
     def note(
         self, many: Repeats, i: int, outs: Sequence[Mark], met: Counter[Made], changed: bool
     ) -> None:
-        """Remember what was known in a log that was looked at."""
+        """Remember what was found in log i, which has been followed.
+
+        Args:
+          many: the logs.
+          i: the log's index.
+          outs: the marks of its results.
+          met: the equations that made bad values in it, and how often.
+          changed: whether something became known in it.
+        """
         key = many.kinds[i]
         kind = _Kind([leaf.found for leaf in many.leaves[i]], outs, met)
         before = self.known.get(key)
@@ -278,7 +320,7 @@ class Group:
                 other.settled = False
 
     def remember(self, key: Any, past: Past) -> Past | None:
-        """Remember one that was followed, as long as there is room; returns it then."""
+        """Keep a log that was followed under its key, and return it; None where there is no room."""
         self.room -= _EACH
         if self.room <= 0:
             return None
@@ -286,17 +328,17 @@ class Group:
         return past
 
     def recall(self, key: Any) -> Past | None:
-        """One of which all was the same; None where there is none."""
+        """Return the earlier log that has this key; None where there is none."""
         found = self.past.get(key)
         self.missed = 0 if found is not None else self.missed + 1
         return found
 
     def recalls(self) -> bool:
-        """Whether to look for one of which all was the same."""
+        """Whether it is worthwhile to look for earlier logs with the same key."""
         return (self.apart or self.restless > _RESTLESS) and self.missed < _MOST_MISSED
 
     def _look_ahead(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> None:
-        """Look at all logs from one on before they are followed, where that may be of use; frame: that of the equation."""
+        """Compute the origins in the logs from i on (`Ahead`), where that is likely to pay; frame: the equation's."""
         if frame.call is None or many.fact(i) is not None or many.logs[i].found is not None:
             return
         if not self.recalls() or len(many.logs) - i < _MANY:
@@ -321,7 +363,10 @@ class Group:
         self._pause = (1 << self._failed) - 1
 
     def link(self, many: Repeats, i: int, past: Past | None) -> None:
-        """Say what was so in the last one."""
+        """Remember that this `Past` came after the last one, by the fact of log i; it becomes the last one.
+
+        past: None where the log has none.
+        """
         if past is not None and self.last is not None and self.room > _LINK:
             fact = many.fact(i)
             if fact is not None:
@@ -332,9 +377,13 @@ class Group:
             self.calm = 0
 
     def chain(self, many: Repeats, i: int, frame: Frame, apart: Separations) -> list[Past]:
-        """What is so in the logs from one on, as far as each follows one like that before it, as it did then.
+        """Return the `Past`s that the logs from i on repeat, one for each, as far as links and facts tell.
 
-        frame: that of the equation. apart: what is known of origins of elements.
+        Args:
+          many: the logs.
+          i: the index of the first of them.
+          frame: the frame of the equation.
+          apart: the origins of elements of values that have several.
         """
         self._look_ahead(many, i, frame, apart)
         found, past, ahead = list[Past](), self.last, many.ahead
@@ -351,12 +400,17 @@ class Group:
     def repeat(
         self, many: Repeats, start: int, pasts: Sequence[Past], call: Call | None, *, inner: bool
     ) -> Counter[Made]:
-        """Go past logs of which the same is known as of earlier ones.
+        """Skip the logs from `start` on, each of which repeats one of `pasts`.
 
-        call: what is known at the equation. inner: whether they are inside of others.
+        Args:
+          many: the logs.
+          start: the index of the first of them.
+          pasts: what each repeats.
+          call: what is known at the equation, or None.
+          inner: whether the equation is in a nested jaxpr, whose logs need frames.
 
         Returns:
-          The equations that made bad values in them, and how often.
+          The equations that made bad values in the skipped logs, and how often.
         """
         met: Counter[Made] = Counter()
         by_id = {id(past): past for past in pasts}
@@ -381,10 +435,12 @@ class Group:
         return met
 
     def skip(self, many: Repeats, start: int, end: int, *, inner: bool) -> Counter[Made]:
-        """Go past logs of which the same is known as of those before them. inner: whether they are inside of others.
+        """Skip the logs from start to end, in which nothing is new.
+
+        inner: whether the equation is in a nested jaxpr, whose logs need frames.
 
         Returns:
-          The equations that made bad values in them, and how often.
+          The equations that made bad values in the skipped logs, and how often.
         """
         self.last = None
         met: Counter[Made] = Counter()
@@ -400,7 +456,10 @@ class Group:
         return met
 
     def end_of_repeats(self, many: Repeats, i: int) -> int:
-        """Up to which log nothing is new from one on."""
+        """Return the index of the first log, from i on, that may bring something new; i itself if log i may.
+
+        The kinds of logs have to alternate as before: a while loop's condition and body, say.
+        """
         period = len({key[:2] for key in self.known})
         if self.calm < period or not period:
             return i
@@ -417,7 +476,7 @@ class Group:
 
 
 def stack_past(call: Call, group: Group, many: Repeats, start: int, end: int) -> None:
-    """Say what is stacked up of steps in which nothing was new."""
+    """Note the origins of what a loop stacks up, for logs start to end, in which nothing was new."""
     logs = [(many.logs[i], many.kinds[i]) for i in range(start, end) if not steers(many.logs[i])]
     outs = {kind: group.known[kind].outs for kind in {kind for _, kind in logs}}
     numbers = [log.number for log, _ in logs if log.number is not None]
@@ -432,7 +491,7 @@ def stack_past(call: Call, group: Group, many: Repeats, start: int, end: int) ->
 
 
 def _stack_chain(call: Call, many: Repeats, start: int, pasts: Sequence[Past]) -> None:
-    """Say what is stacked up of steps in which was so what is known of ones like them."""
+    """Note the origins of what a loop stacks up, for logs from `start` on that repeat `pasts`."""
     ahead = many.ahead
     assert ahead is not None
     logs = many.logs

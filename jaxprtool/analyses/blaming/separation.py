@@ -1,9 +1,14 @@
-"""Which of several origins each bad element of a value has.
+"""Tell apart which of several origins each bad element of a value has.
 
-Beside an array whose bad elements have several origins lies an array of the same shape with the number of each element's set
-of origins (`analyses.blaming.origin_sets`). What moves elements moves the numbers, too: it is computed again on these. Where an
-elementwise operation has several bad operands, those reach an element that make it bad alone, and all of them where none does. Of other
-operations, each set reaches what is bad when the elements of all others are replaced by 1.
+An array whose bad elements have different origins is accompanied by an i32 array of its shape, with
+the number of each element's origin set (`analyses.blaming.origin_sets`). `Separations.of` computes
+those numbers for the results of an equation from those of its operands:
+
+- An equation that moves elements is run again on the numbers.
+- An elementwise equation with several bad operands: each element gets the sets of the operands that
+  make it bad alone, or of all operands where none does.
+- Any other equation is run again once for each set, with 1 in the place of the elements of all
+  other sets: each element gets the sets that make it bad.
 """
 
 from __future__ import annotations
@@ -31,17 +36,15 @@ from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = ["MOST_SETS", "Separations", "calls_python", "drops_any", "is_pure", "made_of"]
 
-MOST_SETS = 64  # of operands of an operation that neither moves elements nor is elementwise
-_MOST_TIMES = 10_000  # an equation in a loop; in its later steps all origins of its operands count
+MOST_SETS = 64  # for how many sets an equation that is neither a move nor elementwise is run again
+_MOST_TIMES = 10_000  # runs of one equation; later ones get all origins of all operands
 
 
 class Separations:
-    """The origins of the bad elements of values that have several.
-
-    Values whose bad elements all have the same origins are not here.
+    """The origins of the elements of values whose bad elements do not all have the same ones.
 
     Attributes:
-      sets: the sets of origins.
+      sets: the table of origin sets.
       active: whether origins of elements have been told apart since that was set to False.
     """
 
@@ -50,19 +53,19 @@ class Separations:
         self._bad: Callable[[Any], Any] = sought.where
         self._all_drop, self._adds_up = drops_any(sought), sought.adds_up
         self._of: dict[int, tuple[Any, Any]] = {}
-        self._times: dict[Any, int] = {}  # by context and equation how often it was looked at,
-        self._spent: dict[Any, int] = {}  # and computed again
+        self._times: dict[Any, int] = {}  # by context and equation: how often `of` was asked,
+        self._spent: dict[Any, int] = {}  # and how often it was run again for a set
 
     def __bool__(self) -> bool:
         return bool(self._of)
 
     def numbers(self, value: Any) -> Any:
-        """The numbers of the sets of a value's elements; None where all bad elements have the same one."""
+        """Return the origin-set numbers of a value's elements; None where all bad elements have the same set."""
         found = self._of.get(id(value))
         return None if found is None or found[0]() is not value else found[1]
 
     def keep(self, value: Any, numbers: Any) -> int:
-        """Remember the sets of a value's elements, where not all bad elements have the same one; returns their union."""
+        """Remember the numbers of a value's elements, if they differ; return the union of the sets, as bits."""
         among = self.sets.among(numbers)
         if len(among) > 1:
             self.active = True
@@ -71,11 +74,14 @@ class Separations:
         return self.sets.whole(among)
 
     def whole(self, numbers: Any) -> int:
-        """The origins of all elements together."""
+        """Return the union of the sets of all elements, as bits."""
         return self.sets.whole(self.sets.among(numbers))
 
     def part(self, whole: Any, i: int | None, value: Any) -> int:
-        """The origins of a bad value that is element i of another one along its first axis; 0 where that has no separate ones."""
+        """Return the origins of a bad value that is element i of another one along its first axis, as bits.
+
+        0 where that one has no separate origins.
+        """
         numbers = self.numbers(whole)
         if numbers is None or i is None or numbers.shape[1:] != numpy_namespace().shape(value):
             return 0
@@ -83,7 +89,7 @@ class Separations:
         return self.keep(value, self.of_bad(value, numbers[i]))
 
     def stack(self, call: Call, log: Log, k: int, mark: Mark) -> None:
-        """Say what is known of a result of one step to what is stacked up of all."""
+        """Note the origins of result k of one iteration of a loop that stacks it up."""
         assert log.eqn is not None
         inner, shape = log.jaxpr.outs, getattr(log.eqn.out_binders[k].aval, "shape", ())
         if k < len(inner) and len(shape) > len(getattr(inner[k].aval, "shape", ())):
@@ -94,15 +100,18 @@ class Separations:
             stack.put(log.number, mark.bad, self.numbers(log.outs[k]))
 
     def of_bad(self, value: Any, numbers: Any) -> Any:
-        """The numbers of bad elements; 0 for the others."""
+        """Return numbers with 0 for the good elements of a value."""
         return numpy_namespace().where(self._bad(value), numbers, 0)
 
     def begin_in(self, value: Any, numbers: Any) -> bool:
-        """Whether bad elements have no number: they begin where the value is made."""
+        """Whether a bad element of a value has number 0: it begins where the value is made."""
         return bool((self._bad(value) & (numbers == 0)).any())
 
     def settle(self, seen: Seen, k: int, numbers: Any) -> int:
-        """Remember the sets of the elements of a result, with those that begin at the equation; returns the origins of all."""
+        """Remember the numbers of result k, with the equation's own origin for the elements that begin there.
+
+        Returns the origins of all elements, as bits.
+        """
         value = seen.outs[k]
         if seen.own:
             begins = seen.begins
@@ -114,14 +123,17 @@ class Separations:
     def of(
         self, seen: Seen, known: Sequence[tuple[int, Mark]], *, alike: bool = False
     ) -> dict[int, Any] | None:
-        """The numbers of the elements of each bad result of an equation, 0 for those that are good or begin there.
-
-        None where all bad elements of the operands have the same origins, and so those of the results.
+        """Compute the numbers of each bad result of an equation from those of its operands.
 
         Args:
           seen: the equation.
-          known: what is known of operands, by their positions.
-          alike: whether numbers are wanted even then.
+          known: the marks of its operands, with their positions.
+          alike: whether the numbers are wanted even where all operands have the same origins.
+
+        Returns:
+          The numbers by position of the result, with 0 for elements that are good or begin there.
+          None where the results have the same origins throughout, or these cannot be told apart,
+          since the equation has effects or ran very often.
         """
         wanted, alike = alike, True
         found: list[tuple[int, Any]] = []
@@ -155,7 +167,7 @@ class Separations:
         return {k: xp.where(bad[k], made[k], 0) for k in seen.spoilt}
 
     def _are_all_bad(self, seen: Seen, found: Sequence[tuple[int, Any]]) -> bool:
-        """Whether every element of a result has the origins of all bad operands: each operand is bad all over, from one set."""
+        """Whether every element of a result has the origins of all bad operands, as each of these is bad all over, from one set."""
         if self._drops(seen) or not all(isinstance(x, int) for _, x in found):
             return False
         if not seen.plan.elementwise and not self._adds_products(seen):
@@ -163,9 +175,9 @@ class Separations:
         return all(self._bad(seen.ins[i]).all() for i, _ in found)
 
     def _adds_products(self, seen: Seen) -> bool:
-        """Whether each element of a result is a sum of products of elements of two operands, and bad where one of them is.
+        """Whether each element of a result sums products of elements of two operands, and is bad where one of these elements is.
 
-        A sum of infinities may be NaN, and so it is bad if NaN is.
+        A sum of infinities may be NaN: so it is bad if NaN is.
         """
         return (
             seen.plan.sums
@@ -184,7 +196,7 @@ class Separations:
         return self.sets.full(self._bad(value), found) if isinstance(found, int) else found
 
     def _moved(self, seen: Seen, of: dict[int, Any], elements: str) -> Sequence[Any]:
-        """The numbers, moved as the operation moves elements."""
+        """Return the numbers of the results of an equation that moves elements: it is run on the numbers."""
         eqn, xp = seen.eqn, numpy_namespace()
         if elements == "converted":
             return [of[0]]
@@ -195,7 +207,7 @@ class Separations:
         ins, atoms = [*seen.ins], [x.aval for x in eqn.inputs]
         outs = [v.aval for v in eqn.out_binders]
         first: Sequence[int] = range(len(outs))
-        if elements == "ordered":  # what is ordered with the operands is ordered as they are
+        if elements == "ordered":  # a sort: the numbers are further operands, sorted along
             first = [len(ins) + floats.index(k) if k in numbers else k for k in first]
             ins += numbers.values()
             atoms += [atoms[i].update(dtype=INT32) for i in floats]
@@ -211,7 +223,10 @@ class Separations:
     def _of_each_operand(
         self, seen: Seen, of: dict[int, Any], bad: dict[int, Any]
     ) -> dict[int, Any]:
-        """The numbers of the operands that make an element bad alone, or of all where none does."""
+        """Return the numbers of an elementwise equation: those of the operands that make an element bad alone.
+
+        Where none does, all operands count.
+        """
         xp = numpy_namespace()
         if len(of) == 1 or not self._drops(seen):
             return dict.fromkeys(bad, self._together(of))
@@ -228,7 +243,7 @@ class Separations:
         return made
 
     def _drops(self, seen: Seen) -> bool:
-        """Whether a result may be good although an operand is bad."""
+        """Whether a result of an equation may be good although an operand is bad."""
         return self._all_drop or seen.plan.drops
 
     def _together(self, of: dict[int, Any]) -> Any:
@@ -240,11 +255,14 @@ class Separations:
     def _of_each_set(
         self, seen: Seen, of: dict[int, Any], bad: dict[int, Any], whole: int
     ) -> dict[int, Any]:
-        """The numbers of the sets whose elements make an element bad alone; of all where none does, or there are very many."""
+        """Return the numbers of the sets that make an element bad alone.
+
+        Where none does, or there are more sets than may be tried, all sets count.
+        """
         xp, union = numpy_namespace(), self.sets.number(whole)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
         only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
-        if only or len(sets) > self._trials(seen):  # each bad element goes into the only one
+        if only or len(sets) > self._trials(seen):  # all bad elements go into the only element
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)
         key = seen.frame.context(), seen.eqn
@@ -256,9 +274,10 @@ class Separations:
         return {k: xp.where(made[k] == 0, union, made[k]) for k in bad}
 
     def _trials(self, seen: Seen) -> int:
-        """How many of its sets' elements an equation may be computed with alone.
+        """Return for how many sets an equation may be run again.
 
-        A function of Python may take long: it is called again as many times as it has been called, at most.
+        A function of Python may take long: it is run again at most as often as the program itself
+        has run it.
         """
         if not calls_python(seen.eqn):
             return MOST_SETS
@@ -266,11 +285,19 @@ class Separations:
         return min(MOST_SETS, self._times[key] - self._spent.get(key, 0))
 
     def _where_set(self, where: Any, n: int) -> Any:
-        """A number where a boolean array is true, else 0."""
+        """Return an array with a number where a boolean array is true, else 0."""
         return numpy_namespace().multiply(where, n, dtype=numpy_namespace().int32)
 
     def _bad_with(self, seen: Seen, kept: dict[int, Any]) -> dict[int, Any]:
-        """Which elements of the results are bad where only some elements of operands are kept, and 1 is in the place of the others."""
+        """Run an equation with only some elements of its operands, and 1 in the place of the others.
+
+        Args:
+          seen: the equation.
+          kept: which elements of each operand, by position, are kept.
+
+        Returns:
+          Which elements of each bad result are bad now.
+        """
         xp, eqn, ins = numpy_namespace(), seen.eqn, [*seen.ins]
         for i, where in kept.items():
             value = xp.asarray(ins[i])
@@ -284,17 +311,17 @@ class Separations:
 
 
 def drops_any(sought: Sought) -> bool:
-    """Whether any operation may drop what is sought: a value that is no longer large or denormal is good."""
+    """Whether any operation may turn a bad value into a good one, as large and denormal values may become good."""
     return not {"denormal", "above"}.isdisjoint(sought.kinds)
 
 
 def is_pure(plan: Plan) -> bool:
-    """Whether an equation can be computed again, on other values."""
+    """Whether an equation can be run again on other values."""
     return not (sub_jaxprs(plan.eqn) or has_effects(plan.eqn) or plan.refs)
 
 
 def calls_python(eqn: JaxprEqn) -> bool:
-    """Whether an equation calls a function of Python that somebody else has written."""
+    """Whether an equation calls a Python function of the user's."""
     return any(p.kind is FUNCTION for p in eqn.primitive.params.values())
 
 
@@ -305,7 +332,17 @@ def made_of(
     events: Origins,
     apart: Separations,
 ) -> tuple[Mark, dict[int, int] | None]:
-    """What is known of the bad results of an equation together, and the origins of each; None where all have the same ones."""
+    """Return the mark of the bad results of an equation together, and the origins of each result, as bits.
+
+    None in the place of those origins where all results have the same ones.
+
+    Args:
+      seen: the equation.
+      known: the marks of its operands, with their positions.
+      whole: these marks, merged.
+      events: where bad values began.
+      apart: the origins of elements of values that have several.
+    """
     if seen.plan.literals:
         known = [*known, *_literals(seen, events)]
         whole = merged([m for _, m in known])
@@ -324,7 +361,7 @@ def made_of(
 
 
 def _literals(seen: Seen, events: Origins) -> list[tuple[int, Mark]]:
-    """What is known of the bad literals among the operands of an equation."""
+    """Return the marks of the bad literals among the operands of an equation, with their positions."""
     eqn, ins, literal = seen.eqn, seen.ins, events.literal
     lits = [(i, x) for i in seen.plan.literals if isinstance(x := eqn.inputs[i], Lit)]
     return [(i, literal(seen.frame, x, i, ins[i])) for i, x in lits]

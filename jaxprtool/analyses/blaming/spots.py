@@ -1,4 +1,4 @@
-"""The positions at which elements are bad in any of many values: of large arrays with few bad elements, only these are looked at."""
+"""Large arrays with few bad elements are packed to the positions at which any of many values is bad."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from jaxprtool.ir.jaxpr import Jaxpr
 
 __all__ = ["Spots", "spots_of"]
 
-_WIDE = 128  # elements: smaller arrays are looked at as they are
-_SPARSE = 2  # of so many elements one may be bad
+_WIDE = 128  # elements: smaller arrays are not packed
+_SPARSE = 2  # arrays are packed if at most one element of so many is bad
 
 
 class Spots:
-    """Of each shape of large arrays the positions, among the elements in their order, where any value of it is bad.
+    """For each shape of large arrays, the flat positions at which any value of that shape is bad.
 
-    What is known of elements is packed: a row for each value, a column for each of these positions. That of other shapes is as the
-    values are.
+    What is known of the elements of such values is packed: [n, positions] instead of [n, *shape].
+    That of other shapes is left as it is.
+
+    Attributes:
+      key: identifies the shapes and positions; None before `set`.
     """
 
     def __init__(self) -> None:
@@ -30,7 +33,7 @@ class Spots:
         self.key: Any = None
 
     def set(self, bad: dict[tuple[int, ...], Any]) -> None:
-        """Say where values are bad: of each shape a boolean for each element."""
+        """Set the positions. bad: for each shape a flat boolean array, true where a value is bad."""
         xp = numpy_namespace()
         for shape, where in bad.items():
             at = xp.flatnonzero(where)
@@ -39,11 +42,11 @@ class Spots:
         self.key = tuple([(shape, at.tobytes()) for shape, at in self._at.items()])
 
     def at(self, shape: Sequence[int]) -> Any:
-        """The positions of the elements of arrays of a shape that are looked at; None where all are."""
+        """Return the flat positions that arrays of a shape are packed to; None where they are not packed."""
         return self._at.get((*shape,))
 
     def pack(self, x: Any, shape: Sequence[int]) -> Any:
-        """What is known of the elements of values of a shape, packed. x: [n, *shape]."""
+        """Pack what is known of values of a shape: from [n, *shape] to [n, positions]."""
         at = self._at.get((*shape,))
         if at is None:
             return x
@@ -53,7 +56,7 @@ class Spots:
         return x.reshape(len(x), -1)[:, at]
 
     def spread(self, x: Any, shape: Sequence[int], fill: Any = 0) -> Any:
-        """What is known of all elements of values of a shape, with `fill` for those that are bad nowhere: [n, *shape]."""
+        """Unpack what is known of values of a shape to [n, *shape], with `fill` at the other positions."""
         at = self._at.get((*shape,))
         if at is None:
             return x
@@ -68,7 +71,7 @@ class Spots:
 
 
 def spots_of(columns: Sequence[Column], sought: Sought) -> Spots:
-    """The positions where values of large arrays in some columns, and in those inside, are bad; their codes are packed then."""
+    """Find where large arrays in columns, and in those inside, are bad; set the columns' spots and codes."""
     spots = Spots()
     if not any(_has_wide(column) for column in columns):
         return spots
@@ -87,11 +90,12 @@ def spots_of(columns: Sequence[Column], sought: Sought) -> Spots:
 
 
 class _Found:
-    """Where values of large arrays are bad.
+    """Where the values of large arrays are bad, gathered over columns.
 
     Attributes:
-      bad: of each shape a boolean for each element, true where it is bad in any.
-      stretched: shapes of arrays that stretch to each other.
+      bad: for each shape a flat boolean array, true where a value of that shape is bad.
+      stretched: shapes that elementwise equations broadcast to each other, and which cannot be
+        packed.
     """
 
     def __init__(self, sought: Sought):
@@ -102,7 +106,7 @@ class _Found:
         self._alike: dict[tuple[int, ...], Any] = {}
 
     def add(self, column: Column, v: Any) -> None:
-        """Look at the values of a variable."""
+        """Add the bad elements of the values of a variable."""
         if v.aval.size < _WIDE:
             return
         xp, shape, values = numpy_namespace(), v.aval.shape, column.values(v)
@@ -118,7 +122,7 @@ class _Found:
             xp.logical_or(bad, found.reshape(-1), bad)
 
     def _in_any(self, values: Sequence[Any]) -> Any:
-        """Which elements are bad in some of several values, or may be; None where none is."""
+        """Return which elements are bad, or may be, in any of several values; None where none is."""
         where = self._sought.bad_ones
         if self._sought.adds_up and len(values) > 1:
             whole = values[0] + values[1]
@@ -129,7 +133,7 @@ class _Found:
         return numpy_namespace().logical_or.reduce(found) if found else None
 
     def settle(self, spots: Spots) -> None:
-        """Set the codes of the variables, packed."""
+        """Set the codes of all variables that were added, packed."""
         for column, v, ids in self._columns:
             if ids not in self._alike:
                 self._alike[ids] = self._codes(column, v, ids, spots)
@@ -152,7 +156,7 @@ class _Found:
 
 
 def _floats(jaxpr: Jaxpr, sought: Sought) -> list[Any]:
-    """The variables of a jaxpr that may hold bad values."""
+    """Return the floating binders of a jaxpr, and the floating results of its equations."""
     found = [v for v in jaxpr.all_binders if is_float(v.aval)]
     for plan in plans_of(jaxpr, sought).eqns:
         found += [plan.eqn.out_binders[k] for k in plan.floats]
@@ -160,7 +164,7 @@ def _floats(jaxpr: Jaxpr, sought: Sought) -> list[Any]:
 
 
 def _stretched(jaxpr: Jaxpr) -> set[tuple[int, ...]]:
-    """The shapes of operands and results of elementwise equations where these have several: axes of size 1 stretch."""
+    """Return the shapes of operands and results of elementwise equations that broadcast: those with several shapes."""
     found = set[tuple[int, ...]]()
     for eqn in jaxpr.eqns:
         if is_elementwise(eqn.primitive):
@@ -171,7 +175,7 @@ def _stretched(jaxpr: Jaxpr) -> set[tuple[int, ...]]:
 
 
 def _has_wide(column: Column) -> bool:
-    """Whether a jaxpr has large arrays of floats."""
+    """Whether a column's jaxpr has a floating array that is large enough to be packed."""
     jaxpr = column.logs[0].jaxpr
     outs = [v for eqn in jaxpr.eqns for v in eqn.out_binders]
     return any(is_float(v.aval) and v.aval.size >= _WIDE for v in (*jaxpr.all_binders, *outs))

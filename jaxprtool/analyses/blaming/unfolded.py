@@ -1,7 +1,8 @@
-"""A program with the equations of small calls in the place of these, and the way back to the program as written.
+"""Put the equations of small functions in the place of their calls, with a way back to the program as written.
 
-What an observer keeps of a jaxpr that runs takes longer than a few equations do. A program that calls small functions, or the body of a
-loop that does in each step, is observed in half the time when the equations of the functions are its own.
+To observe a jaxpr that runs costs more than to observe a few equations. A program that calls small
+functions, or a loop whose body does, is observed in half the time when the equations of the
+functions are its own.
 """
 
 from __future__ import annotations
@@ -27,34 +28,34 @@ __all__ = ["Unfolded", "unfolded"]
 
 T = TypeVar("T")
 
-_MOST = 50  # equations of a call, all calls inside it in their place
-_MORE = 5_000  # equations in the place of calls, besides as many as the program has
+_MOST = 50  # equations of a function that is put in place, after calls inside it were
+_MORE = 5_000  # equations that are put in place, besides as many as the program has
 
 
 class _Way(NamedTuple):
-    """An equation as written, and the calls around it whose equations stand in their place, the outermost first."""
+    """An equation as written, and the calls around it that are gone, the outermost first."""
 
     eqn: JaxprEqn
     calls: tuple[Step, ...] = ()
 
 
 class Unfolded(NamedTuple):
-    """A program with the equations of calls in their place.
+    """A program with the equations of functions in the place of calls.
 
     Attributes:
       program: the program; the one as written where there is nothing to put in place.
-      ways: of each equation that is not one of the program as written what it is there.
+      ways: the way back, for each equation that is not one of the program as written.
     """
 
     program: ClosedJaxpr
     ways: dict[JaxprEqn, _Way]
 
     def eqn(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation as written."""
+        """Return the equation as written."""
         return self.ways[eqn].eqn if eqn in self.ways else eqn
 
     def place(self, place: Place) -> Place:
-        """A place in the program as written."""
+        """Return a place in the program as written."""
         if not self.ways:
             return place
         path: list[Step] = []
@@ -65,7 +66,7 @@ class Unfolded(NamedTuple):
         return Place(way.eqn, (*path, *way.calls))
 
     def in_answer(self, answer: T) -> T:
-        """An answer with the places in it, in lists and in answers inside it too, as written."""
+        """Return an answer with its places, also those in lists, as written."""
         if not self.ways or answer is None:
             return answer
         changes: dict[str, Any] = {}
@@ -88,11 +89,13 @@ _UNFOLDED = MemoTable[Unfolded]("with small calls in place")
 
 
 def unfolded(program: ClosedJaxpr, sought: Sought) -> Unfolded:
-    """A program with the equations of small calls, at any depth, in the place of the calls.
+    """Return a program with the equations of small functions, at any depth, in the place of their calls.
 
     Args:
-      program: the program, whose equations have places; one that runs on several devices stays as it is.
-      sought: what a bad value is: a call that is given one as a literal, or gives one, stays.
+      program: the program, whose equations have places; one that runs on several devices stays as
+        it is.
+      sought: what a bad value is: a call that takes one as a literal operand, or returns a literal
+        one, stays.
     """
     return _UNFOLDED.of(program, sought.key, lambda: _unfold(program, sought))
 
@@ -107,11 +110,13 @@ def _unfold(program: ClosedJaxpr, sought: Sought) -> Unfolded:
 
 
 class _Unfolding:
-    """The jaxprs that are done, and the ways back.
+    """Puts equations in the place of calls, and records the ways back.
 
     Attributes:
-      room: how many more equations may be put in the place of calls. Each is prepared to run and kept, while those of a
-        function are shared by all of its calls.
+      sought: what a bad value is.
+      room: how many more equations may be put in place. Each is prepared to run and kept, while all
+        calls of a function share its equations.
+      ways: the way back for each new equation.
     """
 
     def __init__(self, sought: Sought, room: int):
@@ -120,7 +125,7 @@ class _Unfolding:
         self._done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
     def of(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """A jaxpr with calls in place."""
+        """Return a jaxpr with equations in the place of calls."""
         found = self._done.get(closed)
         if found is None:
             found = self._done[closed] = self._made(closed)
@@ -147,18 +152,18 @@ class _Unfolding:
         return closed.replace(jaxpr=closed.jaxpr.replace(eqns=eqns, outs=outs))
 
     def _with_inner(self, eqn: JaxprEqn) -> JaxprEqn:
-        """An equation with calls in place inside the jaxprs that it runs."""
+        """Return an equation with the same done in the jaxprs that it runs."""
         made = {run.jaxpr: self.of(run.jaxpr) for run in runs_of(eqn)}
         if all(new is old for old, new in made.items()):
             return eqn
         return with_jaxprs(eqn, lambda c: made.get(c, c))
 
     def _part(self, eqn: JaxprEqn, inner: ClosedJaxpr) -> ClosedJaxpr | None:
-        """What a call calls, where its equations are put in place."""
+        """Return the jaxpr whose equations are to be put in the place of a call; None where the call stays."""
         if inner.jaxpr.const_binders or bad_literals(eqn.inputs, self.sought):
             return None
         part = self.of(inner)
-        # A choice between a value and a literal is taken for one of a derivative, whose zero is written there.
+        # A choice between a value and a literal would look like one of a derivative, whose zero is a literal.
         if any(type(x) is Lit for x in eqn.inputs) and any(map(is_choice, part.eqns)):
             return None
         n = len(part.eqns)
@@ -170,7 +175,11 @@ class _Unfolding:
     def _put(
         self, eqn: JaxprEqn, part: ClosedJaxpr, env: dict[Any, Any], eqns: list[JaxprEqn]
     ) -> None:
-        """Put the equations of what a call calls in its place."""
+        """Append the equations of a function to `eqns`, in the place of its call.
+
+        env: the atoms that stand for the variables of the jaxpr around the call; the call's results
+        are added.
+        """
         (run,) = runs_of(eqn)
         ins = [_read(env, x) for x in eqn.inputs]
         inside: dict[Any, Any] = dict(zip(part.jaxpr.in_binders, ins, strict=True))
@@ -186,10 +195,11 @@ class _Unfolding:
 
 
 def _origin(call: JaxprEqn, eqn: JaxprEqn) -> Origin | None:
-    """The origin of an equation in the place of a call. The call has to say what its own does not: the line, and the names.
+    """Return the origin of an equation that is put in the place of a call.
 
-    Names tell what is part of a derivative: those of the call count even where the equation's own are not known,
-    where `Origin.of_inner` knows none.
+    The call gives the line and the names that the equation's own origin does not have. Names tell
+    what is part of a derivative: those of the call count even where the equation's own are not
+    known, where `Origin.of_inner` knows none.
     """
     around, own = call.origin, eqn.origin
     if around is None or own is None:

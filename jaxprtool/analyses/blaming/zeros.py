@@ -1,4 +1,10 @@
-"""Zeros: from which values a 0 in an operand of a product has come, as far as these are still known when the product is looked at."""
+"""From which values the 0s in an operand of a product have come, as far as these are still known when the product has run.
+
+A product may be bad because one operand is 0 where the other is infinite or NaN. `zeros_of` finds
+such operands and walks back from their 0s, through the values in the logs, with a boolean mask of
+the elements that matter at each variable. What it finds (`Zero`) tells whether a choice, as the
+transpose of a `where`, has put the 0s there: see `double_where`.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +29,23 @@ from jaxprtool.ir.memo import MemoTable
 
 __all__ = ["Zero", "Zeros", "chosen_in", "zeros_of"]
 
-_MOST = 200  # values that are looked at before one
-_MOST_BYTES = 64 << 20  # of an operand of a product that is looked at
+_MOST = 200  # variables that the walk back from one operand visits
+_MOST_BYTES = 64 << 20  # of the operands of a sum of products: larger ones are not looked at
 
 
 class Zero(NamedTuple):
     """An operand of a product that is 0 where the product is bad.
 
+    The variables are those that the operand is computed from.
+
     Attributes:
-      operand: its position.
-      nonzero: variables before it that are not 0 where it is: no 0 has come from there.
-      mixed: variables before it whose 0s a product of matrices, or the like, has handed on: they have come from there.
-      passed: variables before it that a choice has given, of values that are 0 by themselves: the choice has put none there.
-      alone: whether the product is bad only where that is so.
+      operand: the operand's position.
+      nonzero: variables that are not 0 where they matter: the 0s have not come from these.
+      mixed: variables that a product of matrices, or the like, has read, and whose 0s it has handed
+        on.
+      passed: results of choices that have picked values which are 0 themselves: the choice has put
+        no 0 there.
+      alone: whether the product is bad only where the operand is 0.
     """
 
     operand: int
@@ -49,7 +59,7 @@ Zeros = Sequence[Zero]
 
 
 def chosen_in(log: Log) -> set[Any]:
-    """The variables of a jaxpr that runs which are computed from what a choice gives: in it, in one inside, or in one around it."""
+    """Return the variables of a running jaxpr that may be computed from the result of a choice, made in it, inside or around it."""
     inside = log.above is not None
     return _CHOSEN.of(log.jaxpr, inside, lambda: _chosen(log.jaxpr, inside=inside))
 
@@ -67,10 +77,11 @@ _CHOSEN = MemoTable[set[Any]]("which variables are computed from a choice")
 
 
 def zeros_of(log: Log, i: int, bad: Any, sought: Sought) -> Zeros:
-    """The operands that are 0 where a result of a product is bad because of it, with what is known of where the 0s come from.
+    """Find the operands that are 0 where a result of a product is bad because of that, and from where their 0s come.
 
     Args:
-      log: of the jaxpr that holds the equation; i: its position there.
+      log: the log of the jaxpr that holds the equation.
+      i: the index of the equation.
       bad: which elements of the result are bad.
       sought: what a bad value is.
     """
@@ -88,9 +99,14 @@ def zeros_of(log: Log, i: int, bad: Any, sought: Sought) -> Zeros:
 
 
 def _met_in_sums(log: Log, i: int, bad: Any, sought: Sought) -> dict[int, tuple[Any, Any]]:
-    """Of each operand the 0s by which an operation multiplies bad values, and the elements of the result that are bad for no other reason.
+    """Find the 0s by which a sum of products multiplies bad values.
 
-    A sum of products is NaN where one of them is 0 times infinity. Of a solve the whole right side is 0.
+    A sum of products is NaN where one of them is 0 times infinity. For a solve, the whole right
+    side has to be 0.
+
+    Returns:
+      For each such operand, by position, a mask of these 0s, and one of the elements of the result
+      that are bad for no other reason.
     """
     eqn, ins = log.jaxpr.eqns[i], log.ins(i)
     floats = floats_of(eqn)
@@ -121,7 +137,7 @@ def _with(ins: Sequence[Any], masks: Mapping[int, Any]) -> list[Any]:
 
 
 def _narrow(mask: Any, x: Any) -> Any:
-    """Which elements of an operand stretch to elements of the result that a mask marks."""
+    """Return which elements of an operand broadcast to elements of the result that a mask marks."""
     xp, shape = numpy_namespace(), numpy_namespace().shape(x)
     if not shape:
         return xp.asarray(mask.any())
@@ -130,11 +146,12 @@ def _narrow(mask: Any, x: Any) -> Any:
 
 
 def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var], frozenset[Var]]:
-    """What a `Zero` says of the variables before it: `nonzero`, `mixed` and `passed`.
+    """Walk back from the 0s of an operand, and return what a `Zero` has as `nonzero`, `mixed` and `passed`.
 
     Args:
-      log: of the jaxpr of x.
-      x: an operand; mask: elements of it that are 0.
+      log: the log of the jaxpr.
+      x: the operand.
+      mask: the elements of it that are 0 and matter.
     """
     seen, zero, mixed = set[Var](), set[Var](), set[Var]()
     passed, put = set[Var](), set[Var]()
@@ -167,12 +184,12 @@ def _before(log: Log, x: Any, mask: Any) -> tuple[frozenset[Var], frozenset[Var]
 
 
 class _Step(NamedTuple):
-    """A variable from which the 0s of an operand may come.
+    """A variable in the walk back from the 0s of an operand.
 
     Attributes:
-      log: of its jaxpr.
+      log: the log of its jaxpr.
       v: the variable, or a literal.
-      marked: elements of it.
+      marked: a mask of its elements that matter.
       after: the step whose marked elements are computed from these; None for the operand itself.
     """
 
@@ -183,9 +200,14 @@ class _Step(NamedTuple):
 
 
 def _is_put(step: _Step, cases: Sequence[tuple[Log, Any, Any]]) -> bool:
-    """Whether a choice puts 0s in the place of values: of an element of the operand, all that is computed from the choice.
+    """Whether a choice puts 0s in the place of other values: some element of the operand comes from such 0s alone.
 
-    A sum that adds 0s which are put to others that are not has a 0 from these: each element of `r` is on the diagonal of `diag(r)`.
+    A sum that adds 0s which are put to 0s which are not has a 0 from the latter: each element of
+    `r` is on the diagonal of `diag(r)`.
+
+    Args:
+      step: the result of the choice.
+      cases: the cases that are 0 themselves, with the elements that they give (see `_cases`).
     """
     own = step.marked & False
     for _, _, some in cases:
@@ -203,12 +225,12 @@ def _is_put(step: _Step, cases: Sequence[tuple[Log, Any, Any]]) -> bool:
 
 
 def _carried(step: _Step, after: _Step, mask: Any) -> Any | None:
-    """Which marked elements of what comes after a step are computed from these; None where nobody knows."""
+    """Return which marked elements of the step `after` are computed from those of `step` that a mask marks; None where nobody knows."""
     xp, shape = numpy_namespace(), after.marked.shape
     made = after.log.layout.made.get(after.v)
     eqn = None if made is None else after.log.jaxpr.eqns[made[0]]
     if step.log is not after.log or eqn is None or eqn.primitive.holds_jaxprs:
-        return mask & after.marked  # an argument, or a result of a jaxpr
+        return mask & after.marked  # the same value, as an argument or a result of a jaxpr
     if is_elementwise(eqn.primitive) or steering_facts[eqn.primitive] == "operand 0":
         return xp.broadcast_to(mask, shape) & after.marked
     assert made is not None
@@ -221,10 +243,11 @@ def _carried(step: _Step, after: _Step, mask: Any) -> Any | None:
 
 
 def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Log, Any, Any]] | None:
-    """Of a choice the cases that give its marked elements, which are 0 by themselves, with these; None where v is none.
+    """Return the cases of a choice that give its marked elements and are 0 themselves, with these elements.
 
-    Where one of the cases is a constant, as what a transpose chooses is, that one puts its 0s, as does one that is 0 everywhere
-    where none of all is known to be constant. No cases where nobody knows.
+    Where one of the cases is a constant, as in the transpose of a choice, that case counts as one
+    that puts 0s. Where none is, a case that is 0 everywhere does. An empty list where nobody knows;
+    None where v is not the result of a choice.
     """
     made = log.layout.made.get(v)
     eqn = None if made is None else log.jaxpr.eqns[made[0]]
@@ -243,7 +266,7 @@ def _cases(log: Log, v: Var, marked: Any) -> list[tuple[Log, Any, Any]] | None:
 
 
 def _is_constant(log: Log, x: Any) -> bool:
-    """Whether a value is the same in every run: a literal, or made of literals."""
+    """Whether a value is the same in every run: a literal, or computed from literals."""
     made = None if isinstance(x, Lit) else log.layout.made.get(x)
     if made is None:
         return isinstance(x, Lit)
@@ -256,7 +279,7 @@ def _mixes(log: Log, v: Var) -> bool:
 
 
 def _value(log: Log, v: Any) -> Any:
-    """The value of a variable; None where it is not known any more, or is no number."""
+    """Return the value of a variable; None where the log has dropped it, or it is no number."""
     made = log.layout.made.get(v)
     if made is not None and (made[0] >= len(log.results) or log.results[made[0]] is None):
         return None
@@ -266,9 +289,10 @@ def _value(log: Log, v: Any) -> Any:
 
 
 def _makers(log: Log, v: Any, value: Any, marked: Any) -> Iterable[tuple[Log, Any, Any]]:
-    """What marked elements, which are 0, are computed from, with the elements of it; or the operand that an argument is.
+    """Return the variables from which marked elements, which are 0, are computed, with their logs and their own marked elements.
 
-    Nothing before a choice.
+    For an argument it is the operand outside that it is, for a result of a jaxpr inside that
+    result; nothing for a choice.
     """
     made = log.layout.made.get(v)
     if made is None:
@@ -293,7 +317,7 @@ def _makers(log: Log, v: Any, value: Any, marked: Any) -> Iterable[tuple[Log, An
 
 
 def _read(log: Log, i: int, marked: Any) -> Iterable[tuple[int, Any]]:
-    """Of operands of a linear operation that is not elementwise which elements marked ones of the result are computed from."""
+    """Yield the operands, by position, of an operation that is not elementwise, with the elements from which marked 0s are computed."""
     eqn, ins = log.jaxpr.eqns[i], log.ins(i)
     floats = floats_of(eqn)
     if not floats or sum(ins[k].nbytes for k in floats) > _MOST_BYTES:
@@ -314,7 +338,7 @@ def _read(log: Log, i: int, marked: Any) -> Iterable[tuple[int, Any]]:
     left = marked
     for i, k in (floats, floats[::-1]):
         left = left & ~reaches(eqn, _with(ins, {i: zero[i], k: factors[k]}))
-    both = {k: factors[k] | True for k in floats}  # of 0 times 0 either has given the 0
+    both = {k: factors[k] | True for k in floats}  # in 0 times 0 either operand has given the 0
     for k in floats:
         for others, some in ((factors, marked), (both, left)):
             read = read_by(eqn, k, _with(ins, others), some) if some.any() else None

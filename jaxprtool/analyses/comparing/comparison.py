@@ -1,4 +1,4 @@
-"""What a comparison of two runs answers: a table of the outputs, and the place of the first difference."""
+"""The answer of a comparison of two runs: a table of the outputs, and the place of the first difference."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Tolerance(NamedTuple):
     """Which differences of floats are tolerated; integers, booleans and keys are compared exactly.
 
     Attributes:
-      rtol, atol: those up to `atol + rtol * max(|a|, |b|)`.
-      ulp: those up to so many steps from float to float.
-      rounding: those that rounding explains, eps^(2/3) of the type, relative to the larger element or to the largest of
-        the array; only where none of the others is given.
+      rtol, atol: differences up to `atol + rtol * max(|a|, |b|)` are.
+      ulp: differences up to this many steps from float to float are.
+      rounding: differences that rounding explains are, eps^(2/3) of the type, relative to the
+        larger element or to the largest of the array; only where none of the others is given.
     """
 
     rtol: float | None = None
@@ -48,9 +48,9 @@ class Output:
       index: its position.
       label: what it is called: its path in the tree of the results, or its position.
       found: how the two values differ, as `backends.differences.Found` has it.
-      judgement: of an arbiter: `A worse`, `B worse`, `both equally far` or `both within rounding`; None
-        without one.
-      error_a, error_b: of an arbiter: the distances of both from its value, in ulps.
+      judgement: what an arbiter says: `A worse`, `B worse`, `both equally far` or
+        `both within rounding`; None without one.
+      error_a, error_b: the distances of both from the arbiter's value, in ulps; None without one.
     """
 
     index: int
@@ -112,7 +112,7 @@ class Output:
 
 
 class Written(NamedTuple):
-    """A place as another run has written it; it has what `Place` has of it."""
+    """A place that another run has saved as a document, with the properties of a `Place`."""
 
     document: dict[str, Any]
 
@@ -120,7 +120,7 @@ class Written(NamedTuple):
     def source(self) -> str | None:
         """The line of Python."""
         found: Any = self.document.get("source")
-        if not isinstance(found, dict):  # a string in what was written before there were functions
+        if not isinstance(found, dict):  # a string in documents of earlier releases
             return found
         fields: list[Any] = [found.get(key) for key in Frame._fields]
         return Frame(*fields).located()
@@ -158,13 +158,14 @@ class First:
     """The first equation whose results differ although its operands agree.
 
     Attributes:
-      a, b: its place in each program; None where the program has nothing there. Of a run whose values were saved, what is
-        written there in its place.
-      found: how the results differ; None where the places alone are known.
-      result: which of its results differs.
-      given: of an equation of elements, its operands where they differ most, in A and in B.
-      among: other equations of A, and of B, that may be meant: those which compute the same, where the other program computes
-        that once, and those which compute a constant, where the other program has it.
+      a, b: its place in each program; None where the program has nothing there. For a run whose
+        values were saved, the place that was written with them.
+      found: how the results differ; None where only the places are known.
+      result: the position of the result that differs.
+      given: for an elementwise equation, its operands where the results differ most, in A and in B.
+      among: other equations of A, and of B, that may be to blame: those that compute the same,
+        where the other program computes it once, and those that compute a constant, where the other
+        program has it.
     """
 
     a: Place | Written | None
@@ -181,14 +182,16 @@ class Comparison(Answer):
 
     Attributes:
       equal: whether no output differs by more than the tolerance.
-      names: what A and B are, for people.
+      names: what A and B are called, for people.
       outputs: the outputs, in order.
       tolerance: which differences count as none.
-      first: the first difference; None where it was not asked for, or where there is none.
-      searched: whether it was asked for.
-      flips: the first comparison, or other result that is no float, which differs; None as for `first`.
+      first: the first difference; None where it was not searched, or there is none.
+      searched: whether it was searched.
+      flips: the first comparison, or other result that is no float, which differs; None as for
+        `first`.
       notes: remarks: excess precision, say.
-      compared: of saved values, how many results were compared; `outputs` are then those of them that differ.
+      compared: for saved values, how many results were compared: `outputs` then has only those that
+        differ.
     """
 
     equal: bool
@@ -296,7 +299,7 @@ def _first_lines(title: str, first: First) -> list[str]:
     return lines
 
 
-_FEW = 5  # of equations that may be meant are shown
+_FEW = 5  # of other equations that may be to blame are shown
 
 
 def _line(place: Place | Written) -> str:

@@ -1,8 +1,13 @@
-"""Which equation of one jaxpr stands in the place of which of another.
+"""Pair the equations of two jaxprs that stand in each other's place.
 
-Where one was made of the other, its equations have kept their places in the text. Two jaxprs that have the same equations but for some primitives, literals and params are paired equation by equation. Others are
-aligned as `diff` aligns them. Where that pairs equations only because they look alike, and their results are not used in the
-same places, the pair is given up for the two whose results are.
+`counterparts` takes the first of these ways that applies:
+
+- Two jaxprs with equations of the same types, of which nearly all are the same but for literals and
+  params, are paired one by one.
+- Where one jaxpr was made from the other, its equations have kept their places in the text.
+- Others are aligned as `diff` aligns them. Where that pairs equations only because they look alike,
+  and their results are not used in the same places, the pair is given up for the two equations
+  whose results are.
 """
 
 from __future__ import annotations
@@ -27,12 +32,12 @@ __all__ = [
 ]
 
 Pair = tuple[int, int]
-NO_EQUATION = (None, 0)  # what `results` would say of a binder or a literal
-_FEW = 8  # one equation in so many may be another one, in jaxprs that are paired one by one
+NO_EQUATION = (None, 0)  # stands for binders and literals, which `results` does not have
+_FEW = 8  # jaxprs are paired one by one if at most one equation in so many differs
 
 
 def counterparts(a: Jaxpr, b: Jaxpr) -> list[Pair]:
-    """Pairs of positions of equations that stand in each other's place, in order."""
+    """Return pairs of the indices of equations that stand in each other's place, in order."""
     n = len(a.eqns)
     if a is b or _alike(a, b):
         return [(i, i) for i in range(n)]
@@ -45,17 +50,17 @@ def counterparts(a: Jaxpr, b: Jaxpr) -> list[Pair]:
 
 
 def definitions(jaxpr: Jaxpr) -> dict[Var, int]:
-    """The position of the equation that gives each variable; binders are not in it."""
+    """Map each variable that an equation binds to the index of that equation; binders of the jaxpr are left out."""
     return {v: i for i, eqn in enumerate(jaxpr.eqns) for v in eqn.out_binders}
 
 
 def results(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
-    """For each variable that an equation gives the position of the equation, and which of its results it is."""
+    """Map each variable that an equation binds to the index of that equation and the position among its results."""
     return {v: (i, k) for i, eqn in enumerate(jaxpr.eqns) for k, v in enumerate(eqn.out_binders)}
 
 
 def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
-    """The positions of results that are given by equations which are no counterparts of each other."""
+    """Return the positions of the jaxprs' results that do not come from equations which are each other's counterparts."""
     partner, defined = dict(pairs), [_given(a), _given(b)]
     found: list[int] = []
     for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
@@ -69,7 +74,7 @@ def other_results(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair]) -> list[int]:
 
 
 def _given(jaxpr: Jaxpr) -> dict[Var, tuple[int, int]]:
-    """What `results` says of the jaxpr's own results."""
+    """Return `results`, only of the variables that are results of the jaxpr."""
     outs = {x for x in jaxpr.outs if isinstance(x, Var)}
     givers = [(i, e) for i, e in enumerate(jaxpr.eqns) if not outs.isdisjoint(e.out_binders)]
     return {v: (i, k) for i, e in givers for k, v in enumerate(e.out_binders) if v in outs}
@@ -80,7 +85,7 @@ def same_operation(
 ) -> bool:
     """Whether two equations do the same with as many operands, whatever the jaxprs in their params do.
 
-    folded: whether one may have a literal where the other one has a variable.
+    folded: whether a literal may stand where the other equation has a variable.
     """
     if a is b:
         return True
@@ -96,15 +101,16 @@ def same_operation(
 
 
 def giving(jaxpr: Jaxpr, k: int) -> JaxprEqn | None:
-    """The equation that gives result k; None for an argument or a literal."""
+    """Return the equation that computes result k of a jaxpr; None for an argument or a literal."""
     x = jaxpr.outs[k]
     return next((e for e in jaxpr.eqns if x in e.out_binders), None)
 
 
 def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
-    """The pairs of equations that are the same ones of a text; none where b is not made of a.
+    """Return the pairs of equations with the same place in a text; [] unless each equation of a has its place in b.
 
-    A pass that puts several equations in the place of one gives them its place; the last of them has its results.
+    Where a pass has put several equations in the place of one, all have its place: the last of
+    them, which has its results, counts.
     """
     spans = [e.span and (e.span.source, e.span.start) for e in a.eqns]
     if None in spans or len({*spans}) < len(spans):
@@ -115,7 +121,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
-    """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and primitive."""
+    """Whether two jaxprs have equations of the same types one by one, nearly all with the same operands and the same primitive."""
     if len(a.eqns) != len(b.eqns) or len(a.all_binders) != len(b.all_binders):
         return False
     names: dict[Any, Var] = dict(zip(a.all_binders, b.all_binders, strict=True))
@@ -125,7 +131,7 @@ def _alike(a: Jaxpr, b: Jaxpr) -> bool:
             return False
         if p.primitive is not q.primitive:
             others += 1
-        elif [*map(names.get, p.inputs)] != [*q.inputs]:  # true where one is a literal
+        elif [*map(names.get, p.inputs)] != [*q.inputs]:  # also true where an operand is a literal
             others += not _same_operands(p, q, names)
         names.update(zip(p.out_binders, q.out_binders, strict=True))
     return others <= 1 + len(a.eqns) // _FEW
@@ -151,7 +157,7 @@ def _same_operands(p: JaxprEqn, q: JaxprEqn, names: dict[Any, Var]) -> bool:
 
 
 def _certain(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], signatures: Signatures) -> set[int]:
-    """The positions in a of pairs that compute the same of the same operands, from the binders on."""
+    """Return the indices in a of pairs that compute the same from the same operands, all the way from the binders."""
     names = dict(zip(a.all_binders, b.all_binders, strict=False))
     found: set[int] = set()
     for i, j in pairs:
@@ -168,7 +174,7 @@ def _literals(eqn: JaxprEqn) -> list[str]:
 
 
 def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> list[Pair]:
-    """The pairs, with those in the place of which others are used in the same places; certain ones stay."""
+    """Exchange pairs whose results are used in different places for those whose results are used in the same; certain pairs stay."""
     found = dict(pairs)
     taken = {j: i for i, j in pairs}
     def_a, def_b = definitions(a), definitions(b)
@@ -198,13 +204,13 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
                 found[i], taken[j] = j, i
         if i in found:
             p, q = a.eqns[i], b.eqns[found[i]]
-            # of two operations the operands may be others too: a conversion that one program has alone
+            # two different operations may also read different operands: a conversion that only one program has
             vote(p.inputs, q.inputs, alike=p.primitive is not q.primitive)
     return in_order(sorted(found.items()))
 
 
 def in_order(pairs: Sequence[Pair]) -> list[Pair]:
-    """As many of the pairs, the first ones first, as keep the order of both sides."""
+    """Leave out pairs that would change the order on either side, preferring the first ones."""
     kept: list[Pair] = []
     for i, j in pairs:
         if not kept or j > kept[-1][1]:

@@ -1,4 +1,9 @@
-"""The first equation whose results differ although its operands agree: two evaluations that run in step."""
+"""Find the first equation whose results differ although its operands agree, in two evaluations that run in step.
+
+`Search` takes the events of both (`in_step.Stepped`), pairs the equations of each two jaxprs
+(`counterparts`), and compares the results of each pair. Where results differ, `_origin` decides
+whether the pair itself is to blame, or its operands differed before.
+"""
 
 from __future__ import annotations
 
@@ -28,19 +33,21 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
 __all__ = ["Search"]
 
 Pairs = list[tuple[int, int]]
-_TURNS = 10_000  # steps of loops without a known end that one run may take more once a difference is known,
-_MORE = 10  # or so many times as many as the other one
-_MOST = 1_000_000  # steps of such loops that both may take as long as none is known
-_MANY = 100  # and so many times as many as the other one, where that has ended
+_TURNS = 10_000  # iterations of loops of unknown length that a run may take after a difference,
+_MORE = 10  # or so many times those of the other run
+_MOST = 1_000_000  # such iterations that each run may take while no difference is known,
+_MANY = 100  # or so many times those of the other run, if that has ended
 
 
 class Search:
     """The search in two evaluations.
 
     Attributes:
-      first: the first difference that was found.
-      flips: the first result that is no float and differs.
-      stopped: for each evaluation what stopped it, where it took too many steps.
+      a, b: the evaluations.
+      first: the first difference that was found, or None.
+      flips: the first pair of equations with a differing result that is no float, or None.
+      stopped: for each evaluation the error that stopped it because it took too many iterations, or
+        None.
     """
 
     def __init__(
@@ -52,14 +59,15 @@ class Search:
         *,
         bounded: bool = True,
     ):
-        """Of two evaluations.
+        """Prepare the search.
 
         Args:
           a, b: the evaluations, which have not begun.
           same: whether two values are equal bit by bit.
           difference: how two values differ, as `backends.differences.Found` has it.
-          bounded: whether an evaluation is stopped that takes many more steps than the other one once a difference is known
-            or the other one has ended, and both where they take very many and have no end.
+          bounded: whether loops are bounded: an evaluation is stopped that takes many more
+            iterations than the other one once a difference is known or the other one has ended, and
+            both are where they take very many without an end.
         """
         self.a, self.b, self.bounded = a, b, bounded
         self.stopped: list[UsageError | None] = [None, None]
@@ -71,7 +79,7 @@ class Search:
         self._paths: tuple[tuple[Step, ...], tuple[Step, ...]] = ((), ())
         self._pairs: dict[tuple[Jaxpr, Jaxpr], tuple[Pairs, list[int]]] = {}
         self._carried: First | None = None
-        self._met: First | None = None  # the innermost equations where what is carried in was met
+        self._met: First | None = None  # the innermost pair at which differing operands were found
         self._signatures = Signatures()
 
     def run(self) -> None:
@@ -85,7 +93,7 @@ class Search:
                 if k:
                     self.stopped[k - 1] = e
                     if all(self.stopped) and not self.bounded:
-                        raise  # neither side has results under the limit that somebody has set
+                        raise  # neither side has results within the user's limit
         self.first = self.first or self._carried
 
     @property
@@ -94,7 +102,7 @@ class Search:
         return self.first is not None or self._carried is not None
 
     def _bound(self, other: Stepped) -> int:
-        """How many steps an evaluation may take, beside those of the other one."""
+        """Return how many iterations an evaluation may take in all, given what the other one has taken."""
         if self._known:
             return max(_TURNS, _MORE * other.turns.taken)
         return max(_MOST, _MANY * other.turns.taken) if other.complete else _MOST
@@ -106,7 +114,7 @@ class Search:
             self._level()
 
     def _level(self) -> None:
-        """Follow a jaxpr of each side to its end; both begin now."""
+        """Follow one jaxpr of each side, both of which begin now, to their ends."""
         enter_a, enter_b = self.a.next(), self.b.next()
         assert isinstance(enter_a, Enter) and isinstance(enter_b, Enter)
         a, b = enter_a.jaxpr, enter_b.jaxpr
@@ -144,7 +152,7 @@ class Search:
         jaxprs: tuple[Jaxpr, Jaxpr],
         ends: tuple[Leave, Leave],
     ) -> None:
-        """Compare results of jaxprs that equations give which are no counterparts of each other."""
+        """Compare the jaxprs' results at positions where the equations that compute them are no counterparts."""
         defined = [results(j) for j in jaxprs]
         for k in others:
             x, y = ends[0].outs[k], ends[1].outs[k]
@@ -168,10 +176,11 @@ class Search:
     def _where_alone_begins(
         self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], given: tuple[int | None, int | None]
     ) -> list[JaxprEqn | None]:
-        """The equations to blame for two values that differ, of which one at least is given by an equation without a counterpart.
+        """Return the equations to blame for two differing values, at least one of which comes from an equation without a counterpart.
 
-        They are those that give the values; or, where the same operations lead to both, those where these begin: one side may
-        compute once what the other computes twice, with a mistake.
+        They are the equations that compute the values. Where the same operations lead to both
+        values, they are those where these operations begin: one side may compute once what the
+        other one computes twice, with a mistake.
         """
         chosen = [*given]
         paired = [{i for i, _ in pairs}, {j for _, j in pairs}]
@@ -187,7 +196,10 @@ class Search:
         return [None if i is None else j.eqns[i] for j, i in zip(jaxprs, chosen, strict=True)]
 
     def _ways(self, jaxpr: Jaxpr, i: int, paired: set[int]) -> dict[int, list[int]]:
-        """The equations without counterparts from which the value of one comes, each with the operands on the way to it."""
+        """Return the equations without counterparts that equation i depends on through others of these.
+
+        Each has the positions of operands that lead to it from equation i.
+        """
         where = results(jaxpr)
         ways: dict[int, list[int]] = {i: []}
         queue = [i]
@@ -203,7 +215,7 @@ class Search:
         return ways
 
     def _pair(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr]) -> None:
-        """Run an equation of each side, which stand in each other's place, with what is inside them."""
+        """Run a pair of equations, one of each side, with the jaxprs inside them."""
         before = self.first
         while True:
             x, y = self.a.peek(), self.b.peek()
@@ -220,27 +232,27 @@ class Search:
                 break
         seen_a, seen_b = self.a.next(), self.b.next()
         if isinstance(seen_a, See) and isinstance(seen_b, See):
-            if before is None and self.first is not None:  # inside, of operands that may differ
+            if before is None and self.first is not None:  # found inside, where operands may differ
                 here = First(self._place(0, seen_a.eqn), self._place(1, seen_b.eqn))
                 outside = self._of_operands(pairs, jaxprs, seen_a, seen_b, here)
                 self.first = self.first if outside in (here, None) else outside
             self._compare(pairs, jaxprs, seen_a, seen_b)
 
     def _compare(self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See) -> None:
-        """Compare the results of a pair, and say where a difference comes from."""
+        """Compare the results of a pair, and record where a difference comes from."""
         if self.first is not None and self.flips is not None:
             return
         carried = None if self._carried is None else self._carried.a
         if isinstance(carried, Place) and carried.eqn is a.eqn:
-            # what the jaxprs inside were given is known now
+            # the arguments of the inner jaxprs are known now
             here = First(self._place(0, a.eqn), self._place(1, b.eqn))
             self._carried = self._origin(pairs, jaxprs, a, b, here)
             if self._carried is None:
-                # At the top the constants differ: what reads them first is meant.
+                # At the top the constants differ: the first equation that reads them counts.
                 self._carried = self._outside(here) if all(self._paths) else self._met
         for k, (x, y) in enumerate(zip(a.outs, b.outs, strict=False)):
             if self.first is not None and _is_float(a.eqn, k):
-                continue  # what is left to find is a comparison that flips
+                continue  # only a comparison that flips is left to find
             if self.same(x, y):
                 continue
             found = self.difference(x, y)
@@ -259,12 +271,12 @@ class Search:
         return Place(eqn, self._paths[side])
 
     def _around(self, side: int) -> Place | None:
-        """The equation that holds the jaxpr which runs; None at the top."""
+        """Return the place of the equation that holds the running jaxpr; None at the top."""
         path = self._paths[side]
         return Place(path[-1].eqn, path[:-1]) if path else None
 
     def _outside(self, here: First) -> First:
-        """The equations that hold the jaxprs which run, since what those are given differs; here at the top."""
+        """Return the equations that hold the running jaxprs, whose arguments differ; `here` at the top."""
         if not all(self._paths):
             return here
         return First(self._around(0), self._around(1))
@@ -272,11 +284,11 @@ class Search:
     def _origin(
         self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
     ) -> First | None:
-        """The equations that are to blame for results that differ.
+        """Return the equations to blame for the differing results of a pair; None where its operands differed before.
 
-        They are this pair where it is of two operations, where the operands agree, or are other variables than those that stand
-        in each other's place; those that give an operand, where one of them has no counterpart; None where operands differed
-        before.
+        It is the pair itself where its operations differ, where its operands agree, or where it
+        reads variables that are no counterparts. Where an operand comes from an equation without a
+        counterpart, it is that equation.
         """
         if len(a.ins) != len(b.ins):
             return here
@@ -287,7 +299,7 @@ class Search:
     def _of_operands(
         self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
     ) -> First | None:
-        """`_origin` of a pair, whatever its operations are."""
+        """As `_origin`, without regard to what the operations are."""
         if len(a.ins) != len(b.ins):
             return here
         partner = dict(pairs)
@@ -330,9 +342,10 @@ class Search:
         operands: tuple[Any, Any],
         found: Any,
     ) -> First | None:
-        """The equation that computes an operand of constants, where the other program has another literal in its place.
+        """Return the equation that computes an operand from constants alone, where the other program has a literal of another value.
 
-        None where no equation without a counterpart does: the literals are a part of the operations.
+        None where no equation without a counterpart computes it: then the literal is a part of the
+        operation.
         """
         side = 0 if isinstance(operands[0], Var) else 1
         where = results(jaxprs[side])
@@ -351,7 +364,10 @@ class Search:
 
 
 def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[Any, Any]]:
-    """The operands of two equations of elements at an index of their results; [] of others, and where one has none there."""
+    """Return the operands, in A and B, of two elementwise equations at an index of their results.
+
+    [] for other equations, and where an operand has no element at that index.
+    """
     if where is None or len(a.ins) != len(b.ins):
         return []
     if not is_elementwise(a.eqn.primitive) or not is_elementwise(b.eqn.primitive):
@@ -365,7 +381,11 @@ def _given(a: See, b: See, k: int, where: tuple[int, ...] | None) -> list[tuple[
 
 
 def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
-    """Pairs of positions of equations that stand in each other's place; of what runs in the place of jaxprs as these are written."""
+    """Return the pairs of indices of counterparts.
+
+    Where evaluation runs other jaxprs in the place of two (`written_as`), these are paired as the
+    written ones are.
+    """
     written = written_as(a), written_as(b)
     if written[0] is a or written[1] is b:
         return counterparts(a, b)
@@ -383,7 +403,7 @@ def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
 
 
 def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:
-    """For the positions of equations as they are written those of the ones that run in their place."""
+    """Map the indices of written equations to those of the equations that run in their place."""
     sites = Sites(written)
     where = {id(eqn): i for i, eqn in enumerate(written.eqns)}
     found: dict[int, list[int]] = {}
@@ -395,9 +415,10 @@ def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:
 
 
 def _are_written(jaxprs: tuple[Jaxpr, Jaxpr], eqns: Sequence[JaxprEqn | None]) -> bool:
-    """Whether equations of either jaxpr, which have no counterparts in the other, have them where the jaxprs are written.
+    """Whether equations that have no counterparts among those that run have some among those that are written.
 
-    What is run for all devices of a mesh in the place of a jaxpr lacks the equations that nobody reads.
+    What is run for all devices of a mesh in the place of a jaxpr lacks the equations that nobody
+    reads.
     """
     written = [*map(written_as, jaxprs)]
     if written[0] is jaxprs[0] or written[1] is jaxprs[1]:
@@ -412,7 +433,7 @@ def _are_written(jaxprs: tuple[Jaxpr, Jaxpr], eqns: Sequence[JaxprEqn | None]) -
 
 
 def _is_float(eqn: JaxprEqn, k: int) -> bool:
-    """Whether result k of an equation is of floats; what is in the cells that it was given counts as such."""
+    """Whether result k of an equation is floating; the content of its cells, which follow its results, counts as such."""
     if k >= len(eqn.out_binders):
         return True
     dtype = getattr(eqn.out_binders[k].aval, "dtype", None)
@@ -420,7 +441,7 @@ def _is_float(eqn: JaxprEqn, k: int) -> bool:
 
 
 def _matches(a: Step | None, b: Step | None) -> bool:
-    """Whether two jaxprs are in the same place of two equations that stand in each other's place."""
+    """Whether two jaxprs are in the same place of two equations that are counterparts."""
     if a is None or b is None:
         return a is b
     return (a.param, a.branch, a.step) == (b.param, b.branch, b.step)
@@ -433,9 +454,17 @@ def _follow(
     side: int,
     way: Sequence[int],
 ) -> int | None:
-    """What stands on the other side where a way through operands ends on one.
+    """Follow a way through operands on both sides; return the equation at its end on the other side.
 
-    None unless the operations on the way are the same, and so is what is read at its end.
+    None unless the operations on the way are the same, and the equations at its ends read
+    corresponding variables.
+
+    Args:
+      jaxprs: both jaxprs.
+      pairs: their counterparts.
+      given: the equations at which the way begins.
+      side: the side whose way it is.
+      way: the position of the operand at each equation.
     """
     here, there = given[side], given[1 - side]
     where = [results(j) for j in jaxprs]
@@ -462,7 +491,7 @@ def _reads(
     where: dict[Var, tuple[int, int]],
     partner: dict[int, int] | None,
 ) -> set[tuple[int | None, int]]:
-    """The variables that an equation reads, as results of equations, or of those that are their partners, and as binders."""
+    """Return the variables that an equation reads: as results of equations, or of their partners, or as binders."""
     binders = {v: n for n, v in enumerate(jaxpr.all_binders)}
     found: set[tuple[int | None, int]] = set()
     for x in jaxpr.eqns[i].inputs:

@@ -1,8 +1,9 @@
-"""An evaluation on NumPy as a sequence of events, which goes on as far as somebody asks for them.
+"""Run an evaluation on NumPy as a sequence of events that is produced on demand.
 
-It runs in a thread of its own, which waits while the one that asks runs, and hands its events over in parcels: changing the
-thread for each equation would cost more than most equations do. What a parcel holds is bounded in number and in bytes,
-so that two evaluations that are compared need little more memory than both need alone.
+`Stepped` runs the evaluation in a thread of its own, which waits while the caller runs. Events are
+handed over in parcels, since to switch threads for each equation would cost more than most
+equations do. A parcel is bounded in number and in bytes, so that two evaluations that are compared
+need little more memory than both need alone.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
 __all__ = ["Alternating", "Enter", "Event", "Leave", "See", "Stepped"]
 
-_PARCEL = 512  # events in a parcel
-_PARCEL_BYTES = 16 << 20  # of the results in it, unless a single one is larger
+_PARCEL = 512  # events in a parcel, at most
+_PARCEL_BYTES = 16 << 20  # of the results in it, at most, unless a single one is larger
 
 
 class Enter(NamedTuple):
@@ -39,7 +40,8 @@ class See(NamedTuple):
     Attributes:
       eqn: the equation.
       ins: the values of its operands.
-      outs: its results, and after them the cells among its operands. Cells hold what was in them then.
+      outs: its results, and after them the cells among its operands. Cells hold what they held
+        then.
     """
 
     eqn: JaxprEqn
@@ -57,7 +59,7 @@ Event = Enter | See | Leave
 
 
 class _Closed(BaseException):
-    """Nobody asks for the rest of an evaluation."""
+    """Ends the thread of an evaluation whose remaining events nobody asks for."""
 
 
 class Stepped:
@@ -65,8 +67,9 @@ class Stepped:
 
     Attributes:
       results: what the evaluation returned; None until it has ended.
-      turns: the steps that its loops of an unknown number of steps have taken.
-      bound: says, each time before the evaluation goes on, how many of these there may be; None: any number.
+      turns: counts the iterations of its loops whose length is not known.
+      bound: called each time before the evaluation goes on; returns how many such iterations it may
+        take in all, None for any number.
     """
 
     def __init__(self, evaluate: Callable[[Observer], Any]):
@@ -85,11 +88,11 @@ class Stepped:
 
     @property
     def complete(self) -> bool:
-        """Whether the evaluation has come to its end, and was not stopped."""
+        """Whether the evaluation has run to its end without an error."""
         return self._ended and self._error is None
 
     def peek(self) -> Event | None:
-        """The next event, which stays the next one; None at the end. Raises what the evaluation raises."""
+        """Return the next event without taking it; None at the end. Raises what the evaluation raises."""
         if self._events:
             return self._events[0]
         while not self._events and not self._ended:
@@ -101,13 +104,13 @@ class Stepped:
         return None
 
     def next(self) -> Event | None:
-        """The next event; None at the end."""
+        """Take the next event; None at the end."""
         if self._events or self.peek() is not None:
             return self._events.popleft()
         return None
 
     def close(self) -> None:
-        """Give up what is left of the evaluation."""
+        """Give up the rest of the evaluation, and end its thread."""
         self._closing = True
         while not self._ended:
             self._run_on()
@@ -144,17 +147,19 @@ class Stepped:
             raise _Closed
 
     def tell(self, event: Event) -> int:
-        """Add an event to the parcel; how many there are."""
+        """Add an event to the parcel; return how many it has."""
         self._events.append(event)
         return len(self._events)
 
 
 class Alternating(Stepped):
-    """An evaluation without an observer that goes on until its loops have taken so many steps, waits, and may go on.
+    """An evaluation without an observer that runs until its loops have taken a given number of iterations, waits, and may go on.
 
     Attributes:
       ended: whether it has come to its end, or was stopped.
-      stopped: what stopped it, where its loops would have taken more steps than allowed.
+      stopped: the error that stopped it where its loops would have taken more iterations than
+        allowed, or None.
+      last: whether it is stopped, instead of waiting, at the next bound.
     """
 
     def __init__(self, evaluate: Callable[[], Any]):
@@ -168,7 +173,7 @@ class Alternating(Stepped):
         return self._ended
 
     def go_on(self, turns: int, *, last: bool) -> None:
-        """Go on until loops of an unknown number of steps have taken so many; then wait, or, if it is the last time, stop.
+        """Go on until loops of unknown length have taken `turns` iterations in all; then wait, or, if `last`, stop.
 
         Raises:
           JaxprToolError: what the evaluation raises.
@@ -185,7 +190,7 @@ class Alternating(Stepped):
 
 
 class _Waiting(Turns):
-    """Steps of an evaluation that waits where it has taken as many as are allowed so far."""
+    """Counts iterations, and lets the evaluation wait when it has taken as many as it may so far."""
 
     __slots__ = ("run",)
 
@@ -209,7 +214,7 @@ def _take_up(held: tuple[Any, ...]) -> None:
 
 
 class _Telling(Watch):
-    """Makes events of what it observes."""
+    """An observer that makes events of what it sees."""
 
     def __init__(self, run: Stepped):
         super().__init__()
@@ -240,5 +245,5 @@ class _Telling(Watch):
 
 
 def _kept(x: Any) -> Any:
-    """A value that stays what it is now: what is in a cell may change."""
+    """Return a value that stays as it is: a cell is copied, since its content may change."""
     return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

@@ -1,7 +1,8 @@
-"""The exchanged equation inside of an operation that holds jaxprs: what combines two elements in a scatter, a reduce, a sum of windows.
+"""Find the equation to blame inside an operation that holds jaxprs, such as the combiner of a scatter or a reduce.
 
-Evaluation need not run these jaxprs equation by equation (a scatter of sums is one call of NumPy), so that no equation in them is
-seen. Where the operations differ in one equation of these jaxprs alone, that one is to blame.
+Evaluation need not run these jaxprs equation by equation (a scatter of sums is one call of NumPy),
+so that their equations are not observed. Where the jaxprs of two operations differ in a single
+equation, that one is to blame.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Pair = tuple[Place, Place]
 
 
 def innermost(first: First) -> First:
-    """The first difference, at the equation inside of the operations there that alone differs; itself where none is known."""
+    """Return the first difference, moved to the only equation that differs inside its operations; unchanged where there is none."""
     a, b = first.a, first.b
     if not isinstance(a, Place) or not isinstance(b, Place):
         return first
@@ -33,7 +34,7 @@ def innermost(first: First) -> First:
 
 
 def _inside(a: Place, b: Place, signatures: Signatures) -> Pair | None:
-    """The only pair of equations that differs inside of two operations which are the same but for their jaxprs."""
+    """Return the only pair of equations that differs inside two operations which are the same but for their jaxprs, or None."""
     inner = [_of_operation(x.eqn) for x in (a, b)]
     if len(inner[0]) != len(inner[1]) or len(a.eqn.inputs) != len(b.eqn.inputs):
         return None
@@ -53,7 +54,7 @@ def _inside(a: Place, b: Place, signatures: Signatures) -> Pair | None:
 
 
 def _of_operation(eqn: JaxprEqn) -> list[Inner]:
-    """The jaxprs that are a part of the operation that an equation is; [] of one that runs its jaxprs, or has rules in them."""
+    """Return the jaxprs of an equation that are a part of its operation; [] where it runs them as calls and loops do."""
     if not eqn.primitive.holds_jaxprs or runs_rules.find(eqn.primitive) is not None:
         return []
     found: list[Inner] = []
@@ -66,7 +67,7 @@ def _of_operation(eqn: JaxprEqn) -> list[Inner]:
 def _differing(
     a: Jaxpr, b: Jaxpr, signatures: Signatures
 ) -> Iterator[tuple[JaxprEqn, JaxprEqn] | None]:
-    """Pairs of equations of two jaxprs that differ; None for a difference that is of no pair."""
+    """Yield the pairs of equations of two jaxprs that differ; None for any other difference."""
     if len(a.all_binders) != len(b.all_binders) or len(a.outs) != len(b.outs):
         yield None
         return
@@ -85,7 +86,7 @@ def _differing(
 
 
 def _corresponds(x: Atom, y: Atom, names: dict[Var, Var], signatures: Signatures) -> bool:
-    """Whether a result is that of the other jaxpr."""
+    """Whether a result of one jaxpr corresponds to one of the other."""
     if isinstance(x, Lit):
         return isinstance(y, Lit) and signatures.lit(x) == signatures.lit(y)
     return names.get(x) is y

@@ -1,7 +1,8 @@
-"""What a program costs: operations, bytes, communication and memory, equation by equation, loops times their turns.
+"""What a program costs: operations, bytes, communication and memory, equation by equation, loops times their iterations.
 
-Of an equation that runs jaxprs the cost is that of what they contain; all others have a row of their own. Of branches
-the dearest counts. Figures are `Count`s, whose upper end is None where a loop turns as often as it likes.
+The cost of an equation that runs jaxprs is that of their equations; all others have a row of their
+own. Of branches the dearest counts. Figures are `Count`s, whose upper end is None where the length
+of a loop is not known.
 """
 
 from __future__ import annotations
@@ -40,8 +41,10 @@ class Each(NamedTuple):
     """What one execution of an equation costs.
 
     Attributes:
-      flops, transcendentals: as `interpreters.cost` counts them; lower bounds where is_known is False.
-      read, written: bytes of operands and of results.
+      flops, transcendentals: as `interpreters.cost` counts them; lower bounds where is_known is
+        False.
+      read: bytes of operands.
+      written: bytes of results.
       is_known: whether the operation contains no loop of unknown length.
     """
 
@@ -63,8 +66,10 @@ class Sums(NamedTuple):
     Attributes:
       executed: how many equations are executed.
       flops, transcendentals: see `Each`.
-      nbytes: bytes read and written; less than the sum of the two where the dearest branch of one is not that of the other.
-      read, written: bytes of operands and of results.
+      nbytes: bytes read and written; less than the sum of the two where the branch that reads most
+        is not the one that writes most.
+      read: bytes of operands.
+      written: bytes of results.
     """
 
     executed: Count
@@ -76,17 +81,18 @@ class Sums(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An equation that is executed, and what it costs in all.
+    """An equation that is executed, and what all its executions cost.
 
     Attributes:
       site: the jaxpr that it is in.
       eqn: the equation.
       each: the cost of one execution.
-      sums: that of all of them.
-      axes: the names that it communicates along; () for none.
+      sums: the cost of all executions.
+      axes: the names of axes that it communicates along; () for none.
       sent: the bytes that each member sends, in all executions.
-      seconds: what a device takes at least for all of them, on each device where there are several; None: nobody asked.
-      bound: what that is bound by: `compute` or `memory`.
+      seconds: how long a device takes at least for all of them, each device where there are
+        several; None where nobody asked, or it is not known.
+      bound: what that time is bound by: `compute` or `memory`.
     """
 
     site: Site
@@ -116,7 +122,7 @@ class Estimate:
 
     Attributes:
       written: how many equations there are, those of a jaxpr as often as it is used.
-      total: what they cost.
+      total: what all equations cost.
       groups: the costs by key, where one was asked for.
     """
 
@@ -132,7 +138,7 @@ class Estimate:
         Args:
           program: the program.
           by: one of `stats.KEYS`, for groups, or None.
-          trips: the turns of a loop whose number of turns is not known; None: unknown.
+          trips: the iterations of a loop whose length is not known; None: unknown.
           device: the device for which times are estimated, or None.
 
         Raises:
@@ -163,7 +169,7 @@ class Estimate:
 
     @cached_property
     def sent(self) -> dict[str, Count]:
-        """By the axes of a mesh, `x` or `x,y`, what each member sends."""
+        """The bytes that each member sends, by the axes of a mesh: `x` or `x,y`."""
         found: dict[str, Count] = {}
         for row in self.rows:
             if row.axes:
@@ -173,7 +179,7 @@ class Estimate:
 
     @cached_property
     def seconds(self) -> float | None:
-        """What the device takes at least; None where there is none, or it is not known."""
+        """The seconds that the device takes at least; None where there is no device, or it is not known."""
         times = [row.seconds for row in self.rows]
         if self.device is None or None in times:
             return None
@@ -181,12 +187,12 @@ class Estimate:
 
     @cached_property
     def unknown(self) -> list[Place]:
-        """The places of loops whose turns are not known."""
+        """The places of loops whose length is not known."""
         return [] if self.trips is not None else _unknown_loops(self.sites, self.order)
 
     @cached_property
     def memory(self) -> Memory:
-        """The memory of its values."""
+        """The memory that its values take."""
         return memory(self.program, self.order)
 
     @cached_property
@@ -199,7 +205,7 @@ Own = dict[Jaxpr, list[tuple[JaxprEqn, Each | None]]]
 
 
 def _own_costs(order: dict[Jaxpr, Nested], trips: int | None) -> Own:
-    """For each jaxpr its equations, with their costs where they run nothing else."""
+    """Return for each jaxpr its equations, with their costs; None for those that run jaxprs."""
     found: Own = {}
     known, each = Costs(), {}
     for jaxpr, nested in order.items():
@@ -234,7 +240,7 @@ def _each(eqn: JaxprEqn, cost: Cost, trips: int | None) -> Each:
 
 
 def _figures(each: Each | None) -> tuple[Count, ...]:
-    """One execution of an equation, as `Sums` has them."""
+    """Return the figures of one execution of an equation, in the order of `Sums`."""
     if each is None:
         return _CALL
     moved = (each.nbytes, each.read, each.written)
@@ -265,7 +271,7 @@ def _table(order: dict[Jaxpr, Nested], own: Own, by: str | None, trips: int | No
 
 
 def _summed(pairs: Sequence[tuple[JaxprEqn, Each | None]]) -> Entry:
-    """The sums over equations of one jaxpr, each executed once."""
+    """Sum over equations of one jaxpr, each executed once."""
     kinds: dict[int, list[Any]] = {}
     for _, each in pairs:
         found = kinds.get(id(each))
@@ -309,7 +315,7 @@ def _communicating(row: Row) -> Row:
 
 
 def _on_each(site: Site) -> Count:
-    """How often a jaxpr runs on each device."""
+    """Return how often a jaxpr runs on each device."""
     low, high = site.times
     return Count(low // site.devices, None if high is None else high // site.devices)
 
@@ -324,7 +330,7 @@ def _timed(row: Row, device: Device) -> Row:
 
 
 def _bits(eqn: JaxprEqn) -> int:
-    """The bits of the widest element among what is multiplied; the parts of complex numbers count by themselves."""
+    """Return the bits of the widest element among the operands; the parts of complex numbers count separately."""
     widest = 8
     for x in eqn.inputs or eqn.out_binders:
         dtype = getattr(x.aval, "dtype", None)

@@ -14,12 +14,12 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["SORTS", "CostReport", "Limit"]
 
-_LARGE = 2_000  # equations; to look for an order takes longer than to read so many
+_LARGE = 2_000  # equations; a better order of larger programs is searched only on request, as that takes long
 SORTS = ("flops", "transcendentals", "bytes", "intensity", "seconds")
 
 
 class Limit(NamedTuple):
-    """A figure that is limited: its name, the limit, and what the program has."""
+    """A figure that is limited: its name, the limit, and its value in the program."""
 
     figure: str
     limit: float
@@ -27,7 +27,7 @@ class Limit(NamedTuple):
 
     @property
     def is_over(self) -> bool:
-        """Whether the program has more."""
+        """Whether the value is over the limit."""
         return self.value > self.limit
 
 
@@ -36,12 +36,12 @@ class CostReport(Report):
 
     Attributes:
       program: the program.
-      estimate: see `analyses.counting.cost.Estimate`.
+      estimate: what it costs.
       by: the kind of key of the groups; None: a row for each equation.
-      sort: the figure whose largest come first; one of `SORTS`.
+      sort: the figure by which rows are sorted, the largest first; one of `SORTS`.
       top: how many rows people see.
       chart: whether people see the lifetimes of values.
-      reorder: whether a better order of the equations is looked for also in a large program.
+      reorder: whether a better order of the equations is searched also in a large program.
       budget: the figures that are limited.
     """
 
@@ -63,7 +63,7 @@ class CostReport(Report):
 
     @property
     def total(self) -> dict[str, Any]:
-        """flops, transcendentals, bytes, peak_bytes and equations; None for what is not known."""
+        """The figures flops, transcendentals, bytes, peak_bytes and equations; None for those that are not known."""
         e, t = self.estimate, self.estimate.total
         return {
             "flops": t.flops.high,
@@ -75,12 +75,12 @@ class CostReport(Report):
 
     @property
     def over(self) -> list[Limit]:
-        """What is over its limit."""
+        """The figures that are over their limit."""
         return [limit for limit in self.budget if limit.is_over]
 
     @property
     def live(self) -> list[Live]:
-        """The values that are there at the peak of memory, the largest first."""
+        """The values that exist at the peak of memory, the largest first."""
         return live_at_peak(self.program, self.estimate.memory)
 
     def parts(self) -> Parts:
@@ -121,18 +121,18 @@ class CostReport(Report):
         return ["", Table([*titles, *last], cells), *more] if rows else []
 
     def ordered(self) -> list[Row]:
-        """The rows of the equations, the largest of the figure first."""
+        """Return the rows of the equations, sorted."""
         figure = _FIGURES[self.sort]
         if self.sort == "seconds":
             return sorted(self.estimate.rows, key=lambda r: -(r.seconds or 0.0))
-        kinds = {id(r.sums): r.sums for r in self.estimate.rows}  # equal equations share theirs
+        kinds = {id(r.sums): r.sums for r in self.estimate.rows}  # equal equations share one object
         keys = {i: _down(figure(sums)) for i, sums in kinds.items()}
         ranks = {key: rank for rank, key in enumerate(sorted(set(keys.values())))}
         rank_of = {i: ranks[key] for i, key in keys.items()}
         return sorted(self.estimate.rows, key=lambda r: rank_of[id(r.sums)])
 
     def ordered_groups(self) -> list[tuple[Any, Group]]:
-        """The groups, the largest of the figure first."""
+        """Return the groups, sorted."""
         figure = _FIGURES[self.sort]
         groups = self.estimate.groups.items()
         return sorted(groups, key=lambda pair: (_down(figure(pair[1].sums)), str(pair[0])))
@@ -166,7 +166,7 @@ class CostReport(Report):
 
     @property
     def is_reordered(self) -> bool:
-        """Whether a better order is looked for: of programs that are not large, and of those for which one is asked."""
+        """Whether a better order is searched: for programs that are not large, and on request."""
         return self.reorder or self.estimate.written <= _LARGE
 
     def _better(self) -> str:
@@ -218,7 +218,7 @@ class CostReport(Report):
 
 
 def _intensity(sums: Sums) -> float | None:
-    """Operations a byte, where all are known."""
+    """Return the operations per byte; None where they are not known."""
     flops, other, nbytes = sums.flops.high, sums.transcendentals.high, sums.nbytes.high
     if flops is None or other is None or not nbytes:
         return None
@@ -235,7 +235,7 @@ _FIGURES: dict[str, Callable[[Sums], Any]] = {
 
 
 def _down(count: Count) -> tuple[int, float]:
-    """For sorting: what is unknown first, then the largest."""
+    """Return a key for sorting: unknown counts first, then the largest."""
     return (0, -count.low) if count.high is None else (1, -count.high)
 
 
@@ -261,7 +261,7 @@ def _row_json(row: Row) -> dict[str, Any]:
 
 
 def _number(count: Count) -> str:
-    """The most, which people see in tables."""
+    """Return the upper end of a count, which people see in tables."""
     return "unknown" if count.high is None else f"{count.high:,}"
 
 

@@ -1,4 +1,4 @@
-"""Accelerators: what their vendors say of the arithmetic that they do at most, and of their memory."""
+"""Accelerators: their peak arithmetic and memory bandwidth, as their vendors state them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ __all__ = ["DEVICES", "Device"]
 
 
 class Device(NamedTuple):
-    """What a device does at most.
+    """The peak performance of a device.
 
     Attributes:
-      flops: operations a second of dense matrix products, by the bits of an element (of floating point, 8 to 64).
-      bandwidth: bytes a second that are read from its memory, or written to it.
+      flops: operations per second of dense matrix products, by the bits of an element (of floating
+        point, 8 to 64).
+      bandwidth: bytes per second that are read from its memory, or written to it.
     """
 
     flops: Mapping[int, float]
     bandwidth: float
 
     def peak(self, bits: int) -> float:
-        """Operations a second on elements of so many bits."""
+        """Return the operations per second on elements of so many bits."""
         fitting = [n for n in self.flops if n >= bits]
         return self.flops[min(fitting) if fitting else max(self.flops)]
 

@@ -1,4 +1,4 @@
-"""Programs whose sizes are numbers, which operations and bytes are counted of."""
+"""Operations and bytes are only counted of programs whose sizes are numbers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["check_sizes"]
 
 
 def check_sizes(program: ClosedJaxpr) -> None:
-    """Refuse a program of which an argument, a constant or a result has a symbolic size.
+    """Refuse a program in which an argument, a constant or a result has a symbolic size.
 
     Raises:
       UnsupportedError: at the first such type.

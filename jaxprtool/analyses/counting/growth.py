@@ -20,13 +20,13 @@ _FIGURES = ("equations", "bytes")
 def trends(
     programs: Sequence[ClosedJaxpr], sizes: Sequence[int], by: str, trips: int | None
 ) -> list[Trend]:
-    """How each group of equations grows, the steepest first.
+    """Return how each group of equations grows, the steepest first.
 
     Args:
       programs: one program in several sizes.
       sizes: a number for each, all different.
       by: one of `stats.KEYS`.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      trips: the iterations of a loop whose length is not known; None: unknown.
     """
     tables = [_executed(p, by, trips) for p in programs]
     found: list[Trend] = []
@@ -44,7 +44,7 @@ def _steepest_first(trend: Trend) -> Any:
 
 
 def _executed(program: ClosedJaxpr, by: str, trips: int | None) -> Table:
-    """By key how many equations are executed, and the bytes of their results."""
+    """Return by key how many equations are executed, and the bytes of their results."""
     key, within, spell = grouping(by)
 
     def measure(jaxpr: Jaxpr) -> Table:
@@ -52,7 +52,7 @@ def _executed(program: ClosedJaxpr, by: str, trips: int | None) -> Table:
         for eqn in jaxpr.eqns:
             into = sums.setdefault(key(eqn), [0, 0])
             into[0] += 1
-            if not runs_of(eqn):  # else its results are results of what it runs
+            if not runs_of(eqn):  # else its results are counted inside the jaxprs that it runs
                 into[1] += sum(getattr(v.aval, "nbytes", 0) for v in eqn.out_binders)
         table: Table = {}
         for k, (n, nbytes) in sums.items():
@@ -64,7 +64,7 @@ def _executed(program: ClosedJaxpr, by: str, trips: int | None) -> Table:
 
 
 def exponent(sizes: Sequence[int], values: Sequence[float | None]) -> float | None:
-    """The slope of log(value) over log(size) by least squares; None where a value is unknown, or 0 somewhere."""
+    """Return the slope of log(value) over log(size) by least squares; None where a value is unknown, or 0 somewhere."""
     known = [v for v in values if v]
     if len(known) < len(values):
         return None

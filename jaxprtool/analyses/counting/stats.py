@@ -1,4 +1,4 @@
-"""What a program consists of: its equations by kind, place and type, its largest values, and what of it is dead."""
+"""What a program consists of: its equations by kind, place and type, its largest values, and its dead equations."""
 
 from __future__ import annotations
 
@@ -68,14 +68,17 @@ class Figures(NamedTuple):
     """What a program consists of.
 
     Attributes:
-      written: the equations, those of a nested jaxpr as often as it is used.
+      written: how many equations there are, those of a nested jaxpr as often as it is used.
       executed: how many equations are executed.
-      aside: equations in jaxprs that are not evaluated as they stand: rules of derivatives, bodies of reductions.
+      aside: how many equations are in jaxprs that are not evaluated as they stand: rules of
+        derivatives, bodies of reductions.
       depth: how deep jaxprs are nested; 1 for a program without nested ones.
-      groups: equations by key; all kinds of keys are strings or None ("nobody knows") but depth.
+      groups: the equations by key, written and executed; keys are strings or None ("not known"),
+        and numbers for depth.
       largest: the largest results of equations, the largest first.
-      constants, constant_bytes: how many arrays the program holds, and their size.
-      dead: the places of equations whose results nobody reads, without effects.
+      constants: how many arrays the program holds.
+      constant_bytes: their size.
+      dead: the places of equations whose results nobody reads, and which have no effects.
       effects: the equations with effects.
     """
 
@@ -92,13 +95,13 @@ class Figures(NamedTuple):
 
 
 def collect(program: ClosedJaxpr, by: str, top: int, trips: int | None = None) -> Figures:
-    """What a program consists of.
+    """Return what a program consists of.
 
     Args:
       program: the program.
       by: one of `KEYS`.
       top: how many of the largest values are named.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      trips: the iterations of a loop whose length is not known; None: unknown.
     """
     order = in_order(program.jaxpr)
     table = grouped(order, by, trips)
@@ -129,7 +132,7 @@ def _most_first(item: tuple[Any, tuple[int, Count]]) -> Any:
 
 
 def grouped(order: dict[Jaxpr, Nested], by: str, trips: int | None) -> Table:
-    """The equations by key, and under a key of its own all of them."""
+    """Return sums over the equations by key, and under the key `ALL` over all of them."""
     key, within, spell = grouping(by)
 
     def measure(jaxpr: Jaxpr) -> Table:
@@ -148,9 +151,9 @@ class Grouping(NamedTuple):
     """A kind of key.
 
     Attributes:
-      read: what is read of an equation, which is quick to compare.
-      within: what becomes of the key where the equation is inside of another (see `tally`).
-      spell: the key that is shown.
+      read: returns what is read of an equation; that is quick to compare.
+      within: what becomes of the key of an equation inside another one (see `tally`).
+      spell: returns the key that is shown.
     """
 
     read: Callable[[JaxprEqn], Any]
@@ -159,7 +162,7 @@ class Grouping(NamedTuple):
 
 
 def grouping(by: str) -> Grouping:
-    """The kind of key that `KEYS` names."""
+    """Return the kind of key that `KEYS` names."""
     return _KEYS[by]
 
 
@@ -184,7 +187,7 @@ def _line(frame: Frame | None) -> str | None:
 
 
 def _call(eqn: JaxprEqn) -> str | None:
-    """The line of what an equation runs that has none: the equation's own."""
+    """Return the line of an equation, which equations inside it get that have none."""
     return _line(_frame(eqn))
 
 
@@ -207,7 +210,7 @@ def _same(_: JaxprEqn) -> None:
 
 
 def _below(eqn: JaxprEqn) -> Callable[[Any], Any] | None:
-    """The scope of what an equation runs: its own, then that inside."""
+    """Return the function that puts the scope of an equation before those of the equations that it runs."""
     outer = _scope(_names(eqn))
     if outer is None:
         return None
@@ -236,7 +239,7 @@ _KEYS: dict[str, Grouping] = {
 
 
 def _largest(where: Sequence[Site], top: int) -> list[LargeValue]:
-    """The largest results of equations that run nothing, since those of others are results inside too."""
+    """Return the largest results of equations; the results of a call are also results inside it, and of equal size."""
     types: dict[Any, list[tuple[Site, JaxprEqn]]] = {}
     for site in where:
         for eqn in site.jaxpr.eqns:
@@ -261,14 +264,14 @@ def _largest(where: Sequence[Site], top: int) -> list[LargeValue]:
 
 
 def _constants(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> dict[int, int]:
-    """The bytes of each constant that has a value, by the identity of the value."""
+    """Return the bytes of each constant that has a value, by the identity of the value."""
     closed = [program, *(r.jaxpr for nested in order.values() for _, runs in nested for r in runs)]
     pairs = [zip(c.jaxpr.const_binders, c.consts, strict=True) for c in dict.fromkeys(closed)]
     return {id(c): getattr(v.aval, "nbytes", 0) for some in pairs for v, c in some if c is not None}
 
 
 def dead_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
-    """The equations that nothing depends on; all results of the jaxpr are taken to be read."""
+    """Return the equations that no result or effect depends on; all results of the jaxpr count as read."""
     read, dead = set(jaxpr.outs), []
     for eqn in reversed(jaxpr.eqns):
         if read.isdisjoint(eqn.out_binders) and not has_effects(eqn):
@@ -280,7 +283,7 @@ def dead_equations(jaxpr: Jaxpr) -> list[JaxprEqn]:
 
 
 def _effects(where: Sequence[Site]) -> list[Effect]:
-    """The equations that have effects of their own, in the order of the program."""
+    """Return the equations that have effects of their own, in the order of the program."""
     having: dict[Primitive, bool] = {}
     found: list[Effect] = []
     for site in where:

@@ -1,4 +1,4 @@
-"""The answers of `stats`: of one program, of one beside another, and of one program in several sizes."""
+"""The answers of `stats`: for one program, for one beside another, and for one program in several sizes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Stats(Report):
     """What a program consists of.
 
     Attributes:
-      figures: see `analyses.counting.stats.Figures`.
+      figures: what it consists of.
       by: the kind of key of the groups.
       top: how many rows of a table people see.
       before: the figures of the program that it is compared with, or None.
@@ -132,7 +132,7 @@ def _key(key: Any, by: str) -> str:
 def _shortened(
     heading: str, titles: Sequence[str], rows: Sequence[Sequence[str]], top: int
 ) -> list[str | Table]:
-    """A table below an empty line, with as many rows as are asked for; nothing where there are none."""
+    """Return a table below an empty line, with at most `top` rows; nothing where there are none."""
     if not rows:
         return []
     more = [f"... and {len(rows) - top:,} more"] if len(rows) > top else []
@@ -146,10 +146,10 @@ class Trend(NamedTuple):
     """How a group of equations grows with the size of a program.
 
     Attributes:
-      key: the group.
+      key: the key of the group.
       figure: what grows: `equations` (executed) or `bytes` (of their results).
-      values: for each size; None where it is not known.
-      exponent: of the size, as fitted; None where a value is not known, or all are 0.
+      values: the figure for each size; None where it is not known.
+      exponent: the fitted exponent of the size; None where a value is not known, or 0.
     """
 
     key: Any
@@ -167,11 +167,11 @@ class Growth(Report):
     """How the groups of a program's equations grow with its size.
 
     Attributes:
-      names: of the programs.
+      names: the names of the programs.
       sizes: their sizes.
       by: the kind of key of the groups.
-      trends: of each group and figure, the steepest first.
-      top: how many people see.
+      trends: the growth of each group and figure, the steepest first.
+      top: how many rows people see.
     """
 
     __slots__ = ("by", "names", "sizes", "top", "trends")

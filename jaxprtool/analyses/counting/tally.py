@@ -1,6 +1,7 @@
-"""How often the equations of a program are executed, and sums over them: loops times their turns, branches as ranges.
+"""How often the equations of a program are executed, and sums over them: loops times their iterations, branches as ranges.
 
-A jaxpr that is used many times is looked at once.
+Each jaxpr is measured once, however often it is used: `tally` goes through the jaxprs from the
+inside out (`in_order`), and adds the sums of nested ones to those of the jaxpr around.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Count(NamedTuple):
 
     Attributes:
       low: the least that it can be.
-      high: the most; None where nobody knows, since a loop turns as often as it likes.
+      high: the most; None where it is not known, as the length of a loop is not.
     """
 
     low: int = 0
@@ -45,7 +46,7 @@ class Count(NamedTuple):
         return Count(self.low + other.low, high)
 
     def __mul__(self, other: Any) -> Count:
-        """The number of things of which there are so many for each of so many."""
+        """The product of two counts; 0 times unknown is 0."""
         if self.high == 0 or other.high == 0:
             return Count()
         high = None if self.high is None or other.high is None else self.high * other.high
@@ -67,7 +68,7 @@ class Count(NamedTuple):
 
 
 def times_of(run: Run, trips: int | None) -> Count:
-    """How often a jaxpr runs when its equation does, where loops of unknown length turn `trips` times (None: unknown)."""
+    """Return how often a jaxpr runs when its equation does, where loops of unknown length take `trips` iterations (None: unknown)."""
     if run.branch is not None:
         return Count(0, 1)
     if not run.turns:
@@ -78,18 +79,18 @@ def times_of(run: Run, trips: int | None) -> Count:
     return Count(times, times)
 
 
-# The equations of a jaxpr that run others, with what they run.
+# The equations of a jaxpr that run other jaxprs, with what they run.
 Nested = Sequence[tuple[JaxprEqn, Sequence[Run]]]
 
 
 def nested_runs(jaxpr: Jaxpr) -> Nested:
-    """The equations of a jaxpr that run others, with what they run."""
+    """Return the equations of a jaxpr that run other jaxprs, with what they run."""
     found = [(eqn, runs_of(eqn)) for eqn in jaxpr.eqns if eqn.primitive.holds_jaxprs]
     return [(eqn, runs) for eqn, runs in found if runs]
 
 
 def in_order(root: Jaxpr) -> dict[Jaxpr, Nested]:
-    """The jaxprs that a program runs, each once, after all those that it runs itself."""
+    """Return the jaxprs that a program runs, each once, after all those that it runs itself."""
     return after_nested(root, nested_runs)
 
 
@@ -99,11 +100,11 @@ Holding = TypeVar("Holding", bound=tuple[Any, ...])
 def after_nested(
     root: Jaxpr, nested_in: Callable[[Jaxpr], Sequence[Holding]]
 ) -> dict[Jaxpr, Sequence[Holding]]:
-    """The jaxprs of a program, each once and after those inside it, with what `nested_in` gives for it. Not recursive.
+    """Return the jaxprs of a program, each once and after those inside it, with what `nested_in` gives for it. Not recursive.
 
     Args:
       root: the program.
-      nested_in: what a jaxpr holds others in: tuples, the last element of each of which are the runs.
+      nested_in: returns what in a jaxpr holds others: tuples whose last element is the runs.
     """
     found: dict[Jaxpr, Sequence[Holding]] = {}
     open_: dict[Jaxpr, Sequence[Holding]] = {}
@@ -132,9 +133,9 @@ class Site:
       step: the equation that runs it, on the first way to it; None for the program itself.
       above: the site of that equation.
       times: how often it runs.
-      ways: in how many places it is used.
+      ways: in how many places it is used; 0 for the program itself.
       devices: on how many devices it runs at the same time.
-      axes: the names in scope in it, as `bound_axes` has them; None: no name.
+      axes: the names of axes in scope in it, as `bound_axes` has them; None: no name.
     """
 
     __slots__ = ("above", "axes", "devices", "jaxpr", "step", "times", "ways")
@@ -159,11 +160,11 @@ class Site:
 
 
 def sites(order: dict[Jaxpr, Nested], trips: int | None) -> list[Site]:
-    """The jaxprs that a program runs, the program first and each before those that it runs.
+    """Return the jaxprs that a program runs, the program first and each before those that it runs.
 
     Args:
       order: `in_order` of the program.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      trips: the iterations of a loop whose length is not known; None: unknown.
     """
     jaxprs = [*reversed(order)]
     found = {jaxprs[0]: Site(jaxprs[0])}
@@ -212,27 +213,27 @@ class Entry(NamedTuple):
         return Entry(self.written + other.written, tuple(counts))
 
     def run(self, times: Count) -> Entry:
-        """These sums where the equations are executed so many times as often."""
+        """Return the sums where the equations are executed `times` as often."""
         return Entry(self.written, tuple([c * times for c in self.counts]))
 
 
 Table = dict[Any, Entry]
-ALL = object()  # as a key of a table: all equations
+ALL = object()  # the key of a table for all equations
 
 
-# What becomes of the key of an equation that a given equation runs: a number that is added, a function of it,
-# a text that takes the place of None, or None: it stays.
+# How an equation changes the keys of the equations that it runs: a number that is added, a function of the key,
+# a text that replaces None, or None for no change.
 Within = Callable[[JaxprEqn], "Callable[[Any], Any] | int | str | None"]
 
 
 class _Sums(NamedTuple):
-    """A table whose keys are `shift` less than they should be, so that to add to all of them takes no time."""
+    """A table whose keys are less by `shift` than they should be, so that a number can be added to all of them at no cost."""
 
     table: Table
     shift: int = 0
 
     def items(self) -> Iterator[tuple[Any, Entry]]:
-        """The keys and sums."""
+        """Yield the keys and sums."""
         shift = self.shift
         return ((_moved(key, shift), entry) for key, entry in self.table.items())
 
@@ -247,16 +248,16 @@ def tally(
     within: Within,
     trips: int | None,
 ) -> Table:
-    """Sums over all equations of a program by a key of the equation.
+    """Sum over all equations of a program, by a key of the equation.
 
     Args:
       order: `in_order` of the program.
-      measure: the sums over the equations of one jaxpr, without those that it runs.
-      within: what becomes of the key of an equation that a given equation runs.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      measure: returns the sums over the equations of one jaxpr, without those that it runs.
+      within: how an equation changes the keys of the equations that it runs.
+      trips: the iterations of a loop whose length is not known; None: unknown.
 
     Returns:
-      The sums by key. Of branches there is the least and the most that one of them may do.
+      The sums by key. Of branches there are the least and the most that one of them may do.
     """
     uses = Counter(
         run.jaxpr.jaxpr for nested in order.values() for _, runs in nested for run in runs
@@ -280,13 +281,13 @@ def tally(
 
 
 def _merged(sums: _Sums, more: _Sums) -> _Sums:
-    """The sums of both, in the table of the first ones."""
+    """Add the second sums to the table of the first ones."""
     _add(sums.table, ((_moved(key, -sums.shift), entry) for key, entry in more.items()))
     return sums
 
 
 def _named(sums: _Sums, key: str, lone: bool) -> _Sums:
-    """The sums with a key for what has none, in the same table where nobody else reads it."""
+    """Give a key to the sum that has None; in the same table if `lone`: nobody else reads it."""
     if None not in sums.table:
         return sums
     table = sums.table if lone else dict(sums.table)
@@ -318,7 +319,7 @@ def _of_runs(runs: Sequence[Run], tables: dict[Jaxpr, _Sums], trips: int | None)
 
 
 def _one_of(branches: Sequence[Table]) -> Table:
-    """The sums where one of several jaxprs runs."""
+    """Return the sums where one of several jaxprs runs."""
     found: Table = {}
     for key in dict.fromkeys(key for table in branches for key in table):
         entries = [table.get(key) for table in branches]

@@ -1,9 +1,10 @@
-"""Which elements of two sequences correspond, by keys of more and less detail.
+"""Pair corresponding elements of two sequences, by keys of more and less detail.
 
-Elements with equal keys of the most detail are paired first, and in the gaps between the pairs those with equal keys of less.
-The pairing within a gap is patience diff: keys that occur once on both sides are anchors. A gap without anchors is aligned by
-the algorithm of Myers ("An O(ND) difference algorithm and its variations", 1986), which gives up after a number of edits and
-begins anew where it has come furthest. So the time is nearly linear whatever the sequences are.
+Elements with equal keys of the most detail are paired first, and in the gaps between the pairs
+those with equal keys of less. The pairing within a gap is patience diff: keys that occur once on
+both sides are anchors. A gap without anchors is aligned by the algorithm of Myers ("An O(ND)
+difference algorithm and its variations", 1986), which gives up after a number of edits and begins
+anew where it has come furthest. So the time is nearly linear whatever the sequences are.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ from jaxprtool.ir.jaxpr import Value
 __all__ = ["Gap", "Levels", "Pair", "align", "fill"]
 
 Pair = tuple[int, int]
-Gap = tuple[int, int, int, int]  # a from, a to, b from, b to
+Gap = tuple[int, int, int, int]  # start and stop in a, start and stop in b
 Level = tuple[Sequence[Value], Sequence[Value]]  # the keys of both sequences
 Levels = Iterable[
     Level | Callable[[], Level]
 ]  # the most telling first; some are computed when they are needed
 
-_EDITS = 100  # after which the alignment of a gap begins anew
+_EDITS = 100  # edits after which the alignment of a gap begins anew
 
 
 def align(levels: Levels, n: int, m: int, exact: int = 0) -> list[Pair]:
@@ -42,7 +43,7 @@ def align(levels: Levels, n: int, m: int, exact: int = 0) -> list[Pair]:
 
 
 def fill(levels: Levels, gaps: list[Gap], pairs: list[Pair], exact: int = 0) -> list[Gap]:
-    """Add the pairs that are found in gaps to `pairs`; returns the gaps that are left."""
+    """Find pairs in gaps and add them to `pairs`; return the gaps that are left."""
     for level, keys in enumerate(levels):
         if not gaps:
             break
@@ -78,7 +79,7 @@ def _trim(a: Sequence[Value], b: Sequence[Value], gap: Gap, pairs: list[Pair]) -
 
 
 def _anchors(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
-    """Elements that occur once on both sides, as many as keep their order."""
+    """Return pairs of elements that occur once on both sides, as many as keep their order."""
     i0, i1, j0, j1 = gap
     once_a, once_b = Counter(a[i0:i1]), Counter(b[j0:j1])
     where = {b[j]: j for j in range(j0, j1) if once_b[b[j]] == 1}
@@ -106,7 +107,7 @@ def _between(gap: Gap, pairs: list[Pair]) -> list[Gap]:
 
 
 def _common(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
-    """Pairs of a long common subsequence of a gap."""
+    """Return the pairs of a long common subsequence in a gap."""
     i0, i1, j0, j1 = gap
     both = {*a[i0:i1]} & {*b[j0:j1]}
     where_a = [i for i in range(i0, i1) if a[i] in both]
@@ -121,10 +122,10 @@ def _common(a: Sequence[Value], b: Sequence[Value], gap: Gap) -> list[Pair]:
 
 
 def _run(xs: Sequence[Value], ys: Sequence[Value], x0: int, y0: int) -> tuple[list[Pair], int, int]:
-    """A shortest edit script from (x0, y0) on, as far as it comes: its pairs, and where it ends."""
+    """Find a shortest edit script from (x0, y0) on, as far as it comes; return its pairs, and where it ends."""
     n, m = len(xs) - x0, len(ys) - y0
-    reach = {1: 0}  # by diagonal x - y, the furthest x that is reached
-    trace: list[dict[int, int]] = []  # of each number of edits, what was reached with fewer
+    reach = {1: 0}  # for each diagonal x - y the furthest x that is reached
+    trace: list[dict[int, int]] = []  # for each number of edits, what was reached with fewer
     best = (-1, 0, 0, 0)  # how far the furthest path comes, its edits, its diagonal, its x
     for edits in range(_EDITS + 1):
         trace.append(dict(reach))
@@ -142,14 +143,14 @@ def _run(xs: Sequence[Value], ys: Sequence[Value], x0: int, y0: int) -> tuple[li
 
 
 def _start(reach: dict[int, int], edits: int, k: int) -> tuple[int, int]:
-    """The diagonal from which a path comes to another one by one edit, and the x where it does."""
+    """Return the diagonal from which a path gets to diagonal k by one edit, and the x at which it does."""
     if k == -edits or (k != edits and reach[k - 1] < reach[k + 1]):
         return k + 1, reach[k + 1]
     return k - 1, reach[k - 1] + 1
 
 
 def _back(trace: list[dict[int, int]], edits: int, k: int, x: int, origin: Pair) -> list[Pair]:
-    """The pairs on a path, from where it ends to where it began."""
+    """Return the pairs on a path, found from its end to its beginning."""
     pairs: list[Pair] = []
     for d in range(edits, -1, -1):
         before, start = _start(trace[d], d, k)

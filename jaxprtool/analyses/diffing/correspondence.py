@@ -1,9 +1,11 @@
-"""Which equations of two jaxprs correspond, and which of them have moved.
+"""Find which equations of two jaxprs correspond, and which of them have moved.
 
-Where both have the same equations but for literals, they correspond one by one. Else those that compute the same values of the
-same operands are paired first, by keys that depend on the operands' own equations to some depth, and in the gaps between them
-the depth is reduced step by step, down to the operation and the result types alone (`align`). Equations that are left over
-between, and compute the same on both sides, have moved. What is found does not depend on which jaxpr is the first one.
+Where both have the same equations but for literals, they correspond one by one. Else those that
+compute the same values from the same operands are paired first, by keys that depend on the
+operands' own equations to some depth, and in the gaps between them the depth is reduced step by
+step, down to the operation and the result types alone (`align`). Equations that are left over
+between, and compute the same on both sides, have moved. The result does not depend on which jaxpr
+is the first one.
 """
 
 from __future__ import annotations
@@ -18,16 +20,16 @@ from jaxprtool.ir.jaxpr import Jaxpr, Lit, Value
 __all__ = ["Correspondence", "align_equations", "binder_pairs", "comes_later", "correspond"]
 
 _DEPTHS = (8, 2, 1)  # how far the keys between the deepest and the shallowest look
-_FEW = 8  # one equation in so many may be another one, in jaxprs that correspond one by one
-_BLOCK = 3  # equations of a block that has moved where what it computes is another
+_FEW = 8  # jaxprs correspond one by one if at most one equation in so many differs
+_BLOCK = 3  # equations, at least, of a moved block whose operands differ
 
 
 class Correspondence(NamedTuple):
     """Equations that correspond.
 
     Attributes:
-      pairs: positions of those that stand in the same order on both sides, in that order.
-      moved: positions of those that stand elsewhere, in the order of a.
+      pairs: pairs of indices of those that stand in the same order on both sides, in that order.
+      moved: pairs of indices of those that stand elsewhere, in the order of a.
     """
 
     pairs: list[Pair]
@@ -35,12 +37,12 @@ class Correspondence(NamedTuple):
 
 
 def binder_pairs(a: Jaxpr, b: Jaxpr, consts_a: int, consts_b: int, type_of: Any) -> list[Pair]:
-    """Positions of binders that correspond: those of one type, then a constant with a constant.
+    """Return pairs of indices of binders that correspond: by type, and then a constant with a constant.
 
     Args:
       a, b: the jaxprs.
       consts_a, consts_b: how many of their binders, the first ones, are constants.
-      type_of: what types are compared by.
+      type_of: returns the key by which types are compared.
     """
     const_a, const_b = (
         [i < n for i in range(len(jaxpr.all_binders))]
@@ -59,12 +61,12 @@ def binder_pairs(a: Jaxpr, b: Jaxpr, consts_a: int, consts_b: int, type_of: Any)
 def align_equations(
     a: Jaxpr, b: Jaxpr, binders: Sequence[Pair], signatures: Signatures
 ) -> list[Pair]:
-    """Pairs of positions of corresponding equations, in order.
+    """Return pairs of indices of corresponding equations, in order.
 
     Args:
       a, b: the jaxprs.
       binders: which of their binders correspond.
-      signatures: numbers for keys.
+      signatures: hands out numbers for keys.
     """
     return _correspond(a, b, binders, signatures, moves=False).pairs
 
@@ -76,11 +78,11 @@ def correspond(
     signatures: Signatures,
     same: Callable[[Lit, Lit], bool] | None = None,
 ) -> Correspondence:
-    """As `align_equations`, with the equations that have moved.
+    """As `align_equations`, and find the equations that have moved.
 
     Args:
       a, b, binders, signatures: as there.
-      same: whether two literals of one type are equal within a tolerance; None for their numbers.
+      same: whether two literals of one type are equal within a tolerance; None: all digits count.
     """
     if _alike(a, b, binders, signatures, same):
         return Correspondence([(i, i) for i in range(len(a.eqns))], [])
@@ -96,7 +98,7 @@ def _alike(
 ) -> bool:
     """Whether all equations have the same types and variables one by one, and nearly all are the same.
 
-    Where literals have a tolerance, what is in nested jaxprs does not count.
+    Where literals have a tolerance, nested jaxprs are not compared.
     """
     if len(a.eqns) != len(b.eqns):
         return False
@@ -135,7 +137,7 @@ def _correspond(
 
 
 def comes_later(a: Jaxpr, b: Jaxpr, signatures: Signatures) -> bool:
-    """Whether a is to be the second one: an order that says the same of (a, b) as of (b, a)."""
+    """Whether a comes after b in a fixed order of jaxprs, by which (a, b) and (b, a) are treated alike."""
     if len(a.eqns) != len(b.eqns):
         return len(a.eqns) > len(b.eqns)
     for p, q in zip(a.eqns, b.eqns, strict=True):
@@ -147,7 +149,7 @@ def comes_later(a: Jaxpr, b: Jaxpr, signatures: Signatures) -> bool:
 
 
 def _operands(jaxpr: Jaxpr, signatures: Signatures) -> Iterator[list[str]]:
-    """The types of the binders, and for each equation where its operands come from, or what they are."""
+    """Yield the types of the binders, and for each equation the sources of its operands, or the literals themselves."""
     source: dict[Any, str] = {v: f"{i}" for i, v in enumerate(jaxpr.all_binders)}
     yield [*map(signatures.type_of, jaxpr.all_binders)]
     for n, eqn in enumerate(jaxpr.eqns):
@@ -184,8 +186,12 @@ class _Keys:
     """The keys of the equations of a jaxpr.
 
     Attributes:
-      values: those of the most detail, the numbers of what is computed.
-      full: those of the operation with nested jaxprs, whatever the operands are.
+      jaxpr: the jaxpr.
+      signatures: hands out numbers.
+      source: for each variable that an equation binds, the index of the equation and the position
+        of the result.
+      values: the keys of the most detail, which identify what is computed.
+      full: the keys of the operation with its nested jaxprs, whatever the operands are.
     """
 
     def __init__(self, jaxpr: Jaxpr, binders: dict[int, int], signatures: Signatures, side: int):
@@ -204,11 +210,11 @@ class _Keys:
                 deep[v] = (self.values[n], k)
                 self.source[v] = (n, k)
         self._near: list[list[Any]] = [self.full]
-        self._outside: list[Any] = []  # keys of operands that no equation makes
-        self._operands: list[list[int]] = []  # of each equation, see `_read`
+        self._outside: list[Any] = []  # keys of operands that no equation computes
+        self._operands: list[list[int]] = []  # the numbers of each equation's operands, see `_read`
 
     def near(self, depth: int) -> list[Any]:
-        """Keys that look at the equations of operands to a depth."""
+        """Return keys that depend on the equations of the operands, to a depth."""
         if not self._operands:
             self._read()
         while len(self._near) <= depth:
@@ -238,7 +244,7 @@ class _Keys:
 
     @property
     def shallow(self) -> list[Any]:
-        """Those of the operation without nested jaxprs."""
+        """The keys of the operation without nested jaxprs."""
         return [self.signatures.shallow(e, nested=False) for e in self.jaxpr.eqns]
 
     @property
@@ -254,7 +260,7 @@ class _Keys:
 
 
 def _level(keys: tuple[_Keys, _Keys], what: str, *args: int) -> Callable[[], Any]:
-    """Keys of both sides, which are computed when they are needed."""
+    """Return a function that computes the keys of both sides when they are needed."""
 
     def found() -> Any:
         both = [getattr(k, what) for k in keys]
@@ -267,8 +273,10 @@ class _Moves:
     """The equations that have moved.
 
     Attributes:
-      found: positions in b by those in a.
-      free: the positions on both sides of those that are in no pair and have not moved, as far as is known.
+      keys: the keys of both sides.
+      found: the index in b of each equation of a that has moved.
+      free: for each side, the indices of the equations that are in no pair and, as far as is known,
+        have not moved.
     """
 
     def __init__(self, keys: tuple[_Keys, _Keys], pairs: Sequence[Pair]):
@@ -282,7 +290,7 @@ class _Moves:
             free.difference_update([pair[side] for pair in pairs])
 
     def find_same(self) -> None:
-        """Find those that compute the same of the same operands."""
+        """Find those that compute the same from the same operands."""
         a, b = (_positions(k.values, free) for k, free in zip(self.keys, self.free, strict=True))
         pairs = [
             pair for key, where in a.items() for pair in zip(where, b.get(key, ()), strict=False)
@@ -291,7 +299,7 @@ class _Moves:
         self._take(pairs)
 
     def find_blocks(self, pairs: Sequence[Pair]) -> None:
-        """Find blocks whose equations are the same but for operands from elsewhere, one of which is known by its surroundings."""
+        """Find moved blocks whose equations are the same but for operands from outside; one pair is found by its surroundings."""
         self._take(pairs)
         if not all(self.free):
             return
@@ -308,7 +316,7 @@ class _Moves:
                     self._take(block)
 
     def _block(self, i: int, j: int) -> list[Pair]:
-        """The pairs around a pair whose operations are the same; none where one of it is not free."""
+        """Return the pairs around a pair with the same operations; none where the pair itself is not free."""
         (free_a, free_b), (a, b) = self.free, self.keys
         block = [(i, j)] if i in free_a and j in free_b else []
         for step in (-1, 1) if block else ():
@@ -319,7 +327,7 @@ class _Moves:
         return block
 
     def cut(self, gaps: Sequence[Gap]) -> list[Gap]:
-        """The gaps in which equations of both sides have not moved."""
+        """Return the gaps in which both sides have equations that have not moved."""
         free_a, free_b = self.free
         return [
             (i0, i1, j0, j1)
@@ -328,7 +336,7 @@ class _Moves:
         ]
 
     def without(self, levels: Sequence[Callable[[], Any]]) -> list[Callable[[], Any]]:
-        """Levels at which those that have moved have no equals."""
+        """Return levels at which the equations that have moved match nothing."""
         if not self.found:
             return [*levels]
         gone = self.found.keys(), {*self.found.values()}
@@ -343,7 +351,7 @@ class _Moves:
 
 
 def _positions(keys: Sequence[Any], where: set[int]) -> dict[Any, list[int]]:
-    """Positions in order, by their keys."""
+    """Return the indices in `where` by their keys, in order."""
     found: dict[Any, list[int]] = {}
     for i in sorted(where):
         found.setdefault(keys[i], []).append(i)

@@ -1,7 +1,8 @@
-"""The difference of two programs: which lines of theirs correspond, and which of those are equal.
+"""The difference of two programs: which of their lines correspond, and which of those are equal.
 
-Corresponding equations are found first (`correspondence`), and count as one, so that a line differs only where the programs
-do. Each equation has one line, and the jaxprs in its params stand below it.
+Corresponding equations are found first (`correspondence`), and their variables count as the same,
+so that a line differs only where the programs do. Each equation has one line, and the jaxprs in its
+params stand below it.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ class Counted(NamedTuple):
     """What counts as a difference.
 
     Attributes:
-      ignored: what does not.
-      near: within which values of literals and constants are equal; None where all digits count.
+      ignored: what is ignored.
+      near: the tolerance for values of literals and constants; None where all digits count.
     """
 
     ignored: Ignored = NOTHING_IGNORED
@@ -42,11 +43,12 @@ class Counted(NamedTuple):
 
 
 class Change(NamedTuple):
-    """Equations that correspond and differ, or one of one side alone (the other is None).
+    """Equations that correspond and differ, or one equation of one side (the other is None).
 
     Attributes:
       a, b: the equations.
-      moved: whether they stand in another order; `same` then says whether they are equal.
+      moved: whether they stand in another order.
+      same: whether moved equations are equal.
       path_a, path_b: the equations around them, the outermost first.
     """
 
@@ -72,12 +74,15 @@ def diff_programs(
     counted: Counted | None = None,
     keys: Keys | None = None,
 ) -> list[Row]:
-    """The lines of both files; all are the same when the files are equal.
+    """Return the lines of both files; all are the same when the files are equal.
 
     Args:
-      a, b: the programs of two files, by name. A single program of each is compared whatever its name.
-      counted: what counts as a difference; None for everything but names, layout, and weak types of other variables than arguments.
-      keys: for what is ignored, with what is known already of the programs.
+      a, b: the programs of two files, by name. If each has a single program, these are compared
+        whatever their names.
+      counted: what counts as a difference; None for everything but names, layout, and weak types of
+        other variables than arguments.
+      keys: signatures for what is ignored, with what is known already of the programs; None to make
+        them.
     """
     counted = counted or Counted()
     keys = keys or Keys(counted.ignored)
@@ -96,7 +101,7 @@ def diff_programs(
 
 
 def changes_of(rows: Sequence[Row]) -> list[Change]:
-    """The equations that differ; one that has moved is there once, where it stands in b."""
+    """Return the equations that differ; one that has moved comes once, where it stands in b."""
     found: list[Change] = []
     for row in rows:
         a, b = row.a, row.b
@@ -120,15 +125,15 @@ def changes_of(rows: Sequence[Row]) -> list[Change]:
 
 
 class _Level(NamedTuple):
-    """A jaxpr of each side, or of one, and what stands for their variables.
+    """A jaxpr of each side, or of one, and how their variables correspond.
 
     Attributes:
-      a, b: the jaxprs.
-      names: of variables.
-      numbers: of the variables of both sides: those that correspond have one number.
-      numbered: the variables of a, by their numbers.
-      depth: of nesting.
-      paths: the equations around.
+      a, b: the jaxprs; None where a side has none.
+      names: the names of variables, for each side.
+      numbers: the numbers of variables, for each side: those that correspond have one number.
+      numbered: the variables of a by their numbers.
+      depth: the depth of nesting, in indents.
+      paths: the equations around, for each side.
     """
 
     a: ClosedJaxpr | None
@@ -145,15 +150,15 @@ class _Level(NamedTuple):
         return self.a, self.b
 
     def part(self, side: int, what: Any, eqn: JaxprEqn | None = None, **more: Any) -> Part:
-        """A line of one of the jaxprs."""
+        """Return a line of one of the jaxprs."""
         program = self.programs[side]
-        assert program is not None  # it has a line
+        assert program is not None  # callers only ask for lines of a jaxpr that exists
         path = self.paths[side]
         return Part(what, program, self.names[side], self.depth, eqn, path, **more)
 
 
 class _Diff:
-    """One comparison: numbers of variables handed out so far, and nested jaxprs that were compared already."""
+    """One comparison: the numbers of variables handed out so far, and the nested jaxprs that were compared already."""
 
     def __init__(self, counted: Counted, keys: Keys) -> None:
         self.ignored, self.near = counted
@@ -163,7 +168,7 @@ class _Diff:
         self.alive: list[ClosedJaxpr] = []  # keeps ids unique
 
     def programs(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> list[Row]:
-        """The lines of two programs; None is one that is not there."""
+        """Return the lines of two programs; None stands for a program that is missing."""
         names = tuple([Names(p) if p is not None else Names(a or b) for p in (a, b)])  # type: ignore[arg-type]
         return self.level(a, b, names, 0, ((), ()))  # type: ignore[arg-type]
 
@@ -175,7 +180,7 @@ class _Diff:
         depth: int,
         paths: tuple[Path, Path],
     ) -> list[Row]:
-        """The lines of two jaxprs, with those inside."""
+        """Return the lines of two jaxprs, with those of nested ones."""
         binders: list[Pair] = []
         pairs: list[Pair] = []
         moved: list[Pair] = []
@@ -209,7 +214,7 @@ class _Diff:
     def _ordered(
         self, a: ClosedJaxpr, b: ClosedJaxpr, binders: list[Pair]
     ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-        """Both jaxprs, one with its equations in the order of the other as far as they can be exchanged."""
+        """Return both jaxprs, one with its equations in the order of the other as far as they can be exchanged."""
         turned = comes_later(a.jaxpr, b.jaxpr, self.signatures)
         first, second = (b, a) if turned else (a, b)
         if turned:
@@ -256,7 +261,7 @@ class _Diff:
         return Row(a, b, partners=self._partners(level, a, b) if a.text == b.text else "")
 
     def _partners(self, level: _Level, a: Part, b: Part) -> str:
-        """What the variables of a line of b are in a, or which are weakly typed, where it reads as a line of a does."""
+        """Say what the variables of a line of b are in a, or which are weakly typed, where it reads as the line of a does."""
         said = [a.weakly(b)]
         for x, y in zip(a.read(), b.read(), strict=False):
             if type(y) is Lit or level.numbers[0].get(x) == level.numbers[1].get(y):
@@ -282,7 +287,7 @@ class _Diff:
         return self._rows(level, "head", keys)
 
     def _constants(self, level: _Level) -> Iterator[Row]:
-        """The values of the constants that are known, those that correspond together."""
+        """Yield lines for the values of constants that are known; corresponding constants share a line."""
         at: list[dict[int, tuple[int, Any, Any, str]]] = [{}, {}]
         for side, program in enumerate(level.programs):
             if program is None or (self.ignored.consts and None not in level.programs):
@@ -329,7 +334,7 @@ class _Diff:
         return Row(*parts, moved=other, still=still)
 
     def _same(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None) -> bool:
-        """Whether two equations are equal, whatever the jaxprs in their params are."""
+        """Whether two equations are equal, apart from the jaxprs in their params."""
         if a is None or b is None:
             return False
         numbers = [self.signatures.shallow(e, nested=False) for e in (a, b)]
@@ -342,7 +347,7 @@ class _Diff:
         return outs[0] == outs[1] and self._same_atoms(*atoms)
 
     def _atoms(self, xs: Sequence[Any], numbers: dict[Any, int]) -> list[tuple[Any, Any]]:
-        """The keys of operands or results, and those themselves."""
+        """Return operands or results with their keys."""
         lit = self.signatures.lit
         return [(lit(x) if type(x) is Lit else numbers.get(x, -1), x) for x in xs]
 
@@ -362,7 +367,7 @@ class _Diff:
     # ---- nested jaxprs
 
     def _inside(self, level: _Level, a: JaxprEqn | None, b: JaxprEqn | None) -> Iterator[Row]:
-        """The lines of the jaxprs in the params of an equation of each side."""
+        """Yield the lines of the jaxprs in the params of an equation of each side."""
         for x, y in zip_longest(self._jaxprs(a), self._jaxprs(b)):
             pair = [None if z is None else z[0] for z in (x, y)]
             paths = [
@@ -378,7 +383,7 @@ class _Diff:
                 yield self._elsewhere(level, (a, b), pair, first)
 
     def _known(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> tuple[Any, Any]:
-        """What stands for a comparison: it is shown once; one of jaxprs that differ also where they are written again."""
+        """Return the key of a comparison, which is shown once; that of jaxprs that differ is one also for equal copies of them."""
         if a is not None and b is not None:
             x, y = self.signatures.of(a), self.signatures.of(b)
             if x != y:
@@ -386,7 +391,7 @@ class _Diff:
         return id(a), id(b)
 
     def _elsewhere(self, level: _Level, eqns: Any, pair: list[Any], first: str) -> Row:
-        """A line for jaxprs that were compared before."""
+        """Return the line for jaxprs that were compared before."""
         text = f"{{ as in {first} }}"
         parts = [
             None
@@ -397,7 +402,7 @@ class _Diff:
         return Row(*parts, same=None not in parts)
 
     def _jaxprs(self, eqn: JaxprEqn | None) -> list[Inner]:
-        """The jaxprs in the params of an equation that count, in the order of the params' names."""
+        """Return the jaxprs in the params of an equation that count, in the order of the params' names."""
         if eqn is None or not eqn.primitive.holds_jaxprs:
             return []
         found: list[Inner] = []
@@ -409,7 +414,7 @@ class _Diff:
 
 
 def _steps(pairs: Sequence[Pair], n: int, m: int) -> Iterator[tuple[int | None, int | None]]:
-    """All positions of both sequences in order: pairs, and those of one side alone."""
+    """Yield all positions of two sequences in order: pairs, and those of one side only."""
     i = j = 0
     for p, q in [*pairs, (n, m)]:
         yield from ((k, None) for k in range(i, p))

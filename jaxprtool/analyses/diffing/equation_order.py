@@ -1,6 +1,7 @@
-"""Orders of equations in which neither dataflow nor effects change: a canonical one, and one that follows another jaxpr.
+"""Reorder equations without a change of dataflow or effects: into a canonical order, or into that of another jaxpr.
 
-Equations that have effects, or see those of others, keep their order. All others may stand anywhere behind what they read.
+Equations that have effects, or see those of others, keep their order. All others may stand anywhere
+after what they read.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ __all__ = ["Numbers", "canonical_order", "following", "matches"]
 
 
 class Numbers(Protocol):
-    """What numbers keys, equations and literals: `diff_keys.Keys`.
+    """Hands out numbers for keys, equations and literals; `diffing.keys.Keys` is one.
 
     Attributes:
-      labels: those of the equations of jaxprs whose binders correspond by their positions, as far as they are known.
+      labels: the labels of jaxprs whose binders correspond by position, as far as they are known.
     """
 
     labels: dict[Jaxpr, list[Any]]
@@ -30,11 +31,11 @@ class Numbers(Protocol):
 
 
 def canonical_order(jaxpr: Jaxpr, numbers: Numbers) -> list[JaxprEqn]:
-    """The equations in an order that does not depend on the one in which they stand.
+    """Return the equations in an order that does not depend on the one in which they stand.
 
-    Of the equations that can be next, the one of the smallest label is taken, then the one whose operands were made
-    first. Labels say what an equation computes and what is made of it, so that equations of one label can stand for
-    each other.
+    Of the equations that can come next, the one with the smallest label is taken, then the one
+    whose operands were computed first. A label says what an equation computes and how its results
+    are used, so that equations with one label can stand for each other.
     """
     labels = _labels(jaxpr, _by_position(jaxpr), numbers)
     place: dict[Any, int] = {v: i for i, v in enumerate(jaxpr.all_binders)}
@@ -50,12 +51,12 @@ def canonical_order(jaxpr: Jaxpr, numbers: Numbers) -> list[JaxprEqn]:
 
 
 def _by_position(jaxpr: Jaxpr) -> dict[Any, Any]:
-    """Keys of binders by their positions."""
+    """Return keys of binders by their positions."""
     return {v: ("in", i) for i, v in enumerate(jaxpr.all_binders)}
 
 
 def _labels(jaxpr: Jaxpr, ins: Mapping[Any, Any], numbers: Numbers) -> list[Any]:
-    """A label for each equation: of what it computes, then of who reads it, then of both together."""
+    """Return a label for each equation: of what it computes, then of who reads it, then of both together."""
     if ins != _by_position(jaxpr):
         return _computed(jaxpr, ins, numbers)
     found = numbers.labels.get(jaxpr)
@@ -90,7 +91,7 @@ def _computed(jaxpr: Jaxpr, ins: Mapping[Any, Any], numbers: Numbers) -> list[An
 def _forward(
     jaxpr: Jaxpr, ins: Mapping[Any, Any], numbers: Numbers, own: Sequence[Any]
 ) -> list[Any]:
-    """A number for each equation, of its own key and those of its operands' equations."""
+    """Return a number for each equation, made from its own key and the numbers of its operands' equations."""
     known: dict[Any, Any] = dict(ins)
     found: list[Any] = []
     for eqn, key in zip(jaxpr.eqns, own, strict=True):
@@ -102,7 +103,7 @@ def _forward(
 
 
 def _scheduled(jaxpr: Jaxpr, key: Any, taken: Any) -> list[int]:
-    """Positions of the equations: of those that can be next, the one of the least key."""
+    """Return the indices of the equations in order: of those that can come next, the one with the least key."""
     needs, readers = _needs(jaxpr)
     ready = [(key(i), i) for i, n in enumerate(needs) if not n]
     heapify(ready)
@@ -119,7 +120,7 @@ def _scheduled(jaxpr: Jaxpr, key: Any, taken: Any) -> list[int]:
 
 
 def _needs(jaxpr: Jaxpr) -> tuple[list[int], list[list[int]]]:
-    """For each equation how many others come before it, and which come behind it."""
+    """Return for each equation how many others have to come before it, and which have to come after it."""
     made: dict[Any, int] = {}
     needs: list[int] = []
     readers: list[list[int]] = [[] for _ in jaxpr.eqns]
@@ -139,20 +140,21 @@ def _needs(jaxpr: Jaxpr) -> tuple[list[int], list[list[int]]]:
 
 # ---- one jaxpr in the order of another
 
-_LEVELS = 4  # of likeness: the same, but for literals, but for params, but for the operation
+_LEVELS = 4  # of likeness: the same; but for literals; but for params; but for the operation
 
 
 def matches(
     a: Jaxpr, b: Jaxpr, binders: Sequence[tuple[int, int]], numbers: Numbers
 ) -> dict[int, int]:
-    """Which equation of b does what which of a does, wherever they stand: positions in a by those in b.
+    """Match the equations of b with those of a that do the same, wherever they stand; return indices in a by those in b.
 
-    Equations that do the same are found first, then those that do nearly the same of the same variables.
+    Equations that do the same are matched first, then those that do nearly the same with the same
+    variables.
 
     Args:
       a, b: the jaxprs.
       binders: which of their binders correspond.
-      numbers: for keys.
+      numbers: hands out numbers for keys.
     """
     ins_a = {a.all_binders[i]: ("in", n) for n, (i, _) in enumerate(binders)}
     ins_b = {b.all_binders[j]: ("in", n) for n, (_, j) in enumerate(binders)}
@@ -166,15 +168,17 @@ def matches(
     return table.found
 
 
-_OPEN = -1  # the number of an operand that may be any
+_OPEN = -1  # the number of an operand that may be anything
 
 
 class _Side:
     """What the equations of a jaxpr do, and what they read.
 
     Attributes:
-      own: for each kind of key, from the most telling on, what it says of each equation without its operands.
-      operands: of each equation: its variables, and numbers below `_OPEN` for its literals.
+      jaxpr: the jaxpr.
+      own: for each kind of key, the most telling first, the key of each equation without its
+        operands.
+      operands: the operands of each equation: variables, and numbers below `_OPEN` for literals.
     """
 
     def __init__(
@@ -199,20 +203,21 @@ class _Side:
         self.operands = [[literal(x) if type(x) is Lit else x for x in e.inputs] for e in eqns]
 
     def key(self, kind: int, i: int, operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """A key of an equation, of its operands' numbers: where it says what the equation computes, literals count."""
+        """Return the key of one kind of an equation, with the numbers of its operands; literals count only in exact kinds."""
         if kind >= _EXACT_KINDS:
             operands = tuple([max(x, _OPEN) for x in operands])
         return self.own[kind][i], operands
 
 
-_EXACT_KINDS = 2  # the first kinds of keys, which say what an equation computes
+_EXACT_KINDS = 2  # how many kinds of keys, the first ones, say exactly what an equation computes
 
 
 class _Table:
-    """The equations of a jaxpr by what they do, each of which is taken once by one of another jaxpr.
+    """The equations of a, by what they do; each may be matched with one of b.
 
     Attributes:
-      found: positions in a by those in b.
+      found: the matches: indices in a by those in b.
+      taken: the indices in a that are matched.
     """
 
     def __init__(self, a: _Side, b: _Side, binders: Sequence[tuple[int, int]]):
@@ -221,7 +226,7 @@ class _Table:
         self.taken: set[int] = set()
         eqns = (*a.jaxpr.eqns, *b.jaxpr.eqns)
         self.width = max((len(e.out_binders) for e in eqns), default=0)
-        first = len(eqns) * self.width  # results have the numbers below
+        first = len(eqns) * self.width  # results have the numbers below this
         known: dict[Any, int] = {
             a.jaxpr.all_binders[i]: first + n for n, (i, _) in enumerate(binders)
         }
@@ -230,14 +235,14 @@ class _Table:
         for i, eqn in enumerate(a.jaxpr.eqns):
             self.operands.append(_numbered(a.operands[i], known))
             known.update(zip(eqn.out_binders, self._results(i), strict=False))
-        self.rows: list[dict[Any, list[int]]] = []  # by kinds of keys; the last one is taken first
+        self.rows: list[dict[Any, list[int]]] = []  # by kind of key; the last index is taken first
 
     def _results(self, i: int) -> range:
-        """Numbers for the results of an equation."""
+        """Return numbers for the results of an equation."""
         return range(i * self.width, (i + 1) * self.width)
 
     def match(self, level: int) -> None:
-        """Find equations of a for those of b that have none, where operands that correspond count as the same."""
+        """Match equations of b that have no match, at a level of likeness; operands that correspond count as the same."""
         while len(self.rows) < level + _EXACT_KINDS:
             self.rows.append(self._rows(len(self.rows)))
         known = dict(self.ins)
@@ -252,7 +257,7 @@ class _Table:
             known.update(zip(eqn.out_binders, results, strict=False))
 
     def _rows(self, kind: int) -> dict[Any, list[int]]:
-        """The equations of a that are not taken, by their keys of a kind."""
+        """Return the equations of a that are not taken, by their keys of one kind."""
         rows: dict[Any, list[int]] = {}
         for i in range(len(self.operands) - 1, -1, -1):
             if i not in self.taken:
@@ -260,7 +265,7 @@ class _Table:
         return rows
 
     def _take(self, j: int, operands: tuple[int, ...]) -> int | None:
-        """The equation of a that has the first of the keys that one has; None where there is none left."""
+        """Take the equation of a that has the same key as equation j of b, by the most telling kind; None where none is left."""
         for kind, rows in enumerate(self.rows):
             row = rows.get(self.b.key(kind, j, operands), ())
             while row:
@@ -277,11 +282,11 @@ def _numbered(operands: Sequence[Any], known: Mapping[Any, int]) -> tuple[int, .
 
 
 def following(b: Jaxpr, matched: Mapping[int, int]) -> list[JaxprEqn]:
-    """The equations of b in the order of those of a that they correspond to, as far as they can be so.
+    """Return the equations of b in the order of the equations of a that they match, as far as dataflow and effects allow.
 
     Args:
-      b: the jaxpr. An equation of it alone stays behind the one that it stands behind.
-      matched: positions in a by those in b.
+      b: the jaxpr. An equation without a match stays after the one that it stands after.
+      matched: indices in a by those in b.
     """
     ranks: list[int] = []
     for j in range(len(b.eqns)):

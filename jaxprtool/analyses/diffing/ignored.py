@@ -1,4 +1,4 @@
-"""What a comparison of programs leaves out: `--ignore order|names|weak|consts|shapes|params:KEY`."""
+"""What a comparison of programs ignores: `--ignore order|names|weak|consts|shapes|params:KEY`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _weak(program: ClosedJaxpr) -> list[bool]:
 
 
 def _says_weak(program: ClosedJaxpr) -> bool:
-    """Whether a program says which of its arguments are weakly typed: JAX's print does not, and has no names of arguments either."""
+    """Whether a program says which of its arguments are weakly typed: a print by JAX, which has no names of arguments either, does not."""
     return program.interface is not None or any(_weak(program))
 
 
@@ -45,10 +45,12 @@ class Ignored(NamedTuple):
     """What makes no difference.
 
     Attributes:
-      order: the order of equations that can be exchanged: neither reads what the other gives, and not both have effects.
-      names: names of functions that are called.
-      weak: whether arguments are weakly typed, and params that say so of a result. (The weak types of other variables follow from these
-        two, and never make a difference. JAX prints neither; where one program is such a print, arguments make none either.)
+      order: the order of equations that can be exchanged: neither reads what the other computes,
+        and not both have effects.
+      names: the names of functions that are called.
+      weak: whether arguments are weakly typed, and params that say so of a result. (The weak types
+        of other variables follow from these two, and never make a difference. JAX prints neither;
+        where one program is such a print, arguments make none either.)
       consts: the values of constants (not those of literals).
       shapes: shapes in types, and the sizes and indices in params.
       params: the params of these names.
@@ -67,7 +69,7 @@ class Ignored(NamedTuple):
         return not (self.names or self.weak or self.shapes or self.params)
 
     def equation(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation without those params that make no difference."""
+        """Return the equation without the params that make no difference."""
         params: dict[str, Any] = {**eqn.params}
         if self.names:
             params.update(neutral_names(eqn))
@@ -81,13 +83,13 @@ class Ignored(NamedTuple):
         return eqn.replace(params=params)
 
     def weak_arguments(self, a: ClosedJaxpr, b: ClosedJaxpr) -> tuple[list[bool], list[bool]]:
-        """Which arguments of two programs are weakly typed, where both say so and it makes a difference; else nothing."""
+        """Return which arguments of two programs are weakly typed; empty lists where that makes no difference, or one does not say so."""
         if self.weak or not (_says_weak(a) and _says_weak(b)):
             return [], []
         return _weak(a), _weak(b)
 
     def type_text(self, aval: Aval) -> str:
-        """The text of a type, without its shape where that makes no difference."""
+        """Return the text of a type, without its shape where that makes no difference."""
         return _DIMENSIONS.sub("", str(aval)) if self.shapes else str(aval)
 
 
@@ -104,7 +106,7 @@ def _sizes(kind: Kind | None) -> bool:
 
 
 def ignored(words: Iterable[str]) -> Ignored:
-    """What words say: each is `order`, `names`, `weak`, `consts`, `shapes` or `params:KEY`.
+    """Return what words ask to ignore: each is `order`, `names`, `weak`, `consts`, `shapes` or `params:KEY`.
 
     Raises:
       UsageError: a word is none of these.

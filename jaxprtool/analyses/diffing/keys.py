@@ -1,4 +1,4 @@
-"""Signatures for a comparison that ignores something, and remembers those of equations."""
+"""Signatures for a comparison that ignores something; those of equations are remembered."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Keys(Signatures):
         return found
 
     def may_be_same(self, a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
-        """Whether two programs do the same as often, whatever they do it with: this is known sooner than signatures."""
+        """Whether two programs have the same operations, each as often; that is known sooner than signatures."""
         if len(a.eqns) != len(b.eqns):
             return False
         own, other = (Counter(self.shallow(e, nested=False) for e in p.eqns) for p in (a, b))

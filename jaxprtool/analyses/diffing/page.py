@@ -1,4 +1,4 @@
-"""A diff as a page of HTML: one file that needs no other, in which all that comes from programs is escaped."""
+"""A diff as a page of HTML: one file that needs no other, in which all text from programs is escaped."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Section(NamedTuple):
     """The diff of two programs, or of two files.
 
     Attributes:
-      names: of both.
-      summary: what differs, in a line.
-      rows: the lines of both; none where there is nothing to show.
+      names: the names of both.
+      summary: what differs, in one line.
+      rows: the lines of both; empty where there is nothing to show.
     """
 
     names: tuple[str, str]
@@ -51,7 +51,7 @@ class Cell(NamedTuple):
 
 
 def cells(row: Row) -> tuple[Cell, Cell]:
-    """Both sides of a line."""
+    """Return both sides of a line."""
     notes = row.notes
     return (
         _cell(row.a, notes[0], "" if row.same else "moved" if row.moved else "removed"),
@@ -67,11 +67,11 @@ def _cell(part: Part | None, note: str, kind: str) -> Cell:
 
 
 def page(sections: Iterable[Section], context: int = 3) -> str:
-    """The page.
+    """Return the page.
 
     Args:
       sections: what it shows.
-      context: lines to show around each change.
+      context: how many lines around each change are shown.
     """
     found = ['<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">']
     found += [f"<title>jaxprtool diff</title><style>{_STYLE}</style></head><body>"]
@@ -84,7 +84,7 @@ _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;"
 
 
 def _escaped(text: str) -> str:
-    """A text in HTML, as `html.escape` has it; the import of that module takes longer than a small diff."""
+    """Return a text in HTML, as `html.escape` does; the import of that module takes longer than a small diff."""
     return one_line(text).translate(_ENTITIES)
 
 

@@ -1,7 +1,8 @@
 """The lines of two programs side by side: what a diff shows, and how each line is written.
 
-A line is a part of a jaxpr: its head, the value of a constant, an equation, its results. It is written with the names that
-stand in the file; whether two lines are the same is known from the parts, not from these texts.
+A line is a part of a jaxpr: its head, the value of a constant, an equation, its results. It is
+written with the names that stand in the file; whether two lines are the same is decided by the
+parts, not by these texts.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class Names:
 
 
 def names_of(program: ClosedJaxpr) -> Mapping[Var, str]:
-    """The names of all variables of a program."""
+    """Return the names of all variables of a program."""
     nested = Nested(program, True)
     shared = shared_jaxprs(nested, program.jaxpr)
     return name_variables(nested, program.jaxpr, shared, lossless=True)[0]
@@ -48,11 +49,11 @@ class Part(NamedTuple):
       what: which part of a jaxpr it is.
       program: the jaxpr.
       names: the names of variables.
-      depth: of nesting.
-      eqn: the equation; of "elsewhere" the one that holds the jaxpr.
+      depth: the depth of nesting, in indents.
+      eqn: the equation; for "elsewhere" the one that holds the jaxpr.
       path: the equations around, the outermost first.
-      binder: of a constant its position.
-      text: what it says, without the indent; "" for what is not written yet.
+      binder: for a constant its position.
+      text: the line without its indent; "" where it is not written yet.
     """
 
     what: What
@@ -70,7 +71,7 @@ class Part(NamedTuple):
 
     @property
     def written(self) -> Part:
-        """The line with its text, for one that is asked for it again."""
+        """The line with its text, so that it is written only once."""
         return self._replace(text=self.text or self._written())
 
     def _written(self) -> str:
@@ -90,7 +91,7 @@ class Part(NamedTuple):
 
     def _equation(self) -> str:
         eqn = self.eqn
-        assert eqn is not None  # it is that of a line
+        assert eqn is not None  # a line of this kind has one
         params = " ".join(f"{k}={text}" for k, text in canonical_params(eqn, _below))
         outs = " ".join(f"{self.names(v)}:{v.aval}" for v in eqn.out_binders)
         ins = " ".join(map(self._atom, eqn.inputs))
@@ -111,17 +112,17 @@ class Part(NamedTuple):
 
     @property
     def constant(self) -> str:
-        """The name of the constant whose value the line is."""
+        """The name of the constant whose value the line shows."""
         return self.names(self.program.jaxpr.const_binders[self.binder])
 
     @property
     def place(self) -> Place | None:
-        """The place of an equation; None for another line."""
+        """The place of an equation; None for any other line."""
         return Place(self.eqn, self.path) if self.eqn and self.what == "equation" else None
 
     @property
     def source(self) -> str:
-        """The line of Python that an equation comes from, with the scopes around it; "" where nobody knows."""
+        """The line of Python that an equation comes from, with the scopes around it; "" where it is not known."""
         place = self.place
         if place is None or not (place.source or place.names):
             return ""
@@ -130,13 +131,13 @@ class Part(NamedTuple):
         )
 
     def bound(self) -> Sequence[Var]:
-        """The variables that the line binds."""
+        """Return the variables that the line binds."""
         if self.what == "equation" and self.eqn is not None:
             return self.eqn.out_binders
         return self.program.jaxpr.all_binders if self.what == "head" else ()
 
     def weakly(self, other: Part) -> str:
-        """Which arguments of the other program are weakly typed, or are not, where those of this one differ in that; or ""."""
+        """Say which arguments of the other program are weakly typed, or not, unlike those of this one; "" where none differ."""
         said: list[str] = []
         if self.what != "head" or self.depth:
             return ""
@@ -147,28 +148,29 @@ class Part(NamedTuple):
         return ", ".join(said)
 
     def may_read_as(self, other: Part) -> bool:
-        """Whether the line may have the text of another one, as far as can be said without the texts."""
+        """Whether the line may have the same text as another one; False is certain, and known without the texts."""
         if self.eqn is None or other.eqn is None:
             return True
         return self.eqn.primitive.name == other.eqn.primitive.name
 
     def read(self) -> Sequence[Any]:
-        """The atoms that the line reads."""
+        """Return the atoms that the line reads."""
         if self.what == "equation" and self.eqn is not None:
             return self.eqn.inputs
         return self.program.jaxpr.outs if self.what == "results" else ()
 
 
 class Row(NamedTuple):
-    """A line of each program that correspond, or a line of one (the other is None).
+    """Corresponding lines of both programs, or a line of one program (the other is None).
 
     Attributes:
       a, b: the lines.
       same: whether they are equal.
-      moved: of an equation that has moved the line of the other program.
+      moved: for an equation that has moved, its line in the other program.
       still: whether an equation that has moved is the same there.
       apart: how the values of a constant differ.
-      partners: of a pair with the same text, what its operands on the side of b are in a, or which arguments are weakly typed.
+      partners: for a pair with the same text, what its operands on the side of b are in a, or which
+        arguments are weakly typed.
     """
 
     a: Part | None
@@ -186,7 +188,7 @@ class Row(NamedTuple):
 
     @property
     def notes(self) -> tuple[str, str]:
-        """What is to be said beside the line of each side, or ""."""
+        """The remarks beside the line of each side, or ""."""
         if self.moved is not None:
             line = f" line {self.moved.line}" if self.moved.line else ""
             changed = "" if self.still else ", changed"

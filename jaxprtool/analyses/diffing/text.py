@@ -14,7 +14,7 @@ from jaxprtool.ir.jaxpr import JaxprEqn
 
 __all__ = ["Hunk", "hunks", "shown", "summary", "unified"]
 
-_MOST = 3  # places that a line names
+_MOST = 3  # places that a line names, at most
 
 
 class Hunk(NamedTuple):
@@ -22,7 +22,7 @@ class Hunk(NamedTuple):
 
     Attributes:
       rows: the lines.
-      header: `@@ -12,4 +12,5 @@ model.py:41 in attn`, with numbers of lines in the files.
+      header: `@@ -12,4 +12,5 @@ model.py:41 in attn`, with the numbers of lines in the files.
     """
 
     rows: Sequence[Row]
@@ -30,7 +30,7 @@ class Hunk(NamedTuple):
 
 
 def hunks(rows: Sequence[Row], context: int) -> Iterator[Hunk]:
-    """The stretches of lines that are at most `context` away from one that differs."""
+    """Yield the stretches of lines that are at most `context` lines away from one that differs."""
     bounds: list[list[int]] = []
     for k, row in enumerate(rows):
         if row.same:
@@ -56,7 +56,7 @@ def hunks(rows: Sequence[Row], context: int) -> Iterator[Hunk]:
 def _range(
     parts: Sequence[Part | None], before: Iterable[Part | None], last: int
 ) -> tuple[str, int]:
-    """The lines of a side in a hunk: the first one, and how many; and the last one."""
+    """Return the range of a side's lines in a hunk, as first line and count, and its last line."""
     lines = [n for p in parts if p is not None and (n := p.line) is not None]
     if not lines:
         known = (p.line for p in before if p is not None)
@@ -66,20 +66,20 @@ def _range(
 
 
 def _sources(rows: Sequence[Row]) -> str:
-    """The lines of Python that the changed equations of a hunk come from."""
+    """Return the lines of Python that the changed equations of a hunk come from."""
     parts = [p for row in rows if not row.same for p in (row.b, row.a) if p is not None]
     return _several([p.source for p in parts if p.source])
 
 
 def _several(texts: Iterable[str]) -> str:
-    """The first few of the texts, each once, and how many more there are."""
+    """Return the first few of the texts, each once, and how many more there are."""
     found = [*dict.fromkeys(texts)]
     more = [f"{len(found) - _MOST:,} more"] if len(found) > _MOST else []
     return ", ".join([*found[:_MOST], *more])
 
 
 def shown(row: Row) -> Iterator[str]:
-    """The lines of a row: `-` and the line of a, then `+` and that of b; a blank and that of a where they are the same."""
+    """Yield the lines of a row: `-` and the line of a, then `+` and that of b; a blank and that of a where they are the same."""
     for mark, part, note in zip("-+", (row.a, row.b), row.notes, strict=True):
         if part is not None:
             yield (" " if row.same else mark) + str(part) + (f"  # {note}" if note else "")
@@ -88,7 +88,7 @@ def shown(row: Row) -> Iterator[str]:
 
 
 def unified(rows: Sequence[Row], name_a: str, name_b: str, context: int = 3) -> list[str]:
-    """A unified diff: a header, and hunks with `context` lines around changes. Empty when nothing differs."""
+    """Return a unified diff: a header, and hunks with `context` lines around changes. Empty when nothing differs."""
     found: list[str] = []
     for hunk in hunks(rows, context):
         found.append(hunk.header)
@@ -101,7 +101,7 @@ def unified(rows: Sequence[Row], name_a: str, name_b: str, context: int = 3) -> 
 
 
 def summary(changes: Sequence[Change], rows: Sequence[Row]) -> str:
-    """What differs, in a line: `3 added: 2 mul, 1 sin; 1 changed: 1 add; f32 to f64 at attn`."""
+    """Return in one line what differs: `3 added: 2 mul, 1 sin; 1 changed: 1 add; f32 to f64 at attn`."""
     said: list[str] = []
     for kind in ("added", "removed", "changed", "moved"):
         names = [_name(c) for c in changes if c.kind == kind]
@@ -111,7 +111,7 @@ def summary(changes: Sequence[Change], rows: Sequence[Row]) -> str:
 
 
 def _name(change: Change) -> str:
-    """The operation of a change, or both."""
+    """Return the primitive of a change, or both."""
     names = [e.primitive.name for e in (change.a, change.b) if e is not None]
     return " to ".join(dict.fromkeys(names))
 
@@ -121,7 +121,7 @@ def _counted(names: Iterable[str]) -> str:
 
 
 def _types(changes: Sequence[Change]) -> list[str]:
-    """The element types that equations have exchanged, and where."""
+    """Return the element types of results that have changed, and where."""
     found: dict[str, list[str]] = {}
     for c in changes:
         if c.a is None or c.b is None:
@@ -134,14 +134,14 @@ def _types(changes: Sequence[Change]) -> list[str]:
 
 
 def _where(eqn: JaxprEqn, change: Change) -> str:
-    """The scopes of an equation, or its line of Python, or that in its file."""
+    """Return the scopes of an equation, or else its line of Python, or its line in the file."""
     place = Place(eqn, change.path_b)
     line = place.json()["line"]
     return place.names or place.source or (f"line {line}" if line else eqn.primitive.name)
 
 
 def _others(rows: Sequence[Row]) -> list[str]:
-    """What differs besides equations: programs, arguments, constants, results."""
+    """Return what differs besides equations: programs, arguments, constants, results."""
     said: list[str] = []
     for row in rows:
         part = row.b if row.a is None else row.a
@@ -168,7 +168,7 @@ def _constant(row: Row) -> str:
 
 
 def _signature(a: Part, b: Part) -> str:
-    """How binders or results differ."""
+    """Say how binders or results differ."""
     what = "arguments" if a.what == "head" else "results"
     nested = " of a nested jaxpr" * bool(a.depth)
     atoms = [p.bound() or p.read() for p in (a, b)]

@@ -35,12 +35,12 @@ class Near(NamedTuple):
 
 
 class Apart(NamedTuple):
-    """What differs between two arrays of one type.
+    """How two arrays of one type differ.
 
     Attributes:
       different: how many elements differ.
-      size: how many there are.
-      most: the largest difference of numbers; None where none of those that differ are numbers.
+      size: how many elements there are.
+      most: the largest difference of two numbers; None where no differing elements are numbers.
     """
 
     different: int
@@ -53,12 +53,12 @@ class Apart(NamedTuple):
 
 
 def constants_apart(a: Value, b: Value, aval: Aval, near: Near | None = None) -> Apart | None:
-    """How two values of a type differ.
+    """Compare two values of a type.
 
     Args:
       a, b: arrays (NumPy's, JAX's, or the text of one), scalars or keys.
       aval: their type.
-      near: within which elements are equal; None where all digits count.
+      near: the tolerance; None where all digits count.
 
     Returns:
       None where a value is not known, or they have different numbers of elements.
@@ -74,7 +74,7 @@ def constants_apart(a: Value, b: Value, aval: Aval, near: Near | None = None) ->
             continue
         if dtype is not None and inexact:
             x, y = element_of(x, dtype), element_of(y, dtype)
-            if x == y and x:  # 0.0 and -0.0 are equal, and differ
+            if x == y and x:  # 0.0 == -0.0, and yet they differ
                 continue
         if near is not None and inexact:
             same = near.same(x, y)
@@ -96,7 +96,7 @@ def _distance(x: Any, y: Any) -> float:
 
 
 def _elements(value: Value) -> Sequence[Value] | None:
-    """The elements of a value; None where they are not known."""
+    """Return the elements of a value; None where they are not known."""
     if value is None:
         return None
     data = words_of_key(value)

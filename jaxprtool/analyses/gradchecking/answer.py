@@ -1,4 +1,4 @@
-"""What `gradcheck` answers."""
+"""The answer of `gradcheck`."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ class Derivative:
     Attributes:
       order: 1, or 2 for the derivative of a derivative.
       of: the mode of the derivative that was differentiated; None for the program itself.
-      checks: for each mode what was found.
-      equations: the equations whose derivatives are not their differences.
-      explained: whether all equations agree, and where the derivative of the whole does not agree the program decides
-        otherwise at the ends of the steps.
-      arguments, results: what to call the arguments and the results.
+      checks: the check of each mode.
+      equations: the equations whose derivatives disagree with their differences.
+      explained: whether all equations agree, and the derivative of the whole disagrees only where
+        the program decides otherwise at the ends of the steps.
+      arguments: what to call the arguments.
+      results: what to call the results.
     """
 
     order: int
@@ -60,7 +61,7 @@ class Derivative:
         return not self.blame and (self.explained or not self.mismatches)
 
     def lines(self) -> list[str]:
-        """The checks, what differs, and the equations, line by line."""
+        """Return the checks, what differs, and the equations, line by line."""
         found = [] if self.of is None else [f"derivatives of {self.of}:"]
         found += map(_row, self.checks)
         if not self.passed:
@@ -71,7 +72,7 @@ class Derivative:
         return found + self.equation_lines()
 
     def equation_lines(self) -> list[str]:
-        """The equations that are to blame, then those where derivatives are not defined or do not pass."""
+        """Return lines for the equations that are to blame, then for those whose derivatives are not defined or do not pass."""
         found: list[str] = []
         for f in self.blame:
             found += [f"the rule of {f.place}", f"  {f.place.in_full()}", f"  {f.mismatch}"]
@@ -110,7 +111,7 @@ def _row(c: Check) -> str:
 
 @dataclass(frozen=True)
 class GradCheck(Answer):
-    """Whether the derivatives of a program are its differences, and whose rule is to blame where they are not.
+    """Whether the derivatives of a program agree with its differences, and whose rule is to blame where they do not.
 
     Attributes:
       derivatives: the checks of the program, then those of its derivatives.

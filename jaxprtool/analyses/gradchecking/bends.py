@@ -1,7 +1,7 @@
-"""Where a function has no derivative although it has one along each direction: what that is of a sum of two is not the sum of theirs.
+"""Find where a function has derivatives along all directions that are not linear in the direction.
 
-The middle one of three equal numbers changes with none of them alone, neither upwards nor downwards, and does where all change:
-nothing is to be seen of that along one line.
+The middle one of three equal numbers changes with none of them alone, neither upwards nor
+downwards, and does where all change: along a single line nothing of that shows.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["bends_of"]
 
-_PAIRS = 8  # of random directions; one alone may take the same element for the middle one as their sum does
-_BENT = 0.01  # what is lacking in a sum, relative to its parts
+_PAIRS = 8  # of random directions; in a single pair the same element may be the middle one as in their sum
+_BENT = 0.01  # by how much a sum has to be off, relative to its parts
 
 
 def bends_of(
     estimate: Callable[[list[Any]], Sequence[Any]], direction: Callable[[int], list[Any]]
 ) -> list[Any]:
-    """How large derivatives along random directions are at the elements of the results where they are not linear in these.
+    """Return how large derivatives along random directions are at the elements of results where they are not linear.
 
     Args:
-      estimate: direction -> for each result what differences say of its derivative along that, and how well they know it.
+      estimate: direction -> for each result its derivative along that by differences, and how well
+        they know it.
       direction: k -> the k-th random direction, an array for each argument.
 
     Returns:

@@ -1,4 +1,9 @@
-"""Which equation's derivative rule is wrong: the check of a program's derivatives on each equation, at its own values."""
+"""Find the equation whose derivative rule is wrong: each equation of a program is checked at its own values.
+
+`find_equations` runs the program with the observer `_Equations`, which checks the outermost
+equations with `check_point`. Those that disagree and hold jaxprs are searched inside in the next
+run, until the innermost equation is found.
+"""
 
 from __future__ import annotations
 
@@ -28,11 +33,11 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 
 __all__ = ["Finding", "Known", "decides", "find_equations", "find_inside"]
 
-_STEP = 1 / 64  # what is tried for other decisions, relative to an argument
-_NEARBY = 3  # places near arguments at which an equation that is made of others is checked again
-_RESIDUAL = 1e-3  # of a solution, relative to what it is the solution of
-_EQUATIONS = 1_000  # checks of one search at most, of rules of the program's own and of others
-# By the kind of an equation, of which kinds the one around it is no more than the place where it shows.
+_STEP = 1 / 64  # how far arguments are moved, relative to them, to see other decisions
+_NEARBY = 3  # points near the arguments at which an equation that disagrees is checked again
+_RESIDUAL = 1e-3  # of a solution x, relative to the right side b and the terms of A x
+_EQUATIONS = 1_000  # checks in one search, at most, of equations with jaxprs, and as many of others
+# By the kind of a finding: the kinds that a finding at the equation around it may have, to be explained by this one.
 _MEANT = {
     "wrong": ("wrong", "unsure", "kink"),
     "kink": ("unsure", "kink"),
@@ -44,21 +49,23 @@ _MEANT = {
 }
 Way = tuple[JaxprEqn, ...]
 _Alone = tuple[ClosedJaxpr, list[Any]]
-# What was found at an equation, the n-th time that it ran.
+# The finding at an equation the n-th time that it ran, or None.
 Known = dict[tuple[Way, int], "Finding | None"]
 
 
 class Finding(NamedTuple):
-    """An equation whose derivative is not its difference.
+    """An equation whose derivative disagrees with its differences.
 
     Attributes:
-      place: where, with the step of each loop.
-      kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no derivative pass although its
-        result changes (stop_gradient, round); `promise`: its indices are not as it promises; `quantile`: it draws, and its derivative is
-        that of the distribution; `symmetric`: its derivative is right along symmetric directions, and its operand is a symmetric matrix;
-        `solution`: it solves A x = b, and has the derivative of x as long as the operands that hold A belong together; `unsure`: its
-        differences are not known well enough.
-      mismatch: what differs; None for `unsure`.
+      place: the equation, with the iteration of each loop.
+      kind: `wrong`; `kink`: the function has a kink or a jump there; `stopped`: it lets no
+        derivative pass although its result changes (stop_gradient, round); `promise`: its indices
+        are not as it promises; `quantile`: it draws, and its derivative is that of the
+        distribution; `symmetric`: its derivative is right along symmetric directions, and its
+        operand is a symmetric matrix; `solution`: it solves A x = b, and has the derivative of x as
+        long as the operands that hold A belong together; `unsure`: its differences are not known
+        well enough.
+      mismatch: what differs; None where that is not known, as for `unsure`.
       symmetric: whether its derivative is wrong along other directions than symmetric ones.
     """
 
@@ -68,11 +75,11 @@ class Finding(NamedTuple):
     symmetric: bool = False
 
     def explains(self, outer: Finding) -> bool:
-        """Whether the equation around it is no more than the place where it shows."""
+        """Whether a finding at the equation around it only shows what this one is."""
         return outer.kind in _MEANT.get("symmetric" if self.symmetric else self.kind, ())
 
     def says_more(self, other: Finding | None) -> bool:
-        """Whether this is more than another finding at the same equation, in another step of a loop: it explains more, or is a fault."""
+        """Whether this finding replaces another one at the same equation, in another iteration: it explains more, or is a fault."""
         if other is None or "wrong" in (self.kind, other.kind):
             return other is None or other.kind != "wrong"
         mine, its = (_MEANT.get("symmetric" if f.symmetric else f.kind, ()) for f in (self, other))
@@ -87,23 +94,26 @@ class Finding(NamedTuple):
 def find_equations(
     evaluate: Callable[[Watch], Any], how: How, *, every: bool = False, known: Known | None = None
 ) -> list[Finding]:
-    """The equations whose rules disagree with differences, each at the first place where it does.
+    """Find the equations whose rules disagree with differences, each at the first place where it does.
 
-    An equation that holds jaxprs and disagrees is followed inside: where an equation there disagrees too, that one is
-    meant, and else the equation itself, whose rule is its own (`custom_jvp_call`). So is one with a kink.
+    An equation that holds jaxprs and disagrees is searched inside: where an equation there
+    disagrees too, that one is to blame, and else the equation itself, whose rule is its own
+    (`custom_jvp_call`). The same holds for kinks.
 
     Args:
       evaluate: evaluate(observer) runs the program once.
       how: how derivatives are checked.
-      every: whether an equation in a loop is checked in every step; else in the first, second, fourth, eighth, ... unless
-        a loop disagrees and nothing in those steps does; for a kink alone not where a rule is wrong.
-      known: what earlier searches in the same program have found, which is not checked again; what this one finds is added.
+      every: whether an equation in a loop is checked in every iteration; else in the first, second,
+        fourth, eighth, ... unless a loop disagrees and nothing in those iterations does; for a kink
+        alone not where a rule is wrong.
+      known: what earlier searches in the same program have found, which is not checked again; what
+        this one finds is added.
     """
     known = {} if known is None else known
     found, points = _search(evaluate, how, every, known)
     open_ones = {f.kind for f in found.values() if _follows(f.place.eqn)} & {"wrong", "kink"}
     if any(f.kind == "wrong" and not _follows(f.place.eqn) for f in found.values()):
-        open_ones -= {"kink"}  # what is to be mended is known
+        open_ones -= {"kink"}  # a rule to mend is known
     if not every and open_ones:
         more, more_points = _search(evaluate, how, True, known)
         kinds = {f.kind for f in more.values()}
@@ -113,9 +123,10 @@ def find_equations(
 
 
 def find_inside(evaluate: Callable[[Watch], Any], how: How, known: Known) -> list[Finding]:
-    """The equations at any depth whose own rules are wrong in some step, whether the equations around them show it or not.
+    """Find the equations at any depth whose own rules are wrong in some iteration, even where the equations around do not show it.
 
-    A loop that forgets where it began has small derivatives, and says nothing of one wrong step among many.
+    A loop that forgets where it began has small derivatives, and does not show one wrong iteration
+    among many.
 
     Args: as of `find_equations`.
     """
@@ -130,10 +141,10 @@ def find_inside(evaluate: Callable[[Watch], Any], how: How, known: Known) -> lis
 
 
 def _unless_smooth(finding: Finding, point: _Alone | None, how: How) -> Finding:
-    """What an equation that is made of others has, of which none has it.
+    """Return the finding at an equation that is differentiated through its jaxprs, in which nothing was found.
 
-    A kink is rounding: its differences are not known well. So is a derivative that is wrong here and right nearby: something inside
-    has a kink, and adds it to large numbers.
+    A kink is rounding: its differences are not known well. So is a derivative that is wrong here
+    and right nearby: something inside has a kink, and adds it to large numbers.
     """
     if not _follows(finding.place.eqn):
         return finding
@@ -145,7 +156,7 @@ def _unless_smooth(finding: Finding, point: _Alone | None, how: How) -> Finding:
 
 
 def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
-    """Whether the derivatives of a program agree somewhere near its arguments, where it has no kink."""
+    """Whether the derivatives of a program agree at some point near its arguments, where it has no kink."""
     xp, live = numpy_namespace(), inexact(program.in_avals)
     for k in range(_NEARBY):
         random = xp.random.default_rng(how.seed + k)
@@ -171,7 +182,10 @@ def _agrees_nearby(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
 def _search(
     evaluate: Callable[[Watch], Any], how: How, every: bool, known: Known
 ) -> tuple[dict[Way, Finding], dict[Way, _Alone]]:
-    """The same by the way to each, and those of their programs that are wrong, with the steps of loops that `every` says."""
+    """Search once; return the findings by the way to each equation, and for wrong ones that hold jaxprs the programs of them alone.
+
+    every: whether equations in loops are checked in every iteration.
+    """
     found: dict[Way, Finding] = {}
     points: dict[Way, _Alone] = {}
     suspects: set[Way] = {()}
@@ -193,14 +207,22 @@ def _search(
 
 
 class _Equations(Watch):
-    """Checks the equations directly inside of some equations.
+    """Checks the equations directly inside some equations.
 
     Attributes:
       suspects: the ways to the jaxprs whose equations are checked.
-      found: what was found, by the way to the equation.
+      how: how derivatives are checked.
+      every: whether equations in loops are checked in every iteration.
       known: what was found so far, here and in earlier searches.
-      points: of the wrong ones that are made of others the programs of them alone, and their arguments.
-      opened: with `opens`, the ways to those that are made of others, which are not checked.
+      opens: whether equations that are differentiated through their jaxprs are not checked, but
+        added to `opened`.
+      opened: the ways to these.
+      found: the findings, by the way to the equation.
+      points: for wrong equations that are differentiated through their jaxprs, the programs of them
+        alone, and their arguments.
+      count: how often each equation has run.
+      left: how many checks are left, for equations that hold jaxprs (True) and for others.
+      programs: each equation as a program, with the positions of its arguments among the operands.
     """
 
     def __init__(
@@ -251,13 +273,13 @@ class _Equations(Watch):
                 self.points[way] = program, args
 
     def check_solution(self, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding:
-        """Check an equation that solves another one, with its matrices held."""
+        """Check an equation that solves A x = b again, with the operands that hold A fixed."""
         alone = _program_of(eqn, ins)
         finding = None if alone is None else self.check(eqn, alone[0], [ins[i] for i in alone[1]])
         return finding or Finding(self.place(eqn), "solution")
 
     def meant(self, finding: Finding | None, eqn: JaxprEqn, ins: Sequence[Any]) -> Finding | None:
-        """What is found at an equation whose derivative has reasons not to be its difference."""
+        """Replace a finding at an equation whose derivative may well disagree with its differences."""
         if finding is not None and finding.kind != "unsure":
             if derivative_facts[eqn.primitive] == "quantile":
                 return Finding(finding.place, "quantile")
@@ -276,7 +298,7 @@ class _Equations(Watch):
                     if any(c.wrong for c in before) and not any(c.wrong for c in checks):
                         kind = "kink" if any(c.kinks for c in checks) else "symmetric"
                         return Finding(self.place(eqn), kind, symmetric=True)
-            except JaxprToolError:  # it cannot be run alone
+            except JaxprToolError:  # the equation cannot be run alone
                 return Finding(self.place(eqn), "unsure")
             return self.judged(eqn, program, args, checks, how)
 
@@ -288,10 +310,10 @@ class _Equations(Watch):
         checks: Sequence[Check],
         how: How,
     ) -> Finding | None:
-        """What checks of an equation mean.
+        """Return what the checks of an equation mean.
 
-        Where one result has a jump, the derivatives of the others may be those of another branch (the signs of the columns of `qr`): a rule
-        that is right nearby is right.
+        Where one result has a jump, the derivatives of the others may be those of another branch
+        (the signs of the columns of `qr`): a rule that is right nearby is right.
         """
         place = self.place(eqn)
         wrong = [c.wrong[0] for c in checks if c.wrong]
@@ -311,11 +333,12 @@ class _Equations(Watch):
 
 
 def _program_of(eqn: JaxprEqn, solving: Sequence[Any] = ()) -> tuple[ClosedJaxpr, list[int]] | None:
-    """An equation as a program of the variables that it reads, and where among its operands each of them stands first.
+    """Return an equation as a program of the variables that it reads, and the first position of each among its operands.
 
-    None where it has no derivative to check, or does something besides.
+    None where it has no derivative to check, or has effects.
 
-    solving: of one that solves an equation, the values of the operands; what belongs together of them is held.
+    solving: for an equation that solves A x = b, the values of the operands; those that hold A
+    become constants.
     """
     atoms = [*eqn.inputs]
     n = solution_rules[eqn.primitive](eqn.params).matrices if solving else 0
@@ -345,7 +368,7 @@ def _solves(eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
             return eval_jaxpr(matvec.jaxpr, [*matvec.consts, *ins[:constants], *x])
 
     signs = [(xp.arange(v.size).reshape(v.shape) % 2 * 2 - 1).astype(v.dtype) for v in x]
-    sizes = times([v * s for v, s in zip(x, signs, strict=True)])  # nothing cancels in it
+    sizes = times([v * s for v, s in zip(x, signs, strict=True)])  # the size of terms of A x
     return all(
         bool((abs(y - c) <= _RESIDUAL * (abs(c).max() + abs(size).max())).all())
         for y, c, size in zip(times(x), b, sizes, strict=False)
@@ -354,7 +377,7 @@ def _solves(eqn: JaxprEqn, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
 
 
 def _follows(eqn: JaxprEqn) -> bool:
-    """Whether the derivative of an equation is made of those of the equations inside of it."""
+    """Whether an equation is differentiated through the equations inside it."""
     primitive = eqn.primitive
     return primitive.holds_jaxprs and derivative_facts[primitive] == "jaxprs"
 
@@ -365,7 +388,7 @@ def _stops(program: ClosedJaxpr) -> bool:
 
 
 def _takes_symmetric(eqn: JaxprEqn, args: Sequence[Any]) -> bool:
-    """Whether a primitive has a symmetric operand, and its rule may be for such ones alone; those of a program's own are not."""
+    """Whether a primitive has a symmetric operand, so that its rule may be for such operands alone; a program's own rules are not."""
     return not eqn.primitive.holds_jaxprs and any(map(is_symmetric, args))
 
 
@@ -394,7 +417,7 @@ def decides(program: ClosedJaxpr, args: Sequence[Any], how: How) -> bool:
 
 
 class _Decisions(Watch):
-    """Collects what a run decides by: all integers, booleans and branches that it computes."""
+    """Hashes what a run decides by: all integers and booleans that it computes."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""What the check of derivatives finds: of each mode, and the derivatives that are wrong."""
+"""What the check of derivatives finds: the result for each mode, and the derivatives that are wrong."""
 
 from __future__ import annotations
 
@@ -12,14 +12,17 @@ __all__ = ["Check", "Mismatch", "largest_of"]
 
 
 class Mismatch(NamedTuple):
-    """A derivative that is not its difference.
+    """A derivative that disagrees with its difference.
 
     Attributes:
-      mode: `fwd`, `rev`, `fwd=rev` (the two modes against each other) or `value` (the result that a rule computes).
-      output: the position of the result.
+      mode: `fwd`, `rev`, `fwd=rev` (the two modes against each other) or `value` (the result that a
+        rule computes).
+      output: the position of the result; None for a sum over results.
       element: the index in the result; None for a sum over results.
-      argument: the position of the argument, with the index of the element in it; None along a random direction.
-      derivative, difference: what the rules give, and what the differences give.
+      argument: the position of the argument, with the index of the element in it; None along a
+        random direction.
+      derivative: what the rules give.
+      difference: what the differences give.
       tolerance: how far they might have been apart.
     """
 
@@ -49,7 +52,7 @@ class Mismatch(NamedTuple):
         return self.described()
 
     def described(self, arguments: Sequence[str] = (), results: Sequence[str] = ()) -> str:
-        """The numbers, and what of; with names for arguments and results, or the operands and results of an equation."""
+        """Return the numbers, and which derivative they are of; arguments, results: their names, else those of an equation's operands."""
         of, by = "the results", "along a direction"
         if self.output is not None:
             named = results[self.output] if results else f"result {self.output}"
@@ -78,15 +81,22 @@ class Check:
     Attributes:
       mode: `fwd`, `rev`, `fwd=rev` or `value`.
       compared: how many numbers were compared.
-      max_abs, max_rel: the largest difference.
-      wrong: those that differ, for each result the worst; the derivatives by one element first.
-      kinks: at how many the function has a kink or a jump; what they are there is a choice of the rule.
-      uneven: at how many others the slopes on the two sides differ, where the derivative is none that lies between them.
-      doubted: at how many of them the derivative agrees all the same: rounding can look like a kink.
-      unsure: how many agree only because the differences are not known better, or are not known at all.
+      max_abs: the largest absolute difference.
+      max_rel: the largest relative difference.
+      wrong: the mismatches, the worst of each result; derivatives by single elements come first.
+      kinks: at how many numbers the function has a kink or a jump, where the derivative is a choice
+        of the rule.
+      uneven: at how many others the slopes on the two sides differ, and the derivative is not
+        between them.
+      doubted: at how many of the kinks the derivative agrees nevertheless: rounding can look like a
+        kink.
+      unsure: how many numbers agree only because the differences are not known better, or are not
+        known at all.
       reason: why the mode is not available; else "".
-      explained: the kind of the note that says why derivatives differ though the rules are right; else "".
-      steps: `complex` where all derivatives are compared with those by steps in the imaginary direction, else `real`.
+      explained: the kind of the note that says why derivatives differ though the rules are right;
+        else "".
+      steps: `complex` where all derivatives are compared with those by steps in the imaginary
+        direction, else `real`.
     """
 
     __slots__ = (
@@ -121,11 +131,11 @@ class Check:
         return "kink" if self.kinks else "unsure" if self.unsure else "agrees"
 
     def clear_doubted(self) -> None:
-        """Take back the kinks at which the derivative agrees, where no equation has any."""
+        """Discount the kinks at which the derivative agrees, where no equation has any."""
         self.kinks, self.doubted = self.kinks - self.doubted, 0
 
     def largest(self, differences: Any, sizes: Any) -> None:
-        """Take in the largest of some differences, and relative to the sizes of what was expected."""
+        """Take some differences, and the sizes of what was expected, into `max_abs` and `max_rel`."""
         relative = differences[sizes > 0] / sizes[sizes > 0]
         self.max_abs = max(self.max_abs, largest_of(differences))
         self.max_rel = max(self.max_rel, largest_of(relative))
@@ -146,5 +156,5 @@ class Check:
 
 
 def largest_of(sizes: Any) -> float:
-    """The largest of finite numbers."""
+    """Return the largest finite number; 0 where there is none."""
     return float(sizes[sizes < math.inf].max(initial=0.0))

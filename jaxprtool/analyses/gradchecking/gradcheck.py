@@ -35,9 +35,9 @@ __all__ = [
 ]
 
 _NO_DERIVATIVE = (UnsupportedError, MissingRuleError)
-# What a rule may raise that takes no complex numbers although its types do.
+# What a rule may raise for complex numbers, although its types allow them.
 _NO_COMPLEX = (JaxprToolError, TypeError, ValueError)
-_NEGLIGIBLE = 1e-3  # of a result: what a difference does not show of it is no reason for doubt
+_NEGLIGIBLE = 1e-3  # of a result: a smaller error of a difference is no reason for doubt
 _SMALL = 24  # up to so many elements the whole Jacobian is checked
 
 
@@ -46,12 +46,12 @@ def differentiable(program: ClosedJaxpr) -> bool:
     avals = [*program.in_avals, *program.out_avals]
     arrays = all(isinstance(a, ShapedArray) for a in avals)
     if not arrays or any(a.dtype.kind == "0" for a in avals):
-        return False  # float0 is its own tangent type, and there is nothing to compare
+        return False  # float0 is its own tangent type: nothing can be compared
     return any(inexact(program.in_avals)) and any(inexact(program.out_avals))
 
 
 def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
-    """The program of the derivative: (a, tangents) -> (b, tangents), or (a, cotangents) -> (b, cotangents).
+    """Return the program of the derivative: (a, tangents) -> (b, tangents), or (a, cotangents) -> (b, cotangents).
 
     Raises:
       UnsupportedError, MissingRuleError: the program has no derivative in this mode.
@@ -66,7 +66,7 @@ def derivative_of(program: ClosedJaxpr, mode: str) -> ClosedJaxpr:
 def directions_of(
     program: ClosedJaxpr, args: Sequence[Any], mode: str, how: How, k: int = 0
 ) -> list[Any]:
-    """A random direction of the arguments (`fwd`) or of the results (`rev`), in their types, as a derivative takes it."""
+    """Return a random direction of the arguments (`fwd`) or of the results (`rev`), in their types."""
     point = Point(program, args, how)
     like = point.given if mode == "fwd" else [x * 0 + 1 for x in point.results(point.given)]
     found = point.numeric.directions(like, 5000 + 1000 * how.seed + k, 2.0**-4)
@@ -74,15 +74,12 @@ def directions_of(
 
 
 def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Check]:
-    """Check the derivatives of a program at a point.
+    """Check the derivatives of a program at a point; return the checks: one for each mode, and one mode against the other.
 
     Args:
       program: (a) -> (b); see `differentiable`.
       args: the values of a.
       how: modes, steps and tolerances.
-
-    Returns:
-      What was found, for each mode, and for one against the other where both are there.
 
     Raises:
       UsageError: a derivative needs more memory than is allowed.
@@ -112,16 +109,16 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
 
 
 def _checks_at(point: Point) -> list[Check]:
-    """What is found at a point in each mode, and of one against the other."""
+    """Return the checks at a point: one for each mode, and for one mode against the other."""
     checks = [Check(mode) for mode in point.how.modes]
     return [*checks, *_Checking(point, checks).run()]
 
 
 def _in_double(point: Point) -> list[Check] | None:
-    """What is found of a program and its derivative, both in double precision, within the tolerance of its own types; None: they have kinks.
+    """Return the checks of a program in double precision, within the tolerance of its own types; None where it has kinks.
 
-    In a type of few bits differences say little of an operation: one and a half times its derivative is within what is not known of
-    them. And what a right rule computes has few digits, or none where some cancel.
+    In a type of few bits differences say little of an operation: they are not known well enough to exclude one and a half
+    times its derivative. And what a right rule computes has few digits, or none where some cancel.
     """
     program = in_double(point.program)
     if program is None:
@@ -139,14 +136,14 @@ class _Direction(NamedTuple):
     """A direction of the arguments, and what is found along it.
 
     Attributes:
-      tangents: for each argument.
-      found: the estimates of the derivatives of the results.
+      tangents: an array for each argument.
+      found: the estimates of the derivatives of the results, by differences.
       argument: the argument and the index, where the direction is that of one element; else None.
-      length: of the direction of one element, else 1; numbers are reported per unit.
+      length: the length of the direction of one element, else 1; numbers are reported per unit.
       kinks: for each result where it has a kink along the direction, so that the reverse mode is not compared with the
         differences there: where the slopes on the two sides differ, unless rounding explains that and forward mode agrees.
       pushed: the tangents of the results; empty before forward mode was looked at.
-      noisy: the results for which rounding explains that forward mode is off.
+      noisy: for results that differ in forward mode, whether rounding explains it.
     """
 
     tangents: list[Any]
@@ -159,7 +156,7 @@ class _Direction(NamedTuple):
 
 
 def _is_finite(x: Any) -> bool:
-    """Whether all numbers of a result are finite; float0 and keys have none."""
+    """Whether all numbers of a result are finite; float0 and keys count as finite."""
     array = numpy_namespace().asarray(numpy_namespace().words(x))
     return array.dtype.names is not None or bool((abs(array) < math.inf).all())
 
@@ -167,19 +164,22 @@ def _is_finite(x: Any) -> bool:
 class _Checking:
     """The comparisons at one point.
 
-    One mode is compared after the other: the derivative of a long program is several times as long, and one alone is kept.
+    One mode is compared after the other: the derivative of a long program is several times as long,
+    and only one is kept.
 
     Attributes:
-      made: the program of the derivative that is compared; rounding: what rounding does in it.
-      checks: what is found in each mode.
-      both, value: what is found of one mode against the other, and of the values that rules compute.
+      made: the program of the derivative that is compared.
+      rounding: what rounding does in it.
+      checks: the check of each mode.
+      both: the check of one mode against the other.
+      value: the check of the values that rules compute.
       base: the results.
       small: whether every element is checked.
       finite: whether all results are finite; where one is not, a sum over them may be NaN.
-      directions: what is compared along, with what the differences say.
-      gaps: how far the derivative of each element of a result may be from its differences, where it has a kink along the
-        first direction, which is a random one, or bends (`bends_of`: where something differs); else 0. One argument alone
-        may show no kink where it ties with several others.
+      directions: the directions to compare along, with what the differences say.
+      gaps: how far the derivative of each element of a result may be from its differences, where it
+        has a kink along the first, random direction, or bends (`bends_of`); else 0. An argument
+        that ties with several others may show no kink alone.
       bent: whether it is known where derivatives bend.
     """
 
@@ -200,13 +200,13 @@ class _Checking:
         self.rows: dict[tuple[int, int], list[Any]] = {}
 
     def run(self) -> list[Check]:
-        """Compare in each mode along each direction; returns what was found besides the checks of the modes."""
+        """Compare in each mode along each direction; return the checks besides those of the modes."""
         for mode in MODES:
             check = self.checks.get(mode)
             if check is None or check.reason:
                 continue
             with self.numpy.errstate(all="ignore"):  # infinities are compared as well
-                if not self.directions:  # before there is a derivative, which takes memory too
+                if not self.directions:  # before the derivative is made, which takes memory too
                     self.look()
                     self.point.forget()
                 if not self.derive(check):
@@ -214,7 +214,7 @@ class _Checking:
                 for direction in self.directions:
                     (self.forward if mode == "fwd" else self.reverse)(direction)
             del self.made, self.rounding
-        for check in self.checks.values():  # those of one element say most
+        for check in self.checks.values():  # mismatches at single elements come first
             check.steps = "complex" if self.directions and self.point.complex else "real"
             check.wrong.sort(key=lambda m: m.argument is None)
         found = [self.value] if self.value.wrong else []
@@ -222,9 +222,9 @@ class _Checking:
         return [*found, self.both] if done and len(self.checks) == 2 else found
 
     def derive(self, check: Check) -> bool:
-        """Make the derivative of a mode; whether there is one."""
+        """Make the derivative of a mode; return whether there is one."""
         try:
-            # of a copy, since what is derived from a program is kept as long as that is
+            # from a copy, since what is derived from a program is kept as long as the program is
             self.made = derivative_of(copied(self.point.program), check.mode)
         except _NO_DERIVATIVE as e:
             check.reason = _reason(e)
@@ -239,7 +239,7 @@ class _Checking:
         point, smallest = self.point, self.point.steps.sizes[-1]
         self.base = point.results(point.given)
         if point.is_wide:
-            point.forget()  # differences are of another form
+            point.forget()  # differences run another form of the program
         self.finite = all(map(_is_finite, self.base))
         self.small = max(_size(point.given), _size(self.base)) <= _SMALL
         for k in range(1 if self.small else point.how.directions):
@@ -275,7 +275,7 @@ class _Checking:
             ]
 
     def _too_long(self, found: Sequence[Any]) -> float:
-        """A power of two by which a direction is made shorter, since tangents of results overflow along it; 0: none does.
+        """Return a power of two by which a direction is scaled down, since tangents of results overflow along it; 0 for no need.
 
         Differences are in double precision then, and steps that are shorter still lose nothing.
         """
@@ -305,7 +305,7 @@ class _Checking:
                 self.pull(seed, direction)
 
     def estimate(self, tangents: list[Any]) -> Sequence[Any]:
-        """The derivatives of the results along a direction: by complex steps as long as these fit the differences."""
+        """Estimate the derivatives of the results along a direction: by complex steps as long as these agree with differences."""
         point = self.point
         f, given, steps = point.results, point.given, point.steps
         if point.is_wide:
@@ -327,29 +327,29 @@ class _Checking:
         return better or found
 
     def tangents_of_results(self, direction: _Direction) -> list[Any]:
-        """The tangents of the results along a direction."""
+        """Return the tangents of the results along a direction."""
         point = self.point
         outs = eval_jaxpr(self.made, self.with_tangents(direction))
         self.check_values(outs)
         return point.counted(outs[len(point.flags) :])
 
     def with_tangents(self, direction: _Direction) -> list[Any]:
-        """The arguments, and a direction of them."""
+        """Return the arguments, and their tangents along a direction."""
         return [*self.point.args, *_typed(direction.tangents, self.point.given)]
 
     def with_cotangents(self, cotangents: list[Any]) -> list[Any]:
-        """The arguments, and cotangents of the results."""
+        """Return the arguments, and cotangents of the results."""
         return [*self.point.args, *_typed(self.point.counted(cotangents), self.base)]
 
     def pulled(self, cotangents: list[Any]) -> list[Any]:
-        """The cotangents of the arguments."""
+        """Return the cotangents of the arguments."""
         point = self.point
         outs = eval_jaxpr(self.made, self.with_cotangents(cotangents))
         self.check_values(outs)
         return outs[len(point.flags) :]
 
     def check_values(self, outs: Sequence[Any]) -> None:
-        """Compare the results that the derivative computes besides with those of the program."""
+        """Compare the results that the derivative computes along with it with those of the program."""
         if self.value.wrong:
             return
         outs = self.point.counted([*compress(outs, self.point.flags)])
@@ -361,7 +361,7 @@ class _Checking:
             self.note(self.value, k, got, wanted, room, wrong, None)
 
     def compare(self, k: int, t: Any, e: Any, direction: _Direction) -> Any:
-        """Compare the tangent of a result with its estimate; returns where the result has a kink."""
+        """Compare the tangent of a result with its estimate; return where the result has a kink."""
         check, point = self.checks["fwd"], self.point
         own = point.rtol * abs(e.value) + self.absolute(e.value) * direction.length + point.floor
         unknown = ~(e.error < math.inf)
@@ -397,7 +397,7 @@ class _Checking:
     def between(self, k: int, t: Any, e: Any) -> Any:
         """Whether a real tangent is between the slopes on both sides, or not far from them.
 
-        Where several elements tie, the derivative may be that of any. Tangents of complex results count as such.
+        Where several elements tie, the derivative may be that of any. Any finite tangent of a complex result counts.
         """
         if t.dtype.kind == "c":
             return abs(t) < math.inf
@@ -406,7 +406,7 @@ class _Checking:
         return (t >= e.low - room) & (t <= e.high + room)
 
     def bends(self) -> bool:
-        """See where derivatives are not linear in the direction; whether that is news of one of them."""
+        """Find where derivatives are not linear in the direction; return whether that is news for any of them."""
         if self.bent or not self.point.given:
             return False
         self.bent, smallest = True, self.point.steps.sizes[-1]
@@ -422,7 +422,7 @@ class _Checking:
         return any(bool(((size > 0) & (gap == 0)).any()) for gap, size in pairs)
 
     def absolute(self, values: Any) -> float:
-        """What is small against the other elements of a derivative."""
+        """Return the size that is small against the other elements of a derivative."""
         if self.point.atol is not None:
             return self.point.atol
         return 0.01 * self.point.rtol * largest_of(abs(values)) + 1e-300
@@ -437,7 +437,7 @@ class _Checking:
         wrong: Any,
         direction: _Direction | None,
     ) -> None:
-        """Note the worst of the elements of a result that are wrong."""
+        """Record the worst of the elements of a result that are wrong."""
         if not wrong.any():
             return
         excess = abs(got - wanted) / (room + 1e-300)
@@ -471,7 +471,7 @@ class _Checking:
         )
         wanted = complex(wanted).real
         if not abs(got - wanted) <= own + 3 * error and self.bends():
-            return self.row(k, flat, direction)  # it may be one of those
+            return self.row(k, flat, direction)  # it may be one that bends
         excuse = self.excuse(unit, direction, wanted, own + 3 * error)
         self.scalar("rev", got, wanted, own, 3 * error, size, where, direction, excuse)
         if direction.pushed:
@@ -485,7 +485,7 @@ class _Checking:
     def excuse(
         self, cotangents: list[Any], direction: _Direction, wanted: float, room: float
     ) -> Excuse:
-        """What rounding explains of a number of reverse mode."""
+        """Return the `Excuse` for a number of reverse mode."""
 
         def number(outs: Sequence[Any]) -> Any:
             back = [*map(self.numeric.wide, outs[len(self.point.flags) :])]
@@ -512,7 +512,7 @@ class _Checking:
 
         back = [*map(numeric.wide, self.pulled(cts))]
         if any((b != b).any() for b in back) and not all(g.all() for g in good):
-            # 0 times an infinite derivative, which a result that is left out may have
+            # NaN from 0 times the infinite derivative of a result that is left out
             known = [abs(b) < math.inf for b in back]
             back = [self.numpy.where(k, b, 0) for k, b in zip(known, back, strict=True)]
             kept = zip(known, direction.tangents, strict=True)
@@ -527,7 +527,7 @@ class _Checking:
         floor = point.floor * (_size(point.given) + _size(self.base))
         own = point.rtol * (abs(wanted) + 0.05 * (size + among)) + (point.atol or 0.0) + floor
         if not abs(got - wanted) <= own + 3 * error and self.bends():
-            return self.pull(seed, direction)  # without what bends
+            return self.pull(seed, direction)  # without the elements that bend
         excuse = self.excuse(cts, direction, wanted, own + 3 * error)
         self.scalar("rev", got, wanted, own, 3 * error, values, None, direction, excuse)
         if direction.pushed:
@@ -549,7 +549,7 @@ class _Checking:
         direction: _Direction,
         excuse: Excuse,
     ) -> None:
-        """Compare two numbers."""
+        """Compare two numbers, and record the result."""
         check = self.both if mode == "fwd=rev" else self.checks[mode]
         check.compared += 1
         difference, length = abs(got - wanted), direction.length
@@ -570,14 +570,14 @@ class _Checking:
 
 
 def is_symmetric(x: Any) -> bool:
-    """Whether an array consists of matrices, of more than one element, that are their own conjugate transposes."""
+    """Whether an array consists of square matrices, of more than one element, that are their own conjugate transposes."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2] or x.shape[-1] < 2:
         return False
     return bool((x == x.conj().swapaxes(-1, -2)).all())
 
 
 def _typed(values: Sequence[Any], like: Sequence[Any]) -> list[Any]:
-    """Values of the types of arrays."""
+    """Convert values to the types of arrays."""
     return [v.astype(x.dtype) for v, x in zip(values, like, strict=True)]
 
 
@@ -586,7 +586,7 @@ def _size(xs: Sequence[Any]) -> int:
 
 
 def _is_element(x: Any, flat: int) -> Any:
-    """An array of the shape of x, true at one element."""
+    """Return a boolean array of the shape of x that is true at one flat index."""
     xp = numpy_namespace()
     return xp.arange(math.prod(x.shape)).reshape(x.shape) == flat
 

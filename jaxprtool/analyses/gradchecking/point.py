@@ -1,4 +1,4 @@
-"""A program at a point at which its derivatives are checked: what is differentiated, and how finely."""
+"""A program at the point at which its derivatives are checked: what is differentiated, and how precisely."""
 
 from __future__ import annotations
 
@@ -17,25 +17,28 @@ from jaxprtool.passes.precisions.double import doubled, in_complex, in_double
 __all__ = ["FEW_BITS", "MODES", "How", "Point", "copied", "without_float0"]
 
 MODES = ("fwd", "rev")
-FEW_BITS = 16  # after the point
+FEW_BITS = 16  # bits of the fraction of types whose differences say little
 _RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
-_RTOL_WIDE = 1e-4  # of a derivative in single precision beside differences in double precision: its own rounding alone
+_RTOL_WIDE = 1e-4  # of a derivative in single precision beside differences in double
 
 
 class How(NamedTuple):
     """How derivatives are checked.
 
     Attributes:
-      modes: of `MODES`.
-      step: the smallest step of the differences, relative to the size of an argument; None: by the type.
-      rtol, atol: how far a derivative may be from its difference, relative and absolute; None: by the type.
-      directions: how many random directions a program with more than a few elements is checked along.
-      seed: of the directions.
+      modes: the modes to check, of `MODES`.
+      step: the smallest step of the differences, relative to the size of an argument; None: by the
+        type.
+      rtol: how far a derivative may be from its difference, relative to it; None: by the type.
+      atol: how far it may be in absolute terms; None: by the type.
+      directions: along how many random directions a program with more than a few elements is
+        checked.
+      seed: the seed of the directions.
       complex: whether steps in the imaginary direction are tried.
-      symmetric: whether arguments that are symmetric matrices stay so, and of square results the lower triangles count:
-        operations on such arguments, cholesky for example, have derivatives along such directions alone, and some leave the
-        upper triangle as it is.
-      max_bytes: what the program and its derivatives may need; None: no limit.
+      symmetric: whether arguments that are symmetric matrices stay so, and of square results only
+        the lower triangles count: operations on such arguments, cholesky for example, have
+        derivatives along such directions alone, and some leave the upper triangle as it is.
+      max_bytes: how much memory the program and its derivatives may need; None: no limit.
     """
 
     modes: Sequence[str] = MODES
@@ -53,12 +56,25 @@ class Point:
     """A program at a point.
 
     Attributes:
-      live: for each argument whether it has tangents; `given` are those arguments.
+      program: the program.
+      args: the values of its arguments.
+      how: how it is checked.
+      numeric: the module `backends.finite_differences`.
+      live: for each argument whether it has tangents.
       flags: for each result whether it has tangents.
+      given: the arguments that have tangents.
+      outputs: the positions of the results that have tangents.
+      positions: the positions of the arguments that have tangents.
+      steps: the steps of the differences.
+      floor: what is not known of numbers as small as denormal ones.
       complex: whether steps in the imaginary direction are tried.
+      rtol: the relative tolerance.
+      atol: the absolute tolerance; None: by the type.
       is_wide: whether differences are taken of the program in double precision.
-      rounds_much: whether it computes with a type of few bits, of which no operation keeps fewer still.
-      forms: the programs that were run; see `forget`.
+      bits: the bits of the fraction that the program keeps.
+      rounds_much: whether it computes with a type of few bits, and no operation rounds to fewer
+        still.
+      forms: the programs that were run, by form; see `forget`.
     """
 
     def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
@@ -76,7 +92,7 @@ class Point:
         )
         tiny = max(map(finite_differences.smallest_normal, dtypes), default=0.0)
         self.steps = finite_differences.steps_for(bits, how.step, tiny)
-        # what is not known of a number of the size of denormal ones
+        # what is not known of a number as small as denormal ones
         self.floor = 16 * self.steps.epsilon * tiny
         real = all(d.kind == "f" for d in dtypes)
         self.complex = how.complex and real
@@ -89,20 +105,21 @@ class Point:
         self.rounds_much = bits <= FEW_BITS and not _kept_bits(program)
 
     def form(self, word: str, make: Callable[[ClosedJaxpr], ClosedJaxpr | None]) -> Any:
-        """A form of the program that is run: `make` makes it."""
+        """Return a form of the program, which `make` makes the first time."""
         if word not in self.forms:
             self.forms[word] = make(self.program)
         return self.forms[word]
 
     def forget(self) -> None:
-        """Give back the memory of the programs that were run, and of what running them has prepared."""
+        """Free the memory of the programs that were run, and of what was prepared to run them."""
         self.forms.clear()
 
     def widen(self) -> bool:
-        """Take differences in double precision, with smaller steps; returns whether there are such.
+        """Take differences in double precision, with smaller steps, from now on; return whether that is a change.
 
-        In single precision steps are lost where what is rounded inside of a program shows in its results, as those of x in
-        (x + 1e4) - 1e4, and they are so large that some cross a kink nearby. What the differences say of the derivative is then their chance.
+        In single precision steps are lost where what is rounded inside a program shows in its
+        results, as those of x in (x + 1e4) - 1e4, and they are so large that some cross a kink
+        nearby. What the differences say of the derivative is then left to chance.
         """
         if self.bits > 40 or self.is_wide:
             return False
@@ -112,7 +129,7 @@ class Point:
         return True
 
     def wide_results(self, given: Sequence[Any]) -> list[Any]:
-        """The results in double precision."""
+        """Return the results in double precision."""
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
         return self.counted(
@@ -124,34 +141,35 @@ class Point:
         )
 
     def results(self, given: Sequence[Any]) -> list[Any]:
-        """The results with tangents, for other values of the arguments with tangents."""
+        """Return the results with tangents, for other values of the arguments with tangents."""
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
         return self.counted([*compress(eval_jaxpr(self.form("plain", copied), args), self.flags)])
 
     def counted(self, values: Sequence[Any]) -> list[Any]:
-        """What counts of results, or of tangents or cotangents of them."""
+        """Return what counts of results, or of their tangents or cotangents: with `symmetric` the lower triangles."""
         if not self.how.symmetric:
             return [*values]
         tril = numpy_namespace().tril
         return [tril(x) if x.ndim > 1 and x.shape[-1] == x.shape[-2] else x for x in values]
 
     def complex_results(self, given: Sequence[Any]) -> list[Any]:
-        """The same of complex numbers."""
+        """As `results`, for complex numbers."""
         rest = iter(given)
         args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
         return [*compress(eval_jaxpr(self.form("complex", in_complex), args), self.flags)]
 
 
 def copied(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, and all in it, as other objects, so that what is made of these and kept with them can go before they do."""
+    """Return the program with copies of all jaxprs in it, so that what is kept with those can be freed before the program is."""
     return map_programs(program, lambda c: c.replace(jaxpr=c.jaxpr.replace()))
 
 
 def without_float0(program: ClosedJaxpr, args: Sequence[Any]) -> tuple[ClosedJaxpr, list[Any]]:
-    """The program and its arguments with a boolean in the place of each argument and result of type float0.
+    """Return the program and its arguments with a boolean in the place of each argument and result of type float0.
 
-    There is nothing to compare of them, and float0 is its own tangent type, so that derivatives would take and give them.
+    There is nothing to compare in them, and float0 is its own tangent type, so that derivatives
+    would take and give them.
     """
     jaxpr = program.jaxpr
     ours = [_is_float0(v.aval) for v in jaxpr.in_binders]
@@ -175,7 +193,7 @@ def _is_float0(aval: Any) -> bool:
 
 
 def _dtypes(program: ClosedJaxpr) -> set[Any]:
-    """The floating and complex types that a program computes with."""
+    """Return the floating and complex types that a program computes with."""
     atoms = [*program.jaxpr.all_binders]
     atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
     dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}
@@ -183,6 +201,6 @@ def _dtypes(program: ClosedJaxpr) -> set[Any]:
 
 
 def _kept_bits(program: ClosedJaxpr) -> list[int]:
-    """How many bits after the point the equations keep that round to fewer than their type has."""
+    """Return how many bits of the fraction the equations keep that round to fewer than their type has."""
     found = [eqn.params.get("mantissa_bits") for eqn in all_eqns(program.jaxpr)]
     return [max(bits, 1) for bits in found if isinstance(bits, int)]

@@ -1,4 +1,4 @@
-"""How far rounding moves what a derivative gives: where large numbers cancel in it, a right one is off by more than its result shows."""
+"""How far rounding moves a derivative: where large numbers cancel in it, a right derivative is off by more than its size suggests."""
 
 from __future__ import annotations
 
@@ -18,26 +18,30 @@ from jaxprtool.passes.precisions.jitter import Jitter
 
 __all__ = ["Excuse", "Rounding"]
 
-_LARGE = 20_000  # equations
+_LARGE = 20_000  # equations: of larger derivatives, the form in double precision is not kept
 _ROUNDINGS = 5  # runs with other roundings
-_UNKNOWN = 2.0**-6  # of a number: what rounding may take where no run says how much
-_TIMES = 16  # what one of them moves a result by, so often
+_UNKNOWN = 2.0**-6  # the relative error that rounding may cause where no run says how much
+_TIMES = 16  # how many times the median movement of those runs rounding may explain
 
 
 class Rounding:
-    """The rounding of a derivative.
+    """Whether rounding explains that a derivative is off.
 
-    It explains a difference where the derivative in double precision has none, and other roundings of its equations move the
-    result by as much, or some of its values are too small for their types.
+    It does where the derivative in double precision is right, and other roundings of its equations
+    move the result by as much, or some of its values are too small for their types.
 
     Attributes:
-      guessed: whether of some number that it explained last no other rounding said how much it may be off.
+      guessed: whether, in the last question, other roundings did not say how much some number that
+        it explained may be off.
     """
 
     def __init__(self, made: ClosedJaxpr, program: ClosedJaxpr, tiny: float):
-        """Take the derivative of a program; one with types of fewer bits than that has rounds where the program does not.
+        """Prepare for a derivative. One that has types of fewer bits than its program rounds where the program does not: that is no excuse.
 
-        `tiny` is the smallest normal number of the types.
+        Args:
+          made: the derivative.
+          program: the program.
+          tiny: the smallest normal number of the types.
         """
         self._tiny = tiny
         self._made = made
@@ -52,11 +56,12 @@ class Rounding:
         number: Callable[[Sequence[Any]], Any],
         fits: Callable[[Any], Any],
     ) -> Any:
-        """Whether rounding explains what the derivative gives, elementwise.
+        """Return whether rounding explains what the derivative gives, elementwise.
 
         Args:
-          args: what the derivative is given.
-          number: what is compared, of the results of the derivative in any precision: an array or a number.
+          args: the arguments of the derivative.
+          number: the compared number, or array, as a function of the results of the derivative in
+            any precision.
           fits: whether such values are near enough to the differences.
         """
         self.guessed = False
@@ -79,7 +84,7 @@ class Rounding:
         except JaxprToolError:
             return False
         room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
-        # other roundings of numbers such as -1e30, which stand for -inf, may give NaN: they say nothing
+        # other roundings of numbers such as -1e30, which stand for -inf, may give NaN, which says nothing
         silent = room != room
         room = xp.where(silent, _UNKNOWN * abs(exact), room)
         lost = small.found & xp.isfinite(base)
@@ -88,15 +93,16 @@ class Rounding:
         return explained
 
     def _moved(self, seed: int, args: Sequence[Any]) -> list[Any]:
-        """What the derivative gives with other roundings."""
+        """Return what the derivative gives with other roundings."""
         jitter = Jitter() if is_streamed(self._made.jaxpr) else self._jitter
         with jitter.drawn(seed):
             return eval_jaxpr(self._made, args)
 
     def _in_double(self) -> ClosedJaxpr | None:
-        """The derivative in double precision; None where it has none.
+        """Return the derivative in double precision; None where it has none.
 
-        A small one is kept. It takes as much memory as the derivative, and what is prepared to run it.
+        A small one is kept. It takes as much memory as the derivative, and what is prepared to run
+        it.
         """
         if self._double is not None:
             return self._double
@@ -107,7 +113,7 @@ class Rounding:
 
 
 class _Small:
-    """Sees whether an evaluation makes numbers that are smaller than the smallest normal one of a type, and not zero."""
+    """Observes whether an evaluation computes nonzero numbers that are smaller than the smallest normal one of a type."""
 
     def __init__(self, tiny: float):
         self._tiny, self.found = tiny, False
@@ -132,12 +138,12 @@ class Excuse(NamedTuple):
     """A number of a derivative in reverse mode, and what it should be.
 
     Attributes:
-      rounding: of the derivative.
-      args: what it is given.
-      number: the number, of the results of the derivative in any precision.
+      rounding: the rounding of the derivative.
+      args: the arguments of the derivative.
+      number: the number, as a function of the results of the derivative in any precision.
       wanted: what the differences say.
       room: how far from it the number may be.
-      possible: whether rounding is looked at.
+      possible: whether rounding is considered at all.
     """
 
     rounding: Rounding
@@ -155,7 +161,7 @@ class Excuse(NamedTuple):
         return bool(self.rounding.explains(self.args, self.number, fits))
 
     def unless_off(self, forward: float, own: float, *, noisy: bool) -> Excuse:
-        """The same of a difference between the modes, unless that is of forward mode and not of rounding.
+        """Return the excuse for a difference between the modes: it is not possible where forward mode is off, unless by rounding.
 
         Args:
           forward: the number in forward mode.
@@ -166,7 +172,7 @@ class Excuse(NamedTuple):
 
 
 def _fewest(program: ClosedJaxpr) -> int:
-    """The bits of the smallest floating type that a program computes with."""
+    """Return the bits of the smallest floating type that a program computes with."""
     atoms = [*program.jaxpr.all_binders]
     atoms += [v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
     dtypes = {x.aval.dtype for x in atoms if isinstance(x.aval, ShapedArray)}

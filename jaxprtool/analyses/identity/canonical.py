@@ -1,9 +1,10 @@
-"""One text for each value, however it is spelled, and whether it was read from a file or comes from a running JAX.
+"""Canonical texts: one text for each value, however it is spelled, whether it was read from a file or comes from a running JAX.
 
-Two params, literals or constants are equal when their canonical texts are. `diff` shows these texts and nothing else of a
-value, so that two equations which differ never look the same. The sign of a zero and the bits of a NaN count; kinds of
-brackets, addresses in memory, the class before the name of an enum's member, the kind of devices that JAX prints beside a mesh, and
-digits beyond a type's precision do not.
+Two params, literals or constants are equal when their canonical texts are. `diff` shows these texts
+and nothing else of a value, so that two equations which differ never look the same. The sign of a
+zero and the bits of a NaN count. What does not count: the kinds of brackets, addresses in memory,
+the class before the name of an enum's member, the kind of devices that JAX prints beside a mesh,
+and digits beyond a type's precision.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ __all__ = [
 
 Inner = Callable[[ClosedJaxpr], str]
 
-SHOWN = 100  # a constant of more elements than this is known by its digest
+SHOWN = 100  # the text of a constant of more elements than this is a digest
 
 _ADDRESS = pattern(r"\b0x[0-9a-fA-FX]+")
 _MEMBER = pattern(r"<?(?:\w+\.)*[A-Z]\w*\.([A-Z]\w*)(?:: [^<>]*>)?")
@@ -50,7 +51,10 @@ _FORMATS = {"float64": "d", "float32": "f", "complex128": "d", "complex64": "f"}
 
 
 def canonical_params(eqn: JaxprEqn, inner: Inner) -> list[tuple[str, str]]:
-    """The params that say something, as names and texts, by name: none at a default that may be left out, no bookkeeping."""
+    """Return the params of an equation as pairs of name and text, by name.
+
+    Bookkeeping is left out, and so is a default that an equation, or its print, may leave out.
+    """
     declared = eqn.primitive.params
     found = []
     for key, value in printed_params(eqn.primitive, eqn.params, lossless=True):
@@ -71,12 +75,12 @@ def _is_left_out(declaration: Param, text: str, inner: Inner) -> bool:
 
 
 def canonical_value(value: Value, inner: Inner, kind: Kind | None = None) -> str:
-    """The text of a param's value.
+    """Return the text of a param's value.
 
     Args:
       value: the value.
-      inner: the text of a jaxpr inside it.
-      kind: of the param, where it is declared.
+      inner: returns the text of a jaxpr inside it.
+      kind: the kind of the param, where it is declared.
     """
     parts = (None,) if kind is None else kind.parts
     if POLICY in parts and (policy := policy_name(value)):
@@ -117,9 +121,7 @@ def _inside(value: Value, inner: Inner) -> str:
         return value.name
     if isinstance(value, ElementClass):
         return value.dtype.name
-    if isinstance(
-        value, Mesh
-    ):  # without the devices that it was printed beside, of which each release prints other things
+    if isinstance(value, Mesh):  # without its devices, which each release prints in another way
         return Mesh(value.sizes, value.axis_types, value.constructor).usual
     if isinstance(value, Structured):
         return value.usual
@@ -137,13 +139,13 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _word(text: str) -> str:
-    """A bare name or text: an enum's member by its own name alone, and addresses without their digits."""
+    """Return the text of a bare name or text: an enum's member without its class, and addresses without their digits."""
     member = _MEMBER.fullmatch(text)
     return member[1] if member else _ADDRESS.sub("0x", text)
 
 
 def canonical_lit(x: Lit) -> str:
-    """The value of a literal, as its type holds it."""
+    """Return the text of a literal's value, as its type holds it."""
     dtype = getattr(x.aval, "dtype", None)
     value = x.val
     if getattr(value, "shape", ()):
@@ -153,7 +155,7 @@ def canonical_lit(x: Lit) -> str:
 
 
 def canonical_scalar(value: Value, dtype: DType | None) -> str:
-    """A Python scalar as an element of a type: `2` of an f32 is `2.0`, and 1e-5 is the f32 nearest to it."""
+    """Return the text of a Python scalar as an element of a type: `2` of an f32 is `2.0`, and 1e-5 is the f32 nearest to it."""
     kind = "?" if dtype is None else dtype.kind
     if kind == "0":
         return "0"
@@ -168,7 +170,7 @@ def canonical_scalar(value: Value, dtype: DType | None) -> str:
 
 
 def element_of(value: Value, dtype: DType) -> Value:
-    """A number as an element of a type of floats or complex numbers holds it."""
+    """Return a number as an element of a type of floats or complex numbers holds it."""
     if dtype.kind == "c" and isinstance(value, (int, float, complex)):
         z = complex(value)
         return complex(_rounded(z.real, dtype.real), _rounded(z.imag, dtype.real))
@@ -182,7 +184,7 @@ def _precision(dtype: DType) -> int:
 
 
 def _number(x: Value, bits: int) -> str:
-    """The shortest text of a number of this width; a NaN that is not the usual one with its bits."""
+    """Return the shortest text of a number of this width; a NaN that is not the usual one has its bits."""
     if isinstance(x, complex):
         return f"({_number(x.real, bits)}, {_number(x.imag, bits)}j)"
     if math.isnan(x):
@@ -202,7 +204,7 @@ def _single(x: float) -> float:
 
 
 def _rounded(x: float, dtype: DType) -> float:
-    """The number of a type that is nearest to x, for the types whose literals have more digits than they hold."""
+    """Return the number of a type that is nearest to x, for types whose literals have more digits than they hold."""
     if dtype.name == "float32":
         return _single(x)
     if not math.isfinite(x) or x == 0 or dtype.name not in _SMALL:
@@ -216,14 +218,14 @@ _SMALL = {"float16": (10, -14), "bfloat16": (7, -126)}  # bits of the fraction, 
 
 
 def canonical_consts(program: ClosedJaxpr) -> list[str]:
-    """The values of a program's constants; "" for those that are not known."""
+    """Return the texts of a program's constants; "" for those whose values are not known."""
     binders = program.jaxpr.const_binders
     values = [*program.consts, *[None] * (len(binders) - len(program.consts))]
     return [canonical_const(c, v.aval) for c, v in zip(values, binders, strict=True)]
 
 
 def canonical_const(value: Value, aval: Aval) -> str:
-    """The value of a constant of type `aval`; "" for one that is not known.
+    """Return the text of a constant of type `aval`; "" for one whose value is not known.
 
     Args:
       value: an array (NumPy's, JAX's, or the text of one), keys, a reference into a file, or None.
@@ -236,7 +238,7 @@ def canonical_const(value: Value, aval: Aval) -> str:
         return _ADDRESS.sub("0x", str(value))
     dtype = getattr(aval, "dtype", None)
     if getattr(dtype, "kind", None) == "0":
-        return "(no value)"  # all of one type are equal
+        return "(no value)"  # all values of the type are equal
     flat = flat_values(data.tolist())
     if len(flat) <= SHOWN:
         return f"[{_joined(canonical_scalar(x, dtype) for x in flat)}]"
@@ -244,7 +246,7 @@ def canonical_const(value: Value, aval: Aval) -> str:
 
 
 def flat_values(values: Value) -> list[Value]:
-    """The elements of nested lists, or a scalar alone; a level that is a scalar ends it."""
+    """Return the elements of nested lists, in order; a scalar as its only element."""
     level = [values]
     while level and isinstance(level[0], list):
         level = [x for row in level for x in row]

@@ -1,4 +1,4 @@
-"""The simplest arguments on which two programs differ, found by trials."""
+"""Shrink the arguments on which two programs differ to simpler ones, by trials."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 __all__ = ["shrunk"]
 
-_TRIALS, _SECONDS = 2_000, 20  # of running both programs
+_TRIALS, _SECONDS = 2_000, 20  # how often, and how long, both programs are run
 
 Values = list[Any]
 
@@ -19,10 +19,11 @@ Values = list[Any]
 def shrunk(
     args: Values, differs: Callable[[Values], bool], candidates: Callable[[Any], Sequence[Any]]
 ) -> Values:
-    """Simpler arguments on which two programs still differ.
+    """Return simpler arguments on which two programs still differ.
 
-    All elements, then halves, quarters, ... of them, down to single elements, become zeros; then each element that is left
-    becomes as simple a number as it can. What is reached after 2,000 trials or 20 seconds is the answer.
+    All elements, then halves, quarters, ... of them, down to single elements, become zeros; then
+    each element that is left becomes as simple a number as it can. What is reached after 2,000
+    trials or 20 seconds is the answer.
 
     Args:
       args: arrays, or keys, which stay.
@@ -37,7 +38,7 @@ def shrunk(
 
 
 class _Enough(Exception):
-    """There were as many trials as there may be."""
+    """The limit of trials or seconds is reached."""
 
 
 class _Smaller:
@@ -57,7 +58,7 @@ class _Smaller:
         self._where = [i for i, x in enumerate(args) if _has_numbers(x)]
 
     def _takes(self, changed: dict[int, Any]) -> bool:
-        """Whether the programs differ with some arguments exchanged, which then are. Raises _Enough."""
+        """Try some arguments exchanged; if the programs still differ, keep them and return True. Raises _Enough."""
         if self._trials == 0 or time.monotonic() > self._stop:
             raise _Enough
         self._trials -= 1
@@ -68,7 +69,7 @@ class _Smaller:
         return True
 
     def zero(self) -> None:
-        """Put zeros into runs of elements, which go on from one argument to the next."""
+        """Put zeros into slices of all elements, which go on from one argument to the next."""
         starts = [*accumulate((self.args[i].size for i in self._where), initial=0)]
         size = total = starts[-1]
         while size >= 1:
@@ -84,7 +85,7 @@ class _Smaller:
             size //= 2
 
     def simplify(self, candidates: Callable[[Any], Sequence[Any]]) -> None:
-        """Put the simplest candidate that does into each element."""
+        """Replace each element by the simplest candidate with which the programs still differ."""
         for i in self._where:
             for k in range(self.args[i].size):
                 for value in candidates(self.args[i].reshape(-1)[k : k + 1].reshape(())):
@@ -100,7 +101,7 @@ def _has_numbers(x: Any) -> bool:
 
 
 def _zeroed(x: Any, start: int, stop: int) -> Any:
-    """An array with zeros in the positions from start to stop of its flat form, which may lie outside; None where it has them."""
+    """Return an array with zeros from start to stop of its flat form, which may lie outside; None where nothing changes."""
     flat = x.reshape(-1)
     inside = slice(max(start, 0), max(stop, 0))
     if not flat[inside].any():

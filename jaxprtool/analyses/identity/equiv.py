@@ -1,4 +1,4 @@
-"""Whether two programs compute the same: by their normal forms, or by what they give on samples."""
+"""The answer whether two programs compute the same: by their normal forms, or by their results on samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxprtool.ir.jaxpr import Jaxpr
 
 __all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results"]
 
-_SHOWN = 20
+_SHOWN = 20  # differing results that are shown
 
 Values = list[Any]
 
@@ -24,10 +24,13 @@ class Samples(NamedTuple):
 
     Attributes:
       tried: how many samples there were.
-      max_abs, max_rel, max_ulp: the largest differences of finite results on those on which the programs agree.
-      left_out: on how many more a program takes more steps than are allowed; uneven: and the other one does not.
+      max_abs, max_rel, max_ulp: the largest differences of finite results on the samples on which
+        the programs agree.
+      left_out: on how many more samples a program takes more iterations than are allowed.
+      uneven: on how many of those only one of the programs does.
       drawn: the positions of the results that each run draws anew, which are not compared.
-      zero_signs: on how many of them a result has 0 where the other one has -0, which are equal.
+      zero_signs: on how many samples a result has 0 where the other program's has -0, which count
+        as equal.
     """
 
     tried: int
@@ -45,9 +48,10 @@ class Sample(NamedTuple):
 
     Attributes:
       args: the values.
-      special: whether only arguments with values such as 0, infinities, NaN or the largest numbers were found.
-      gaps: for each result how far they differ (`backends.agreement.Gap`).
-      outs: the results of both.
+      special: whether only arguments with values such as 0, infinities, NaN or the largest numbers
+        were found.
+      gaps: for each result how far it differs (`backends.agreement.Gap`).
+      outs: the results of both programs.
     """
 
     args: Values
@@ -60,8 +64,10 @@ class Argument(NamedTuple):
     """An argument of a counterexample.
 
     Attributes:
-      name, type: of the argument.
-      word: the value as a word that `run --args` takes; None: it is too long, or no word has this value.
+      name: the argument's name.
+      type: its type, as text.
+      word: its value as a word that `run --args` takes; None where that is too long, or no word has
+        this value.
     """
 
     name: str
@@ -77,11 +83,12 @@ class Equivalence(Answer):
       status: `proved`, `probable` or `refuted`.
       reason: why they are refuted without a counterexample; "" else.
       samples: what they gave on samples; None where none was needed.
-      sample: the counterexample.
+      sample: the counterexample, or None.
       arguments: its arguments.
-      unknown: of programs with the same normal form, how many constants of jaxprs inside have no value in one of them: they are
-        equal if these are.
-      outputs: of each result that differs there the position, type, index, both values, and how far they differ.
+      outputs: for each result that differs there the position, type, index, both values, and how
+        far they differ.
+      unknown: for programs with the same normal form, how many constants of nested jaxprs have no
+        value in one of them: the programs are equal if these are.
     """
 
     status: str
@@ -189,7 +196,7 @@ def _not_compared(s: Samples) -> list[str]:
 
 
 def drawn_results(jaxpr: Jaxpr) -> list[int]:
-    """The positions of the results of a jaxpr that depend on what an equation draws anew in each run (`rng_uniform`)."""
+    """Return the positions of a jaxpr's results that depend on numbers which each run draws anew (`rng_uniform`)."""
     drawn = set[Any]()
     for eqn in jaxpr.eqns:
         if draws_anew(eqn) or not drawn.isdisjoint(eqn.inputs):

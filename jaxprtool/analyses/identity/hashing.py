@@ -18,7 +18,7 @@ from jaxprtool.ir.settled import settled_programs
 
 __all__ = ["program_hash"]
 
-_VERSION = "jaxprtool 1"  # of what enters; another one means other hashes
+_VERSION = "jaxprtool 1"  # of what enters a hash; it changes when that does
 
 
 class _Hashes(Signatures):
@@ -36,10 +36,11 @@ class _Hashes(Signatures):
 
 @deep
 def program_hash(program: ClosedJaxpr) -> str:
-    """The hash of a program: 64 hexadecimal digits, a SHA-256.
+    """Return the hash of a program: 64 hexadecimal digits, a SHA-256.
 
     Args:
-      program: with the values of its constants; one that has none counts as unknown.
+      program: the program, with the values of its constants; a constant without one counts as
+        unknown.
     """
     program = settled_programs(program)
     hashes, jaxpr = _Hashes(), program.jaxpr

@@ -1,13 +1,19 @@
 """A normal form of programs: equal normal forms mean equal results, whatever the arguments are.
 
-Every value has a number, which is that of what computes it: of the operation, its params and the numbers of its operands. So
-the names of variables, the order of independent equations, equations that are computed twice and those that nobody reads
-make no difference. Calls are the equations of their jaxprs; derivative rules make no difference. Operands of operations that commute are in one order, also
-through nested ones where the operation is associative (`interpreters.columns.monoids`); both hold exactly, rounding included.
-Operations on constants are computed, on NumPy, and those that return their operand are the operand; what `opt --passes simplify`
-leaves out or puts together, which is exact to the bit, makes no difference either. Jaxprs in params
-(bodies of loops, branches) have normal forms in turn. Equations with effects keep their number and their order. Functions of
-Python's that compute results are equal where they are one object, or where texts name functions of modules alike.
+Each value has a number (`NormalForms`), which stands for how it is computed: for the operation, its
+params and the numbers of its operands. So the names of variables, the order of independent
+equations, equations that are computed twice and equations that nobody reads make no difference.
+Besides, these make none:
+
+- Calls and derivative rules: a call is replaced by the equations of its jaxpr.
+- The order of the operands of a commutative operation, also through nested ones where the operation
+  is associative (`interpreters.columns.monoids`). Both laws hold exactly, rounding included.
+- Operations on constants, which are computed on NumPy, and operations that return their operand.
+- What `opt --passes simplify` leaves out or puts together, which is exact to the bit.
+
+Jaxprs in params (bodies of loops, branches) have normal forms in turn. Equations with effects keep
+their number and their order. Python functions that compute results are equal where they are one
+object, or where texts name functions of modules alike.
 """
 
 from __future__ import annotations
@@ -32,17 +38,18 @@ from jaxprtool.passes.simplify import simplify
 
 __all__ = ["NormalForms", "same_normal_form", "unknown_inside"]
 
-_FOLDED = 64  # elements of a constant that is computed
-_INLINED = 200_000  # equations of a program whose calls are inlined
+_FOLDED = 64  # elements, at most, of a constant that is computed
+_INLINED = 200_000  # equations of two programs, at most, for their calls to be inlined
 Number = int
 
 
 class NormalForms:
-    """Hands out numbers; those of different objects of this class do not compare.
+    """Hands out the numbers of values; numbers of different objects of this class do not compare.
 
     Attributes:
-      values: constants by their numbers, as far as they are small.
-      terms: by the number of a nested operation that is associative its operation, and the numbers of its operands.
+      values: the values of small constants, by number.
+      terms: for the number of an associative operation, the operation and the numbers of all its
+        operands, nested ones included.
     """
 
     def __init__(self) -> None:
@@ -50,31 +57,31 @@ class NormalForms:
         self.values: dict[Number, Any] = {}
         self.terms: dict[Number, tuple[Any, list[Number]]] = {}
         self._programs: dict[tuple[ClosedJaxpr, bool], Number] = {}
-        self._unknown: dict[Any, int] = {}  # constants inside that have no value, by their order
+        self._unknown: dict[Any, int] = {}  # the order of the inner constants that have no value
 
     def number(self, *key: Any) -> Number:
-        """The number of a hashable key."""
+        """Return the number of a hashable key."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def of_whole(self, program: ClosedJaxpr, inlines: bool) -> Number:
-        """The number of a program that no other one holds.
+        """Return the number of an outermost program.
 
-        Constants without a value are arguments, whichever of them are read; those of jaxprs inside are those of another program
-        in the same place of the order in which they stand.
+        Its constants without a value count as arguments, whether they are read or not. Such
+        constants of nested jaxprs correspond to those of another program by their order.
         """
         program = _opened(inlined(program) if inlines else program)
         unknown = unknown_inside(program)
         if unknown or self._unknown:
-            self._programs.clear()  # a jaxpr of the other program may be one of this one too
+            self._programs.clear()  # programs may share jaxprs, whose constants count by their order in each
         self._unknown = {v: k for k, v in enumerate(unknown)}
         return self.of(program, inlines)
 
     @deep
     def of(self, program: ClosedJaxpr, inlines: bool) -> Number:
-        """The number of a program: of its arguments' types, its results, and its effects in their order.
+        """Return the number of a program: of its arguments' types, its results, and its effects in their order.
 
         Args:
-          program: its dead equations make no difference.
+          program: the program; its dead equations make no difference.
           inlines: whether calls are inlined.
         """
         found = self._programs.get((program, inlines))
@@ -92,12 +99,12 @@ class NormalForms:
         return found
 
     def unknown(self, v: Any) -> Number:
-        """The number of a constant of a jaxpr inside that has no value."""
+        """Return the number of a constant of a nested jaxpr that has no value."""
         where = self._unknown.setdefault(v, len(self._unknown))
         return self.number("unknown", where, _type(v.aval))
 
     def constant(self, value: Any, aval: Aval) -> Number:
-        """The number of a constant, by its value and its type."""
+        """Return the number of a constant, by its value and its type."""
         found = self.number("constant", canonical_const(value, aval), _type(aval))
         if getattr(aval, "size", _FOLDED + 1) <= _FOLDED and hasattr(value, "dtype"):
             self.values.setdefault(found, value)
@@ -112,6 +119,8 @@ class _Body:
     """The equations of one jaxpr.
 
     Attributes:
+      forms: the numbers.
+      inlines: whether calls are inlined.
       effects: the numbers of the equations with effects, in order.
     """
 
@@ -120,7 +129,7 @@ class _Body:
         self.effects: list[Number] = []
 
     def run(self, program: ClosedJaxpr, args: Sequence[Number]) -> list[Number]:
-        """The numbers of the results of a program, for numbers of its arguments."""
+        """Return the numbers of the results of a program, given those of its arguments."""
         jaxpr, forms = program.jaxpr, self.forms
         env: dict[Any, Number] = dict(zip(jaxpr.in_binders, args, strict=True))
         consts = zip(jaxpr.const_binders, program.consts, strict=True)
@@ -132,7 +141,7 @@ class _Body:
         return [self.atom(x, env) for x in jaxpr.outs]
 
     def atom(self, x: Any, env: dict[Any, Number]) -> Number:
-        """The number of a variable, or of a literal, which is a constant."""
+        """Return the number of a variable, or of a literal, which is a constant."""
         if type(x) is not Lit:
             return env[x]
         found = self.forms.number("constant", _as_array(canonical_lit(x), x), _type(x.aval))
@@ -141,7 +150,7 @@ class _Body:
         return found
 
     def equation(self, eqn: JaxprEqn, ins: list[Number]) -> list[Number]:
-        """The numbers of the results of an equation."""
+        """Return the numbers of the results of an equation."""
         effects = has_effects(eqn) or draws_anew(eqn)
         if not effects and not eqn.primitive.holds_jaxprs:
             simple = self.simplified(eqn, ins)
@@ -156,11 +165,11 @@ class _Body:
         return [self.forms.number("result", whole, k) for k in range(len(types))]
 
     def inner(self, program: ClosedJaxpr) -> str:
-        """The text of a jaxpr in a param."""
+        """Return the text of a jaxpr in a param."""
         return f"{{{self.forms.of(program, self.inlines)}}}"
 
     def simplified(self, eqn: JaxprEqn, ins: list[Number]) -> list[Number] | None:
-        """The numbers of the results of an equation that is its operand, a constant, or has laws; else None."""
+        """Return the numbers of the results of an equation that is its operand, a constant or commutative; else None."""
         same = identity_rules.find(eqn.primitive)
         if same is not None and same(eqn.params) and _keeps_type(eqn):
             return ins[:1]
@@ -174,7 +183,7 @@ class _Body:
         return [self.combined(eqn, ins, associative=laws.associative)]
 
     def folded(self, eqn: JaxprEqn, ins: list[Number]) -> list[Number] | None:
-        """The constants that an equation of constants computes; None where they are large, or cannot be computed."""
+        """Return the constants that an equation of constants computes; None where they are large, or cannot be computed."""
         avals = [v.aval for v in eqn.out_binders]
         if not all(isinstance(a, ShapedArray) and a.size <= _FOLDED for a in avals):
             return None
@@ -185,7 +194,7 @@ class _Body:
         return [self.forms.constant(x, a) for x, a in zip(outs, avals, strict=True)]
 
     def combined(self, eqn: JaxprEqn, ins: list[Number], *, associative: bool) -> Number:
-        """The number of a commutative operation; of nested ones that are associative, of all operands together."""
+        """Return the number of a commutative operation; of an associative one, that of all operands of nested operations together."""
         forms = self.forms
         kind = eqn.primitive.name, tuple(canonical_params(eqn, self.inner))
         kind = (*kind, _type(eqn.out_binders[0].aval))
@@ -207,7 +216,7 @@ class _Body:
 
 
 def _functions(eqn: JaxprEqn) -> tuple[Hashable, ...]:
-    """Keys of the functions of Python's that compute the results of an equation, which their texts do not tell apart."""
+    """Return keys of the Python functions that compute the results of an equation, which texts do not tell apart."""
     if eqn.primitive.holds_jaxprs or not eqn.out_binders:
         return ()
     return process_objects(eqn.params.values())
@@ -218,12 +227,12 @@ def _keeps_type(eqn: JaxprEqn) -> bool:
 
 
 def _as_array(text: str, x: Lit) -> str:
-    """The text of a literal as that of a constant of its type."""
+    """Return the text of a literal as that of a constant of its type."""
     return text if x.aval.shape else f"[{text}]"
 
 
 def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with its constants that have no value as its first arguments."""
+    """Return the program with its constants that have no value as its first arguments."""
     if all(c is not None for c in program.consts):
         return program
     pairs = [*zip(program.jaxpr.const_binders, program.consts, strict=True)]
@@ -234,7 +243,7 @@ def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def unknown_inside(program: ClosedJaxpr) -> list[Var]:
-    """The constants of jaxprs inside of a program that have no value but may have several, in order."""
+    """Return the constants of nested jaxprs that have no value, in order; those without elements do not count."""
     found: dict[Var, None] = {}
     for eqn in all_eqns(program.jaxpr):
         for inner in sub_jaxprs(eqn):
@@ -246,8 +255,8 @@ def unknown_inside(program: ClosedJaxpr) -> list[Var]:
 def same_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> bool:
     """Whether two programs have the same normal form, so that they give the same results for all arguments.
 
-    Constants without a value count as arguments, before the others. Where jaxprs inside have such constants
-    (`unknown_inside`), the results are the same if the values of these are.
+    Constants without a value count as arguments, before the others. Where nested jaxprs have such
+    constants (`unknown_inside`), the results are the same if the values of these are.
     """
     forms = NormalForms()
     inlines = count_eqns(a.jaxpr) + count_eqns(b.jaxpr) <= _INLINED

@@ -1,6 +1,7 @@
-"""Products: operations that multiply an operand by others, as their transposes say.
+"""Products: operations that multiply an operand by others, as their transposes tell.
 
-The transpose of `x * y` in x multiplies a cotangent by y. That of `x + y`, and that of a choice between the two, does not read y.
+The transpose of `x * y` in x multiplies a cotangent by y. That of `x + y`, and that of a choice
+between the two, does not read y.
 """
 
 from __future__ import annotations
@@ -35,10 +36,10 @@ __all__ = [
 
 
 class _Operation:
-    """An equation by itself, with what follows from its primitive, its params and its types.
+    """An equation by itself, with facts that follow from its primitive, its params and its types; they are computed when asked for.
 
     Attributes:
-      program: the equation as a program of its operands.
+      program: the equation as a program whose arguments are its operands.
     """
 
     __slots__ = ("_factors", "_fills", "_transposes", "program")
@@ -52,7 +53,7 @@ class _Operation:
         self._fills: bool | None = None
 
     def transposed(self, i: int) -> ClosedJaxpr | None:
-        """The transpose in operand i: of the other operands and the cotangents; None where it has none."""
+        """Return the transpose in operand i, a function of the other operands and the cotangents; None where there is none."""
         if i not in self._transposes:
             flags = [k == i for k in range(len(self.program.jaxpr.in_binders))]
             made = None
@@ -83,7 +84,7 @@ class _Operation:
 
 
 def _operation(eqn: JaxprEqn) -> _Operation:
-    """An equation by itself; what was found out of one is kept for others like it."""
+    """Return an equation by itself; its facts are kept for other equations like it."""
     if eqn.primitive.holds_jaxprs:
         return _Operation(eqn)
     ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
@@ -99,33 +100,33 @@ def _operation(eqn: JaxprEqn) -> _Operation:
     return found
 
 
-_MOST = 1_000  # equations of which it is kept
+_MOST = 1_000  # operations whose facts are kept
 _OPERATIONS: dict[Any, _Operation] = {}
 
 
 def factors_of(eqn: JaxprEqn, i: int) -> frozenset[int] | None:
-    """The positions of the operands by which an operation multiplies operand i; None where it is not linear in that.
+    """Return the positions of the operands by which an operation multiplies operand i; None where it is not linear in that.
 
-    What decides how operand i is taken (a predicate, an index) is among them.
+    An operand that decides how operand i is taken (a predicate, an index) is among them.
     """
     return _operation(eqn).factors(i)
 
 
 def is_linear_in(eqn: JaxprEqn, i: int) -> bool:
-    """Whether an operation is linear in operand i, as far as it has a transpose."""
+    """Whether an operation is linear in operand i and has a transpose in it."""
     return factors_of(eqn, i) is not None
 
 
 def floats_of(eqn: JaxprEqn) -> list[int]:
-    """The positions of the operands that are floating or complex."""
+    """Return the positions of the operands that are floating or complex."""
     dtypes = [getattr(x.aval, "dtype", None) for x in eqn.inputs]
     return [i for i, dtype in enumerate(dtypes) if dtype is not None and dtype.is_inexact]
 
 
 def is_mixing(eqn: JaxprEqn, jaxpr: Jaxpr) -> bool:
-    """Whether an operation multiplies elements of an operand by those of another one that lie elsewhere, and gives one result.
+    """Whether an operation multiplies elements of one operand by elements of another at other indices, as a product of matrices does.
 
-    jaxpr: the one that has it.
+    Only operations with one result count. jaxpr: the one that holds the equation.
     """
     if is_elementwise(eqn.primitive) or eqn.primitive.holds_jaxprs or len(eqn.out_binders) != 1:
         return False
@@ -144,7 +145,7 @@ _MIXING = MemoTable[bool]("which equations add up products")
 
 
 def is_bilinear(eqn: JaxprEqn) -> bool:
-    """Whether an operation is linear in each of two floating operands, by which it multiplies the other: no solve is."""
+    """Whether an operation has two floating operands, is linear in each, and multiplies one by the other; a solve does not."""
     floats = floats_of(eqn)
     if len(floats) != 2:
         return False
@@ -153,27 +154,27 @@ def is_bilinear(eqn: JaxprEqn) -> bool:
 
 
 def is_full(eqn: JaxprEqn) -> bool:
-    """Whether each element of the result of a bilinear operation of floating operands alone is a sum of some products."""
+    """Whether every element of the result of a bilinear operation, all of whose operands are floating, adds up at least one product."""
     return len(floats_of(eqn)) == len(eqn.inputs) and _operation(eqn).fills()
 
 
 def reaches(eqn: JaxprEqn, masks: Sequence[Any]) -> Any:
-    """Which elements of the result multiply elements that two masks mark, of a bilinear operation: a boolean array.
+    """Return which elements of a bilinear operation's result multiply elements that two masks mark: a boolean array.
 
     Args:
       eqn: the operation.
-      masks: of each operand boolean values of its shape; of those that are not floating the values.
+      masks: for each floating operand boolean values of its shape; for others their values.
     """
     return _run(_operation(eqn).program, _of_types(masks, [x.aval for x in eqn.inputs]))
 
 
 def read_by(eqn: JaxprEqn, i: int, ins: Sequence[Any], marked: Any) -> Any | None:
-    """Which elements of operand i go into elements of the result, by factors that are not 0; None where that is not known.
+    """Return which elements of operand i go into marked elements of the result, by factors that are not 0; None where nobody knows.
 
     Args:
       eqn: an operation that is linear in operand i, with one result.
-      i: the operand.
-      ins: the values of the operands, of floating ones which elements are not 0.
+      i: the position of the operand.
+      ins: the operands: for floating ones which elements are not 0, for others their values.
       marked: which elements of the result.
     """
     made = _operation(eqn).transposed(i)
@@ -184,7 +185,7 @@ def read_by(eqn: JaxprEqn, i: int, ins: Sequence[Any], marked: Any) -> Any | Non
 
 
 def _of_types(values: Sequence[Any], avals: Sequence[Any]) -> list[Any]:
-    """Values of these types: a boolean is 0 or 1."""
+    """Convert booleans to 0 and 1 of floating types; other values stay."""
     xp, pairs = numpy_namespace(), zip(values, avals, strict=True)
     return [x.astype(xp.dtype_of_aval(a.dtype)) if a.dtype.is_inexact else x for x, a in pairs]
 
@@ -195,7 +196,7 @@ def _run(program: ClosedJaxpr, values: Sequence[Any]) -> Any:
 
 
 def is_product(eqn: JaxprEqn) -> bool:
-    """Whether an elementwise operation of two operands, without params that are set, multiplies one by what the other gives."""
+    """Whether an elementwise operation of two operands, without params that are set, multiplies one by a function of the other."""
     is_plain = all(value is None for value in eqn.params.values())
     return len(eqn.inputs) == 2 and is_plain and _multiplies(eqn.primitive, tuple(eqn.params))
 

@@ -1,4 +1,4 @@
-"""Equal jaxprs as one object, which a text writes once, under a name."""
+"""Make equal jaxprs one object, which a text writes once, under a name."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ __all__ = ["share_equal"]
 
 @deep
 def share_equal(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program in which jaxprs inside of params that are equal, weak types included, are the same object.
+    """Return the program in which jaxprs inside params that are equal, weak types included, are the same object.
 
-    Jaxprs that hold objects of the running process are equal only where they hold the same ones. Names of variables are
-    those of the first.
+    Jaxprs that hold objects of the running process are equal only where they hold the same ones.
+    Names of variables are those of the first.
     """
     return _Sharing().closed(program)
 
@@ -36,7 +36,7 @@ class _Exact(Signatures):
 
 
 def _live_objects(value: Value) -> Iterator[Value]:
-    """The objects of a process in a param, of which the text says only where they are in memory."""
+    """Yield the objects of this process in a param, of which texts only give the address."""
     if isinstance(value, (tuple, list)):
         for v in value:
             yield from _live_objects(v)

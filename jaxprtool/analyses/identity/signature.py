@@ -21,7 +21,8 @@ __all__ = ["Signatures", "same_program", "same_programs"]
 class Signatures:
     """Hands out signatures; numbers of different objects of this class do not compare.
 
-    A subclass may take less into account: `counted`, `order`, `type_text` and `values` say what counts.
+    A subclass may take less into account: it overrides `counted`, `order`, `type_text` and
+    `values`.
     """
 
     def __init__(self) -> None:
@@ -32,16 +33,16 @@ class Signatures:
         self._literals: dict[Any, Any] = {}  # by value and type
 
     def number(self, key: Value) -> int:
-        """The number of a hashable key."""
+        """Return the number of a hashable key."""
         return self._numbers.setdefault(key, len(self._numbers))
 
     def numbers(self, keys: Iterable[Value]) -> list[int]:
-        """The numbers of many keys."""
+        """Return the numbers of many keys."""
         known = self._numbers
         return [known.setdefault(key, len(known)) for key in keys]
 
     def of(self, program: ClosedJaxpr) -> int:
-        """The signature of a program, that of its constants' values included."""
+        """Return the signature of a program, which includes the values of its constants."""
         found = self._programs.get(id(program))
         if found is None:
             found = self._programs[id(program)] = self._make(program)
@@ -64,7 +65,7 @@ class Signatures:
         return self.number((types, len(jaxpr.const_binders), tuple(body), outs, consts))
 
     def shallow(self, eqn: JaxprEqn, *, nested: bool) -> int:
-        """What an equation does, whatever its operands are; with or without the jaxprs in its params."""
+        """Return the number of what an equation does, whatever its operands are; with or without the jaxprs in its params."""
         params: Any = ()
         if eqn.params:
             inner = self._inner if nested else _any_jaxpr
@@ -73,7 +74,7 @@ class Signatures:
         return self.number((eqn.primitive.name, params, outs))
 
     def texts(self, eqn: JaxprEqn) -> tuple[Any, ...]:
-        """What `shallow` says of an equation without its jaxprs, as text that is the same for all objects of this class."""
+        """Return what `shallow` compares, without nested jaxprs, as texts that are the same for all objects of this class."""
         params = canonical_params(self.counted(eqn), _any_jaxpr)
         return eqn.primitive.name, tuple(params), tuple([self.type_of(v) for v in eqn.out_binders])
 
@@ -81,14 +82,14 @@ class Signatures:
         return f"{{{self.of(program)}}}"
 
     def type_of(self, x: Value) -> str:
-        """The text of an atom's type."""
+        """Return the text of an atom's type."""
         found = self._types.get(x.aval)
         if found is None:
             found = self._types[x.aval] = self.type_text(x.aval)
         return found
 
     def lit(self, x: Lit) -> Value:
-        """A literal: its value, as its type has it, and its type."""
+        """Return a key of a literal: its value, as its type has it, and its type."""
         found = self._lits.get(x)
         if found is None:
             key = repr(x.val), x.aval
@@ -101,19 +102,19 @@ class Signatures:
     # ---- what counts
 
     def counted(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The equation with the params that count."""
+        """Return the equation with only the params that count."""
         return eqn
 
     def order(self, jaxpr: Jaxpr) -> Sequence[JaxprEqn]:
-        """The equations in an order that counts."""
+        """Return the equations in an order that counts."""
         return jaxpr.eqns
 
     def type_text(self, aval: Aval) -> str:
-        """The text of a type, as far as it counts."""
+        """Return the text of a type, as far as it counts."""
         return str(aval)
 
     def values(self, program: ClosedJaxpr) -> Sequence[str]:
-        """The values of the constants that count."""
+        """Return the texts of the values of constants that count."""
         return canonical_consts(program)
 
 

@@ -10,14 +10,15 @@ from jaxprtool.ir.jaxpr import Jaxpr
 
 __all__ = ["chart"]
 
-_WIDTH = 60
-_LEVELS = " .:-=+*#%@"
+_WIDTH = 60  # columns, at most
+_LEVELS = " .:-=+*#%@"  # how much memory is taken, from none to the most
 
 
 def chart(jaxpr: Jaxpr, top: int) -> list[str]:
-    """The lifetimes of the largest values of a jaxpr, from its first equation (left) to its last.
+    """Return lines that show the lifetimes of a jaxpr's largest values, from its first equation (left) to its last.
 
-    Below them stands how much memory all values take, as levels: ` ` for nothing, `@` for the most.
+    The line below them shows how much memory all values take, as levels: ` ` for nothing, `@` for
+    the most.
     """
     n = len(jaxpr.eqns)
     lives = [life for life in lifetimes(jaxpr) if life.nbytes]
@@ -42,7 +43,7 @@ def _bar(life: Lifetime, n: int, width: int) -> str:
 
 
 def _levels(lives: Sequence[Lifetime], n: int, width: int) -> str:
-    """For each column the most memory that is taken there."""
+    """Return for each column the character of the most memory that is taken there."""
     change = [0] * (n + 1)
     for life in lives:
         change[max(life.made, 0)] += life.nbytes

@@ -1,6 +1,7 @@
-"""How much memory the intermediate results of a program take at one time, without running it.
+"""Bound the memory that the intermediate results of a program take at one time, without running it.
 
-Values are freed after their last use, and the body of a loop counts once, so the number is an upper bound.
+Values are freed after their last use, and the body of a loop counts once, so the number is an upper
+bound.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def _last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
 def _peak(
     jaxpr: Jaxpr, memo: dict[int, tuple[int, JaxprEqn | None]]
 ) -> tuple[int, JaxprEqn | None]:
-    """The peak of one jaxpr and the equation whose results are largest there (None: it has none)."""
+    """Return the peak of a jaxpr in bytes, and the equation whose results are largest; None where no result has bytes."""
     if id(jaxpr) in memo:
         return memo[id(jaxpr)]
     last = _last_uses(jaxpr)
@@ -56,7 +57,7 @@ def _peak(
 
 
 def _constant_bytes(program: ClosedJaxpr) -> int:
-    """The bytes of all constants that have values, those of inner jaxprs included, each counted once."""
+    """Return the bytes of all constants that have values, those of nested jaxprs included, each counted once."""
     found = {}
     inner = (c for eqn in all_eqns(program.jaxpr) for c in sub_jaxprs(eqn))
     for closed in (program, *inner):

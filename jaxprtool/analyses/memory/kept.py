@@ -1,4 +1,4 @@
-"""What a reverse pass keeps of a program: the values that its first computation saves for the second one."""
+"""What the forward pass of a program saves for the reverse pass."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ __all__ = ["Keeping", "Kept", "keeping"]
 
 
 class Kept(NamedTuple):
-    """A value that a reverse pass keeps.
+    """A value that is saved for the reverse pass.
 
     Attributes:
-      name: the variable in the text, or what the argument is called; "" for one that differentiation makes.
+      name: the variable in the text, or what the argument is called; "" for one that
+        differentiation makes.
       aval: its type.
       nbytes: its size.
-      origin: an argument, a constant, or the primitive that computes it.
+      origin: an argument, a constant, or the name of the primitive that computes it.
       is_computed: whether it takes memory besides the arguments and constants.
-      producer: the equation that computes it, or that from which differentiation made it; None for arguments and constants.
+      producer: the equation that computes it, or the one from which differentiation made it; None
+        for arguments and constants.
       consumer: the first equation whose derivative reads it, or None.
-      result: of what an equation computes its place, its primitive and the position of the result; None for others.
+      result: for the result of an equation, the equation's place as text, its primitive and the
+        position of the result; else None.
     """
 
     name: str
@@ -39,17 +42,17 @@ class Kept(NamedTuple):
 
     @property
     def key(self) -> Any:
-        """What makes it the same value under another policy."""
+        """Identifies the value under another policy."""
         at = None if self.producer is None else self.producer.located()
         return at, self.origin, self.aval, self.name
 
 
 class Keeping(NamedTuple):
-    """What a reverse pass keeps, the largest first, and what it costs.
+    """What is saved for the reverse pass, and what that costs.
 
     Attributes:
-      values: the values.
-      flops: operations of both passes, transcendentals among them; None where it is not known.
+      values: the values, the largest first.
+      flops: the operations of both passes, transcendentals included; None where that is not known.
     """
 
     values: list[Kept]
@@ -67,7 +70,7 @@ class Keeping(NamedTuple):
 
 
 def keeping(program: ClosedJaxpr, primal: ClosedJaxpr, linear: ClosedJaxpr) -> Keeping:
-    """What the linear part of a program reads of its primal part (see `linearize_jaxpr`)."""
+    """Return what the linear part of a program reads of its primal part (see `linearize_jaxpr`)."""
     jaxpr, n = primal.jaxpr, len(program.jaxpr.outs)
     links = _Links()
     makers = links.makers(jaxpr)
@@ -106,18 +109,18 @@ def _label(x: Var, origin: str) -> str:
 
 
 def _names(program: ClosedJaxpr) -> dict[Any, str]:
-    """The names of results in the text."""
+    """Return the names of results in the text, by `_result`."""
     pairs = ((eqn, i, v) for eqn in all_eqns(program.jaxpr) for i, v in enumerate(eqn.out_binders))
     return {_result(eqn, i): v.name or "" for eqn, i, v in pairs}
 
 
 def _result(eqn: JaxprEqn, i: int) -> tuple[str, Any, int]:
-    """What the result of an equation has in common with that of its copy after a transformation."""
+    """Return what the result of an equation has in common with that of its copy after a transformation."""
     return str(eqn.span), eqn.primitive, i
 
 
 class _Links:
-    """For each jaxpr which equation makes each value, and which one reads it first, with the position there."""
+    """For each jaxpr: which equation computes each variable, and which one reads it first, with the position there."""
 
     def __init__(self) -> None:
         self._makers: dict[Jaxpr, dict[Any, tuple[JaxprEqn, int]]] = {}
@@ -141,7 +144,7 @@ class _Links:
         return found
 
     def producer(self, eqn: JaxprEqn, i: int) -> tuple[Place, int]:
-        """The equation that computes a result of an equation, inside of what that runs, and which of its results that is."""
+        """Return the equation that computes result i of an equation, inside the jaxprs that this runs, and the position of the result."""
         path: list[Step] = []
         while True:
             runs = runs_of(eqn)
@@ -157,7 +160,7 @@ class _Links:
             eqn, i = below
 
     def consumer(self, jaxpr: Jaxpr, x: Var) -> Place | None:
-        """The first equation of a jaxpr that reads a value, inside of what runs it."""
+        """Return the first equation of a jaxpr that reads a variable, inside the jaxprs that this runs."""
         path: list[Step] = []
         found = self.readers(jaxpr).get(x)
         while found is not None:

@@ -15,12 +15,12 @@ class Residuals(Report):
     """What a reverse pass keeps.
 
     Attributes:
-      kept: see `analyses.memory.kept.Keeping`.
+      kept: what is kept.
       policy: the words of the policy, or None.
-      other: what is kept under the policy it is compared with, or None.
-      vs: the words of that policy.
-      plain: what is kept and computed where nothing is computed again, or None.
+      plain: what is kept, and computed, where nothing is computed again.
       top: how many rows people see.
+      other: what is kept under the policy that this one is compared with, or None.
+      vs: the words of that policy, or None.
     """
 
     __slots__ = ("kept", "other", "plain", "policy", "top", "vs")
@@ -39,14 +39,14 @@ class Residuals(Report):
 
     @property
     def recomputed(self) -> int | None:
-        """Operations that are done again, in comparison with a reverse pass that keeps all it needs."""
+        """How many operations are done again, compared with a reverse pass that keeps all it needs; None where that is not known."""
         if self.kept.flops is None or self.plain.flops is None:
             return None
         return max(self.kept.flops - self.plain.flops, 0)
 
     @property
     def scopes(self) -> dict[str | None, int]:
-        """Bytes besides arguments and constants by scope, the largest first."""
+        """The bytes besides arguments and constants by scope, the largest first."""
         found: Counter[str | None] = Counter()
         for v in self.kept.values:
             if v.is_computed:
@@ -55,12 +55,12 @@ class Residuals(Report):
 
     @property
     def more(self) -> list[Kept]:
-        """What is kept that the other policy does not keep."""
+        """The values that are kept here, and not under the other policy."""
         return [] if self.other is None else _without(self.kept, self.other)
 
     @property
     def less(self) -> list[Kept]:
-        """What only the other policy keeps."""
+        """The values that only the other policy keeps."""
         return [] if self.other is None else _without(self.other, self.kept)
 
     def parts(self) -> Parts:

@@ -1,4 +1,4 @@
-"""Which values of a program are there when its memory is at its peak."""
+"""Which values of a program exist when its memory is at its peak."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ __all__ = ["Live", "live_at_peak"]
 
 
 class Live(NamedTuple):
-    """A value that is there at the peak.
+    """A value that exists at the peak.
 
     Attributes:
       name: the variable, or what an argument is called.
       aval: its type.
       nbytes: its size, on all devices that hold it.
-      maker: the place of the equation that makes it, or `argument` or `constant`.
+      maker: the place of the equation that computes it, or `argument` or `constant`.
     """
 
     name: str
@@ -29,14 +29,15 @@ class Live(NamedTuple):
 
     @property
     def place(self) -> Place | None:
-        """The equation that makes it; None for arguments and constants."""
+        """The equation that computes it; None for arguments and constants."""
         return None if isinstance(self.maker, str) else self.maker
 
 
 def live_at_peak(program: ClosedJaxpr, memory: Memory) -> list[Live]:
-    """The values that are there at the peak as the program is written, the largest first.
+    """Return the values that exist at the peak in the order of the equations as written, the largest first.
 
-    Where the peak is inside of a nested jaxpr, that is what the program holds then, and what the jaxpr has made.
+    Where the peak is inside a nested jaxpr, these are what the program holds then, and what the
+    jaxpr has computed.
     """
     sizes = Sizes()
     found = _held(program, sizes)

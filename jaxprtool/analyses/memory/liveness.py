@@ -1,10 +1,11 @@
 """How much memory the values of a program take at one time, in the order of its equations and in a better one.
 
-Arguments and constants are there from beginning to end, since whoever calls the program holds them; other values from the
-equation that makes them to the last one that reads them, and results to the end. Each value has memory of its own: a
-compiler that fuses equations or lets results take the place of operands needs less. Of a call the results are those that its
-jaxpr makes; the body of a loop has its values beside the results of the loop, and a jaxpr that runs on several devices at the same
-time has them on each.
+Arguments and constants live from beginning to end, since the caller of the program holds them.
+Other values live from the equation that computes them to the last one that reads them, and results
+to the end. Each value has memory of its own: a compiler that fuses equations, or lets results reuse
+the memory of operands, needs less. The results of a call are those that its jaxpr computes. The
+body of a loop has its values besides the results of the loop, and a jaxpr that runs on several
+devices at the same time has them on each.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ __all__ = ["Lifetime", "Memory", "Peak", "Sizes", "best_order", "last_uses", "li
 
 
 class Peak(NamedTuple):
-    """The most memory that the values made in a jaxpr take at one time.
+    """The most memory that the values computed in a jaxpr take at one time.
 
     Attributes:
       nbytes: the bytes.
-      at: the equation during which that is so; -1 where the jaxpr has none.
-      run: what that equation runs then, or None.
+      at: the index of the equation during which they are taken; -1 where the jaxpr has none.
+      run: the nested jaxpr that takes the most of them then, or None.
     """
 
     nbytes: int
@@ -36,13 +37,14 @@ class Peak(NamedTuple):
 
 
 class Lifetime(NamedTuple):
-    """A value of a jaxpr.
+    """The lifetime of a value of a jaxpr.
 
     Attributes:
       variable: the variable.
       nbytes: its size.
-      made: the position of the equation that makes it; -1 for an argument or a constant.
-      last: the position of the last equation that reads it; the number of equations where it is there to the end.
+      made: the index of the equation that computes it; -1 for an argument or a constant.
+      last: the index of the last equation that reads it; the number of equations where it lives to
+        the end.
     """
 
     variable: Any
@@ -55,9 +57,9 @@ class Memory(NamedTuple):
     """The memory that a program takes in the order of its equations.
 
     Attributes:
-      held: bytes of arguments and constants.
-      peaks: for each jaxpr that runs, what its values take at most, without its arguments.
-      nbytes: bytes at the peak of the program, arguments and constants among them.
+      held: the bytes of arguments and constants.
+      peaks: the peak of each jaxpr that runs, without its arguments.
+      nbytes: the bytes at the peak of the program, arguments and constants included.
     """
 
     held: int
@@ -66,7 +68,7 @@ class Memory(NamedTuple):
 
 
 class Sizes(dict[Any, int]):
-    """Type -> the bytes of a value of it; of a reference those of its cell."""
+    """The bytes of a value, by its type; for a reference those of its cell."""
 
     def __missing__(self, aval: Any) -> int:
         found = getattr(aval, "nbytes", None)
@@ -76,7 +78,10 @@ class Sizes(dict[Any, int]):
 
 
 def memory(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> Memory:
-    """The memory that a program takes; `order` is `tally.in_order` of it. Raises UnsupportedError where a size is no number."""
+    """Return the memory that a program takes. Raises UnsupportedError where a size is no number.
+
+    order: the program's `tally.in_order`.
+    """
     check_sizes(program)
     sizes, peaks, inside = Sizes(), {}, {}
     for jaxpr, nested in order.items():
@@ -87,7 +92,13 @@ def memory(program: ClosedJaxpr, order: dict[Jaxpr, Nested]) -> Memory:
 
 
 def best_order(program: ClosedJaxpr, order: dict[Jaxpr, Nested], written: Memory) -> int:
-    """The bytes at the peak where the equations of each jaxpr come in the best order that is found."""
+    """Return the bytes at the peak where the equations of each jaxpr are in the best order that is found.
+
+    Args:
+      program: the program.
+      order: the program's `tally.in_order`.
+      written: the memory that it takes in the order of its equations.
+    """
     sizes, best = Sizes(), {}
     for jaxpr, nested in order.items():
         runs_of = dict(nested)
@@ -102,14 +113,14 @@ def best_order(program: ClosedJaxpr, order: dict[Jaxpr, Nested], written: Memory
 def _extra(
     eqn: JaxprEqn, own: int, runs_of: dict[JaxprEqn, Sequence[Run]], inside: dict[Jaxpr, int]
 ) -> tuple[int, Run | None]:
-    """The bytes that an equation takes while it runs besides its results, and which of its jaxprs takes them."""
+    """Return the bytes that an equation takes while it runs, besides its results, and the nested jaxpr that takes most of them."""
     runs = runs_of.get(eqn)
     if not runs:
         return 0, None
     run = max(runs, key=lambda r: inside[r.jaxpr.jaxpr] * r.devices)
     most = inside[run.jaxpr.jaxpr] * run.devices
     if all(r.times == r.devices and not r.turns for r in runs):
-        most = max(most - own, 0)  # what is made inside last are the results
+        most = max(most - own, 0)  # the values computed last inside are the results
     return most, run
 
 
@@ -139,7 +150,11 @@ def _peak(
 
 
 def last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
-    """For each value that an equation makes, the last equation that reads it; the number of equations for a result."""
+    """Return for each variable that an equation binds the index of the last equation that reads it.
+
+    For a result of the jaxpr, it is the number of equations; for a variable that nobody reads, the
+    equation that binds it.
+    """
     last: dict[Any, int] = {}
     for i, eqn in enumerate(jaxpr.eqns):
         for x in eqn.inputs:
@@ -154,7 +169,7 @@ def last_uses(jaxpr: Jaxpr) -> dict[Any, int]:
 
 
 def lifetimes(jaxpr: Jaxpr) -> list[Lifetime]:
-    """The values of a jaxpr, arguments and constants first, then in the order in which they are made."""
+    """Return the lifetimes of a jaxpr's values: arguments and constants first, then in the order in which they are computed."""
     n, last, sizes = len(jaxpr.eqns), last_uses(jaxpr), Sizes()
     found = [Lifetime(v, sizes[v.aval], -1, n) for v in jaxpr.all_binders]
     for i, eqn in enumerate(jaxpr.eqns):

@@ -1,4 +1,4 @@
-"""The cheapest set of values to keep for a reverse pass under a limit of memory."""
+"""Choose the values to keep for a reverse pass under a limit of memory, so that recomputing the others costs least."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Solver = Callable[..., "list[bool] | None"]
 def values_to_keep(
     program: ClosedJaxpr, saved: Sequence[Kept], limit: int, solve: Solver
 ) -> list[Var] | None:
-    """The results of equations to keep, such that what else is needed is computed again at the least cost.
+    """Return the results of equations to keep, so that the other needed values are computed again at the least cost.
 
     Args:
       program: the program.
-      saved: what a reverse pass needs, results of equations all.
+      saved: the values that a reverse pass needs, all of them results of equations.
       limit: the bytes that may be kept.
       solve: the solver.
 
@@ -50,8 +50,8 @@ def values_to_keep(
     needed = {known[v.result] for v in saved if v.result in known}
     places = {_place(v.producer) for v in saved if v.result not in known or _is_own(v)}
     for eqn, values in zip(jaxpr.eqns, reads, strict=True):
-        # What differentiation makes of an equation is computed again of its operands, and so is what is inside of one. A
-        # name is given to a result behind its equation, whose own derivative does not read what has the name.
+        # What differentiation makes from an equation is computed again from its operands, and so is what is inside one. A
+        # name is given to a result after its equation, whose own derivative does not read the named value.
         if str(eqn.span) in places or (runs_of(eqn) and _has_inner(eqn, places)):
             needed.update(values)
     chosen = solve(
@@ -64,7 +64,7 @@ def values_to_keep(
     )
     if chosen is None:
         return None
-    # a reference is no value that a name could be given to
+    # a reference cannot be given a name
     pairs = zip(variables, chosen, strict=True)
     return [v for v, kept in pairs if kept and isinstance(v.aval, ShapedArray)]
 
@@ -74,12 +74,12 @@ def _place(place: Place | None) -> str:
 
 
 def _is_own(value: Kept) -> bool:
-    """Whether the derivative of the equation that makes a value reads it: that of `exp`, say."""
+    """Whether the derivative of the equation that computes a value reads it, as that of `exp` does."""
     return _place(value.producer) == _place(value.consumer)
 
 
 def _has_inner(eqn: JaxprEqn, places: set[str]) -> bool:
-    """Whether one of some places is inside of an equation."""
+    """Whether one of some places is inside an equation."""
     stack = [run.jaxpr.jaxpr for run in runs_of(eqn)]
     while stack:
         for inner in stack.pop().eqns:
@@ -90,6 +90,6 @@ def _has_inner(eqn: JaxprEqn, places: set[str]) -> bool:
 
 
 def _operations(costs: Costs, eqn: JaxprEqn) -> int:
-    """Operations of an equation; moving its elements counts a little, so that nothing is computed again for nothing."""
+    """Return the cost of an equation; to move its elements costs a little, so that nothing is computed again needlessly."""
     found = costs.of(eqn)
     return 16 * (found.flops + found.transcendentals) + (found.bytes or 0) // 4 + 1

@@ -1,4 +1,4 @@
-"""The residuals of a linearized program: the values that its primal part saves for the linear part, and their sizes."""
+"""The residuals of a linearized program, and their sizes: the values that its primal part saves for the linear part."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Residual(NamedTuple):
 
 @deep
 def residuals(program: ClosedJaxpr, primal: ClosedJaxpr) -> list[Residual]:
-    """The residuals of a linearized program, each value once.
+    """Return the residuals of a linearized program, each value once.
 
     Args:
       program: (a) -> (b).

@@ -1,8 +1,9 @@
 """Orders of the equations of a jaxpr that take less memory.
 
-To find the best one is NP-hard (Sethi 1975, "Complete register allocation problems"). Two rules are tried, in time that is
-nearly linear: to take of the equations that can be next the one that frees most; and to make each result with what it needs
-just before it, the part that needs most memory first (after Sethi and Ullman 1970, for trees).
+To find the best one is NP-hard (Sethi 1975, "Complete register allocation problems"). Two rules are
+tried, in time that is nearly linear: `_freeing_most` takes next, of the equations that can come,
+the one that frees most; `_results_apart` computes each result with what it needs just before it,
+the part that needs most memory first (after Sethi and Ullman 1970, for trees).
 """
 
 from __future__ import annotations
@@ -19,12 +20,13 @@ __all__ = ["Graph", "bytes_in_order", "is_ordered", "least_bytes", "orders"]
 
 
 class Graph:
-    """What equations need of each other.
+    """How equations depend on each other.
 
     Attributes:
-      needs: for each equation those that come before it.
-      readers: for each equation those that come after it.
-      values: for each equation the number of the readers of each of its results, and its size; one more reader for results.
+      needs: for each equation the equations that have to come before it.
+      readers: for each equation the equations that have to come after it.
+      values: for each equation, and each of its results, how many equations read it, and its size;
+        to be a result of the jaxpr counts as one more reader.
       reads: for each equation the results of others that it reads: (equation, position).
     """
 
@@ -59,7 +61,7 @@ class Graph:
 
 
 def is_ordered(eqn: Any) -> bool:
-    """Whether an equation has effects, or sees those of others: what reads a cell stays behind what writes it."""
+    """Whether an equation has effects, or sees those of others: what reads a cell has to stay after what writes it."""
     for atoms in (eqn.inputs, eqn.out_binders):
         for x in atoms:
             if type(x.aval) is RefType:
@@ -68,12 +70,12 @@ def is_ordered(eqn: Any) -> bool:
 
 
 def least_bytes(jaxpr: Jaxpr, own: Sequence[int], extra: Sequence[int], sizes: Any) -> int:
-    """The bytes at the peak in the best order that is found.
+    """Return the bytes at the peak in the best order that is found.
 
     Args:
       jaxpr: the jaxpr.
       own: for each equation the bytes of its results.
-      extra: for each equation the bytes that it takes while it runs, besides.
+      extra: for each equation the bytes that it takes while it runs, besides its results.
       sizes: type -> bytes, as `liveness.Sizes`.
     """
     graph = Graph(jaxpr, sizes)
@@ -82,14 +84,14 @@ def least_bytes(jaxpr: Jaxpr, own: Sequence[int], extra: Sequence[int], sizes: A
 
 
 def orders(graph: Graph, own: Sequence[int], extra: Sequence[int]) -> list[list[int]]:
-    """The orders that are tried."""
+    """Return the orders that are tried."""
     return [_freeing_most(graph, own), _results_apart(graph, own, extra)]
 
 
 def bytes_in_order(
     graph: Graph, order: Sequence[int], own: Sequence[int], extra: Sequence[int]
 ) -> int:
-    """The bytes at the peak where the equations come in an order."""
+    """Return the bytes at the peak where the equations are in an order."""
     left = [[count for count, _ in values] for values in graph.values]
     alive = peak = 0
     for i in order:
@@ -106,7 +108,7 @@ def bytes_in_order(
 
 
 def _freeing_most(graph: Graph, own: Sequence[int]) -> list[int]:
-    """Of the equations that can be next the one after which least memory is taken, else the first."""
+    """Take next, of the equations that can come, the one after which least memory is taken; of several, the first."""
     n = len(own)
     waits = [len(needs) for needs in graph.needs]
     left = [[count for count, _ in values] for values in graph.values]
@@ -144,9 +146,9 @@ def _freeing_most(graph: Graph, own: Sequence[int]) -> list[int]:
 
 
 def _results_apart(graph: Graph, own: Sequence[int], extra: Sequence[int]) -> list[int]:
-    """What each equation needs just before it, that which takes most first."""
+    """Put what each equation needs just before it, the part that takes most memory first."""
     n = len(own)
-    most = [0] * n  # what making the result of an equation takes, as if nothing were shared
+    most = [0] * n  # the bytes that computing an equation's result takes, as if nothing were shared
     for i in range(n):
         held = peak = 0
         for j in sorted(graph.needs[i], key=lambda j: own[j] - most[j]):

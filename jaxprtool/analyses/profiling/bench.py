@@ -1,4 +1,4 @@
-"""Measured stages of programs, from tracing to a steady call: tables, documents, and comparison of two of them."""
+"""Measured stages of programs, from tracing to a steady call: tables, documents, and comparison with an earlier measurement."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KIND = "bench"
 
 
 class Series:
-    """The samples of a stage.
+    """The samples of one stage of a program.
 
     Attributes:
       backend: xla or numpy; None for tracing, which has none.
       stage: trace, lower, compile, first or steady.
-      times: seconds of a call, one for each sample.
-      calls: the calls in a sample, of which its time is the mean.
+      times: the seconds of a call, one number for each sample.
+      calls: how many calls a sample has, of which its time is the mean.
     """
 
     __slots__ = ("backend", "calls", "stage", "times")
@@ -64,10 +64,13 @@ class Change(NamedTuple):
 
     Attributes:
       subject: the program, as it is called now.
-      old, new: its samples.
-      ratio: of now to before.
-      p_slower, p_faster: of the tests whether it is slower, or faster, by more than the tolerance.
-      verdict: slower, faster, "no change" (none beyond the tolerance is shown) or "too few" (samples to tell).
+      old: its samples before.
+      new: its samples now.
+      ratio: the time now, divided by the time before.
+      p_slower: the p-value of the test whether it is slower by more than the tolerance.
+      p_faster: the p-value of the test whether it is faster by more than the tolerance.
+      verdict: slower, faster, "no change" (none beyond the tolerance is shown) or "too few"
+        (samples to tell).
     """
 
     subject: Subject
@@ -84,12 +87,12 @@ class Bench(Report):
 
     Attributes:
       subjects: the programs.
-      left_out: (program, backend, reason): what was not measured.
-      seconds: how long was measured.
-      versions: of what ran.
-      changes: against an earlier measurement, where there is one.
-      missing: (program, stage): what was measured then and is not now.
-      tolerance: how much slower a stage may be.
+      left_out: (program, backend, reason) of what was not measured.
+      seconds: how long the measurement took.
+      versions: the versions of what ran, by name.
+      changes: the changes against an earlier measurement; None where there is none.
+      missing: (program, stage) of what was measured then and is not now.
+      tolerance: by which part a stage may be slower than before.
     """
 
     __slots__ = ("changes", "left_out", "missing", "seconds", "subjects", "tolerance", "versions")
@@ -113,7 +116,7 @@ class Bench(Report):
         return [c for c in self.changes or () if c.verdict == "slower"]
 
     def ratios(self) -> list[tuple[Subject, Series, Estimate]]:
-        """The stages of each program but the first against those of the first."""
+        """Return, for all programs but the first, how each stage compares with that of the first."""
         first = {s.key: s for s in self.subjects[0].series}
         return [
             (subject, s, ratio_of(s.times, first[s.key].times))
@@ -163,7 +166,7 @@ class Bench(Report):
         return [Table(titles, rows), "", *self.verdict()]
 
     def verdict(self) -> list[str]:
-        """How many stages are slower than before, in a line; nothing without an earlier measurement."""
+        """Return lines that say how many stages are slower than before; none without an earlier measurement."""
         if self.changes is None:
             return []
         n = (
@@ -222,7 +225,7 @@ def _stages(subject: Subject) -> Parts:
 
 
 def _range(e: Estimate, text: Callable[[float], str]) -> str:
-    """An interval for people: with its confidence where that is another one, "-" where there is none."""
+    """Return an interval for people, with its confidence where that is not the usual one; "-" where there is none."""
     if not e.confidence:
         return "-"
     told = "" if e.confidence >= LEVEL else f" ({e.confidence:.0%})"
@@ -259,14 +262,14 @@ def _change_json(c: Change) -> dict[str, Any]:
 
 
 def from_json(document: Any, name: str) -> Bench:
-    """The measurement of a document that `Bench.json` gave.
+    """Read the measurement from a document that `Bench.json` gave.
 
     Args:
       document: what was read.
       name: the file, for messages.
 
     Raises:
-      UsageError: it is none, or of another schema.
+      UsageError: it is no such document, or has another schema.
     """
     if not isinstance(document, dict) or cast("Any", document).get("kind") != _KIND:
         _fail_kind(name, "it is no document that `bench --json` printed")
@@ -290,7 +293,7 @@ def from_json(document: Any, name: str) -> Bench:
 
 
 def _series(backend: Any, stage: Any, times: Any) -> Series:
-    """A stage of a document. Raises ValueError or OverflowError for times that are none."""
+    """Read a stage from a document. Raises ValueError or OverflowError where its times are no positive numbers."""
     seconds = [float(t) if type(t) in (int, float) else math.nan for t in times]
     if not seconds or not all(0 < t < math.inf for t in seconds):
         raise ValueError
@@ -313,7 +316,7 @@ def compare_with(
     tolerance: float,
     p_greater: Callable[[Sequence[float], Sequence[float]], float],
 ) -> None:
-    """Put an earlier measurement beside one, whose `changes`, `missing` and `tolerance` are set.
+    """Compare a measurement with an earlier one: set its `changes`, `missing` and `tolerance`.
 
     Raises:
       UsageError: as `changes`.
@@ -330,11 +333,11 @@ def changes(
     tolerance: float,
     p_greater: Callable[[Sequence[float], Sequence[float]], float],
 ) -> list[Change]:
-    """The stages of a measurement beside those of an earlier one, program by program.
+    """Compare the stages of a measurement with those of an earlier one, program by program.
 
-    A stage is slower where the test says that its samples are larger than those before times 1 + tolerance, at a level of
-    0.05 for all stages together (Bonferroni: divided by their number); and faster where those before are larger than its own
-    times that.
+    A stage is slower where the test says that its samples are larger than those before times 1 +
+    tolerance, at a level of 0.05 for all stages together (Bonferroni: divided by their number); and
+    faster where those before are larger than its own times that.
 
     Raises:
       UsageError: another number of programs, other types of arguments, or no stage in common.

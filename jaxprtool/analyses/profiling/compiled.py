@@ -1,4 +1,4 @@
-"""From the instructions of a compiled program back to equations, by the places that lowering put into their metadata."""
+"""Attribute the time of a compiled program's instructions to equations, by the places that lowering put into their metadata."""
 
 from __future__ import annotations
 
@@ -23,18 +23,19 @@ def attributed(
     shares: Mapping[str, Mapping[str, float]],
     runs: int,
 ) -> tuple[Node, list[Instruction], float]:
-    """Give the time of each instruction to the equations that it was made of, each as much as its share.
+    """Distribute the time of each instruction over the equations that it was made of, in proportion to their work.
 
     Args:
       program: the program.
       own: the nanoseconds of each instruction, in all runs.
-      calls: how often each was executed.
-      shares: for each the names of the operations that went into it, as lowering wrote them
-        (`[loss.jaxpr:12:5]/scan/[loss.jaxpr:14:9]/sin`), with the work of each.
+      calls: how often each instruction was executed.
+      shares: for each instruction the names of the operations that went into it, as lowering wrote
+        them (`[loss.jaxpr:12:5]/scan/[loss.jaxpr:14:9]/sin`), with the work of each.
       runs: how many runs there were.
 
     Returns:
-      The tree of what ran; the instructions, the longest time first; and the nanoseconds of those that come from no equation.
+      The tree of what ran; the instructions, the longest time first; and the nanoseconds of those
+      that come from no equation.
     """
     ways = _Ways(program)
     root, unknown = Node(None), 0.0
@@ -51,14 +52,14 @@ def attributed(
             node.own += time * share
             node.calls = max(node.calls, calls[name])
         left = 1 - sum(found.values())
-        unknown += time * left if left > 1e-9 else 0.0  # else a rounding error
+        unknown += time * left if left > 1e-9 else 0.0  # less is a rounding error
         ordered = sorted(found.items(), key=lambda x: -x[1])
         instructions.append(Instruction(name, calls[name] / runs, time / runs / 1e9, ordered))
     return root, sorted(instructions, key=lambda x: -x.seconds), unknown
 
 
 class _Ways:
-    """The equations of a program by their places in its text, and the ways to them."""
+    """Finds the equations of a program, and the ways to them, by their places in its text."""
 
     def __init__(self, program: ClosedJaxpr):
         self.known: dict[str, tuple[Place, Jaxpr]] = {}
@@ -77,10 +78,11 @@ class _Ways:
         self.written = re.compile(rf"\[((?:{names}):\d+:\d+)\]")
 
     def place(self, op_name: str) -> Place | None:
-        """The innermost equation of those whose places are in the name of an operation; None where there is none.
+        """Return the place of the innermost equation that the name of an operation mentions; None where it mentions none.
 
-        The way to it leads through the others, as far as each of them runs the one after it: XLA keeps those of calls, and not
-        those of loops. Else it is the first way.
+        The way to it leads through the other equations mentioned, as far as each of them runs the
+        one after it: XLA keeps the places of calls, and not those of loops. Else it is the first
+        way.
         """
         texts = self.written.findall(op_name)
         named = [self.known[text] for text in texts if text in self.known]

@@ -1,4 +1,4 @@
-"""A profile as a file that other tools open: Perfetto, speedscope, pprof, and those that draw flame graphs.
+"""Write a profile as a file that other tools open: Perfetto, speedscope, pprof, and those that draw flame graphs.
 
 trace.json                  the Trace Event Format of Chrome, which Perfetto opens: what ran when
 profile.speedscope.json     speedscope.app's format
@@ -25,7 +25,7 @@ __all__ = ["ENDINGS", "check_ending", "is_timeline", "profile_file"]
 
 
 class _Frame(NamedTuple):
-    """What stands for an equation in a file: its name, and where it is."""
+    """An equation in a file: its name, and its place."""
 
     name: str
     file: str
@@ -34,7 +34,7 @@ class _Frame(NamedTuple):
 
 
 class _Sample(NamedTuple):
-    """A way from the outermost equation to one, how often that was executed in all runs, and the time in it."""
+    """A way from the outermost equation to one, how often that one was executed in all runs, and the time in it."""
 
     frames: tuple[_Frame, ...]
     calls: int
@@ -47,7 +47,7 @@ def is_timeline(path: str) -> bool:
 
 
 def check_ending(path: str) -> None:
-    """Raise UsageError for a file of an unknown kind, by its name."""
+    """Raise UsageError if the name of a file has an unknown ending."""
     if not _ending(path):
         message = (
             f"-o {path}: a profile is written to a file whose name ends in {', '.join(ENDINGS)}"
@@ -57,7 +57,7 @@ def check_ending(path: str) -> None:
 
 
 def profile_file(profile: Profile, path: str) -> bytes:
-    """The bytes of a profile in the format that the name of the file asks for. Raises UsageError for another name."""
+    """Return the bytes of a profile in the format that the name of the file asks for. Raises UsageError for an unknown ending."""
     check_ending(path)
     return _WRITERS[_ending(path)](profile)
 
@@ -74,7 +74,7 @@ def _frame(eqn: JaxprEqn) -> _Frame:
 
 
 def _samples(profile: Profile) -> Iterator[_Sample]:
-    """What was measured, in all runs; what is no equation stands in a row of its own."""
+    """Yield what was measured, in all runs; time that belongs to no equation comes last."""
     frames: dict[JaxprEqn, _Frame] = {}
     for node in profile.root.walk():
         if node.eqn is None or not (node.calls or node.own):
@@ -190,7 +190,7 @@ def _packed(field: int, numbers: Iterable[int]) -> bytes:
 
 
 class _Strings:
-    """The table of strings of a profile, whose first one is empty."""
+    """The table of strings of a profile; the first one is empty."""
 
     def __init__(self) -> None:
         self.index: dict[str, int] = {"": 0}

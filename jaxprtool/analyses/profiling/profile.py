@@ -23,10 +23,10 @@ class Row(NamedTuple):
 
     Attributes:
       place: the equation, on the first way to it.
-      calls: how often a run executes it, on each device; compiled, how often an instruction that it went into runs on the way
-        to it, on all devices.
-      seconds: the time of a run that passes in it, and not in what it runs.
-      inclusive: the same with what it runs.
+      calls: how often a run executes it, on each device; compiled: how often an instruction that it
+        went into runs on the way to it, on all devices.
+      seconds: the time of a run that passes in the equation itself, and not in what it runs.
+      inclusive: the same, with the time in what it runs.
     """
 
     place: Place
@@ -36,7 +36,7 @@ class Row(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Equations with the same key; None is the key of those of which nobody knows."""
+    """Equations with the same key; None is the key of those for which it is not known."""
 
     key: str | None
     calls: float
@@ -47,10 +47,11 @@ class Instruction(NamedTuple):
     """An instruction of the optimised HLO.
 
     Attributes:
-      name: of it in the module.
+      name: its name in the module.
       calls: how often a run executes it.
-      seconds: the time of a run that passes in it, and not in those inside of it.
-      shares: the equations that went into it, with the share of its time that each gets; () for XLA's own.
+      seconds: the time of a run that passes in it, and not in instructions inside it.
+      shares: the equations that went into it, with the share of its time that each gets; () for
+        XLA's own.
     """
 
     name: str
@@ -60,13 +61,13 @@ class Instruction(NamedTuple):
 
 
 def rows_of(program: ClosedJaxpr, root: Node, runs: int, at_once: bool = True) -> list[Row]:
-    """A row for each equation that a program runs, also for one that was not executed, the longest time first.
+    """Return a row for each equation that a program runs, also for one that was not executed, the longest time first.
 
     Args:
       program: the program.
       root: what was measured.
-      runs: in how many runs.
-      at_once: whether a call in it is that of all devices, as on NumPy.
+      runs: in how many runs it was measured.
+      at_once: whether one measured call is a call on all devices, as on NumPy.
     """
     inclusive = root.inclusive()
     places: dict[JaxprEqn, tuple[Place, int]] = {}
@@ -76,7 +77,7 @@ def rows_of(program: ClosedJaxpr, root: Node, runs: int, at_once: bool = True) -
     sums: dict[JaxprEqn, list[float]] = {eqn: [0.0, 0.0, 0.0] for eqn in places}
     stand_ins: dict[
         tuple[Node | None, JaxprEqn], float
-    ] = {}  # several that run in the place of one
+    ] = {}  # the calls of equations that run in the place of a written one
     written = Sites(program)
     for node in root.walk():
         if node.eqn is None:
@@ -107,13 +108,13 @@ class Profile(Report):
     Attributes:
       program: the program.
       backend: numpy or xla.
-      runs: how many runs were measured; times and calls are those of one, on the average.
+      runs: how many runs were measured; times and calls are the mean of one.
       seconds: how long a run took.
       rows: a row for each equation; their times and those of `others` add up to `seconds`.
       others: what else takes time: (what, seconds).
       root: the tree of what ran; its times are nanoseconds of all runs.
-      instructions: of the compiled program, the longest time first.
-      slices: what ran when, of the last run, where it was asked for.
+      instructions: the instructions of the compiled program, the longest time first.
+      slices: what ran when in the last run, where that was asked for.
       outs: the results of the last run.
       by: the key of the rows that are shown.
       top: how many rows people see.
@@ -139,7 +140,7 @@ class Profile(Report):
 
     @property
     def groups(self) -> list[Group]:
-        """The rows by source, scope or primitive, the longest time first; () by equation."""
+        """The rows grouped by source, scope or primitive, the longest time first; () where `by` is equation."""
         key = _GROUPS.get(self.by)
         if key is None:
             return []
@@ -190,7 +191,7 @@ class Profile(Report):
         return [Table(titles, [*rows, *others]), *more]
 
     def _calls(self, n: float) -> str:
-        """How often something ran; nothing for what is left of no equation in a compiled program."""
+        """Return how often something ran, for people; "" for a compiled equation that no instruction has."""
         return "" if self.backend == "xla" and not n else _count(n)
 
     def _cells(self, seconds: float) -> list[str]:
@@ -200,7 +201,7 @@ class Profile(Report):
         return 100 * seconds / self.seconds if self.seconds else 0.0
 
     def _fused(self) -> Parts:
-        """The instructions that several equations went into."""
+        """Return a table of the instructions that several equations went into."""
         fused = [x for x in self.instructions if len(x.shares) > 1][: self.top]
         if not fused:
             return []
@@ -217,7 +218,7 @@ class Profile(Report):
         return ["", Table(["time", "%", "calls", "instruction<", "equations<"], rows, heading)]
 
     def _listing(self) -> list[str]:
-        """The text of the program with the time of each line before it."""
+        """Return the text of the program with the time of each line before it."""
         at: dict[int, float] = {}
         spans = [row.place.eqn.span for row in self.rows]
         spans += [jaxpr.span for jaxpr in in_order(self.program.jaxpr)]
@@ -314,7 +315,7 @@ def _count(n: float) -> str:
 
 
 def time_text(seconds: float) -> str:
-    """A time with three or four digits: `12.5 ms`."""
+    """Return a time with three or four digits: `12.5 ms`."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if abs(seconds) >= size:
             return f"{seconds / size:,.4g} {unit}"

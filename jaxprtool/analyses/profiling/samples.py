@@ -17,8 +17,9 @@ class Estimate(NamedTuple):
 
     Attributes:
       value: the estimate.
-      low, high: its confidence interval.
-      confidence: of the interval: 0.95, or less where there are too few samples.
+      low: the lower end of its confidence interval.
+      high: the upper end of its confidence interval.
+      confidence: the confidence of the interval: 0.95, or less where there are too few samples.
     """
 
     value: float
@@ -28,11 +29,12 @@ class Estimate(NamedTuple):
 
 
 def median_of(samples: Sequence[float]) -> Estimate:
-    """The median, with the interval between two samples that holds it with a probability of 0.95 at least.
+    """Estimate the median, with an interval between two samples that holds it with a probability of at least 0.95.
 
-    The number of samples below the median has a binomial distribution, whatever theirs is: W. J. Conover, Practical
-    Nonparametric Statistics, 3rd edition (1999), section 3.2. Of fewer than six samples it is the one between the least and the
-    largest, with the probability that it has.
+    The number of samples below the median has a binomial distribution, whatever theirs is: W. J.
+    Conover, Practical Nonparametric Statistics, 3rd edition (1999), section 3.2. For fewer than six
+    samples the interval lies between the least and the largest, with the lower probability that it
+    has.
     """
     ordered = sorted(samples)
     n = len(ordered)
@@ -49,11 +51,12 @@ def median_of(samples: Sequence[float]) -> Estimate:
 
 
 def ratio_of(new: Sequence[float], old: Sequence[float]) -> Estimate:
-    """How many times as large samples are as others: the median of all ratios of one to another, with an interval.
+    """Estimate how many times as large as others samples are: the median of all ratios, with an interval.
 
-    This is the estimate of Hodges and Lehmann for the logarithms, with the interval that belongs to the test of Mann and
-    Whitney, by the normal approximation: M. Hollander, D. A. Wolfe and E. Chicken, Nonparametric Statistical Methods, 3rd edition
-    (2014), sections 4.2 and 4.3. Where there are too few samples for it the interval has all ratios, and a lower confidence.
+    This is the estimate of Hodges and Lehmann for the logarithms, with the interval that belongs to
+    the test of Mann and Whitney, by the normal approximation: M. Hollander, D. A. Wolfe and E.
+    Chicken, Nonparametric Statistical Methods, 3rd edition (2014), sections 4.2 and 4.3. Where
+    there are too few samples for it the interval has all ratios, and a lower confidence.
     """
     ratios = sorted(x / y for x in new for y in old)
     m, n = len(new), len(old)

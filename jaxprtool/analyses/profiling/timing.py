@@ -1,8 +1,8 @@
-"""Times of equations: the tree of what a run does, and an observer that measures it on NumPy.
+"""Measure the time of equations on NumPy: the tree of what a run does, and the observer that fills it.
 
-Times are in nanoseconds. The time of an equation that holds jaxprs is what passes outside of their equations: taking operands up,
-going from turn to turn. An equation's time includes that of taking its operands up, and of letting go of values that nobody
-reads after the equation before it.
+Times are in nanoseconds. The time of an equation that holds jaxprs is what passes outside of their
+equations: reading operands, going from iteration to iteration. An equation's time includes that of
+reading its operands, and of freeing values that nobody reads after the equation before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
 __all__ = ["Node", "Slice", "Timer"]
 
-# Which jaxpr of an equation runs: the param that holds it, and its position where there are several.
+# Which jaxpr of an equation runs: the param that holds it, and its position there if there are several.
 _Which = tuple[str, int | None]
 
 
@@ -25,8 +25,8 @@ class Node:
 
     Attributes:
       eqn: the equation; None for the program as a whole.
-      above: the equation that runs it; None for the program.
-      which: the param of that equation, and the branch, in whose jaxpr it is.
+      above: the node of the equation that runs it; None for the program.
+      which: the param of that equation, and the branch, of the jaxpr that it is in.
       calls: how often it was executed.
       own: the time that passed in it and not in what it runs.
       below: the equations that it runs, by the jaxpr that they are in.
@@ -41,14 +41,14 @@ class Node:
         self.below: dict[_Which, dict[JaxprEqn, Node]] = {}
 
     def inside(self, which: _Which) -> dict[JaxprEqn, Node]:
-        """The equations of one of its jaxprs that were seen so far."""
+        """Return the nodes of the equations of one of its jaxprs that were seen so far."""
         found = self.below.get(which)
         if found is None:
             found = self.below[which] = {}
         return found
 
     def child(self, which: _Which, eqn: JaxprEqn) -> Node:
-        """The node of an equation of one of its jaxprs."""
+        """Return the node of an equation of one of its jaxprs."""
         inside = self.inside(which)
         found = inside.get(eqn)
         if found is None:
@@ -56,14 +56,14 @@ class Node:
         return found
 
     def at(self, place: Place) -> Node:
-        """The node of a place, below this one, that of the program."""
+        """Return the node of a place; only for the node of the program."""
         node, which = self, ("", None)
         for step in place.path:
             node, which = node.child(which, step.eqn), (step.param, step.branch)
         return node.child(which, place.eqn)
 
     def walk(self) -> Iterator[Node]:
-        """This node and all below it, each after the one above it. Not recursive."""
+        """Yield this node and all below it, each after the one above it. Not recursive."""
         stack: list[Node] = [self]
         while stack:
             node = stack.pop()
@@ -72,7 +72,7 @@ class Node:
                 stack += reversed(nodes.values())
 
     def inclusive(self) -> dict[Node, float]:
-        """For each node the time of it and of all below it."""
+        """Return for each node the time of it and of all below it."""
         order = [*self.walk()]
         found = {node: node.own for node in order}
         for node in reversed(order):
@@ -81,7 +81,7 @@ class Node:
         return found
 
     def way(self) -> list[JaxprEqn]:
-        """The equations that lead to it, the outermost first, and its own."""
+        """Return the equations that lead to it, the outermost first, and its own."""
         found: list[JaxprEqn] = []
         node: Node | None = self
         while node is not None and node.eqn is not None:
@@ -90,7 +90,7 @@ class Node:
         return found[::-1]
 
     def place(self) -> Place:
-        """Its place; not for the program itself."""
+        """Return its place; not for the program itself."""
         steps: list[Step] = []
         node = self
         while node.above is not None and node.above.eqn is not None:
@@ -123,8 +123,10 @@ class Timer(Watch):
 
     Attributes:
       root: the node of the program.
-      inside: how long the program ran, from before its first equation to after its last one, measuring included.
-      slices: what ran when in the last run, where it is asked for: at most so many as `room` says.
+      inside: how long the program ran, from before its first equation to after its last one,
+        measuring included.
+      slices: what ran when in the last run.
+      room: how many slices are kept, at most; 0 where they are not asked for.
       left_out: how many slices there was no room for.
     """
 
@@ -139,12 +141,12 @@ class Timer(Watch):
         self._last = 0
 
     def begin_run(self) -> None:
-        """Say that a run begins."""
+        """Prepare for a run: forget the slices of the last one."""
         self.slices.clear()
         self.left_out = 0
 
     def reset(self, room: int) -> None:
-        """Forget what was measured, and keep so many slices from now on."""
+        """Forget what was measured, and keep up to `room` slices from now on."""
         self.root, self.room, self.inside = Node(None), room, 0
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool:
@@ -189,7 +191,7 @@ class Timer(Watch):
             self.inside += self._last - self._began
 
     def _node(self, eqn: JaxprEqn) -> Node:
-        """The node of an equation of the innermost jaxpr that is known."""
+        """Return the node of an equation of the innermost jaxpr."""
         nodes = self._nodes[-1]
         found = nodes.get(eqn)
         if found is None:

@@ -1,4 +1,4 @@
-"""Where values of a kind (NaN, infinities) begin in a run of a candidate, and which results they reach, as `blame` has it."""
+"""Where NaNs or infinities begin in a run of a candidate, and which results they reach, as `blame` finds it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ KINDS = ("nan", "inf")
 
 
 def has_some(kind: str, x: Value) -> bool:
-    """Whether a value, of any type, holds one of a kind."""
+    """Whether a value, of any type, holds a NaN or an infinity; kind: one of `KINDS`."""
     xp = numpy_namespace()
     if not isinstance(x, (xp.ndarray, xp.generic)) or x.dtype.kind not in "fcV" or x.dtype.names:
         return False
@@ -29,12 +29,12 @@ def has_some(kind: str, x: Value) -> bool:
 
 
 class Origin(NamedTuple):
-    """An equation where such values begin.
+    """An equation where bad values begin.
 
     Attributes:
-      place: where it is, as it was first reached.
-      ins: values of its operands then.
-      outs: values of its results.
+      place: its place, as it was first reached.
+      ins: the values of its operands then.
+      outs: the values of its results.
     """
 
     place: Place
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
     outs: Sequence[Value]
 
     def alone(self, has: Callable[[Value], bool]) -> Candidate | None:
-        """The candidate that consists of this equation alone; None where its values do not fit the types."""
+        """Return the candidate that consists of this equation only; None where its values do not fit the types."""
         eqn = self.place.eqn
         pairs: dict[Any, Value] = {
             x: v for x, v in zip(eqn.inputs, self.ins, strict=True) if type(x) is not Lit
@@ -54,13 +54,13 @@ class Origin(NamedTuple):
 
 
 class Taken(NamedTuple):
-    """An argument, a constant of a jaxpr inside or a literal that has such values, and the equation that takes them first."""
+    """An argument, a constant of a nested jaxpr or a literal that has bad values, and the equation that reads it first."""
 
     source: Source
     place: Place | None
 
     def label(self, labels: Sequence[str]) -> str:
-        """What to call it. labels: of the candidate's arguments."""
+        """Return what to call it. labels: those of the candidate's arguments."""
         s = self.source
         if s.kind == "argument":
             return labels[s.index]
@@ -69,21 +69,22 @@ class Taken(NamedTuple):
 
 
 def origin_key(eqn: JaxprEqn) -> tuple[Any, ...]:
-    """What an equation keeps while the program around it changes: its primitive, and its place in text or source."""
+    """Return a key of an equation that stays the same while the program around it changes: its primitive, and its place in text or source."""
     span = eqn.span
     at = None if span is None else (span.source.name, span.start)
     return eqn.primitive, at or (eqn.origin and eqn.origin.frame)
 
 
 def appearances(candidate: Candidate, kind: str) -> tuple[list[Origin], list[Origin]]:
-    """Run a candidate on NumPy.
+    """Run a candidate on NumPy, and find where bad values begin.
 
     Args:
       candidate: the program and its arguments.
       kind: one of `KINDS`.
 
     Returns:
-      The equations where values of the kind begin, in the order in which they are met, and those of which a result has some.
+      The equations where values of the kind begin, in the order in which they are met, and those of
+      them whose values reach a result.
     """
     origins, reached = _followed(candidate, kind)
     found = [o for o in origins if o.source is None and o.place is not None]
@@ -92,14 +93,14 @@ def appearances(candidate: Candidate, kind: str) -> tuple[list[Origin], list[Ori
 
 
 def sources(candidate: Candidate, kind: str) -> tuple[bool, list[Taken]]:
-    """Whether a run of a candidate has values of the kind anywhere, and the sources of those that a result has."""
+    """Run a candidate; return whether it has values of a kind anywhere, and the sources of those that reach a result."""
     origins, reached = _followed(candidate, kind)
     kept = {o.bit: Taken(o.source, o.place) for o in origins if o.source is not None}
     return bool(origins), [t for bit, t in kept.items() if bit & reached]
 
 
 def _followed(candidate: Candidate, kind: str) -> tuple[Sequence[Any], int]:
-    """Where values of a kind begin in a run of a candidate, and which of them reach a result, as bits."""
+    """Run a candidate; return where values of a kind begin, and which of these origins reach a result, as bits."""
     assert candidate.args is not None
     flow = Flow(Sought(**{kind: True}), keep=True)
     with observed_by(flow):

@@ -1,7 +1,8 @@
-"""Candidates: programs with values for their arguments, and what is cut out of them.
+"""Candidates: programs with values for their arguments, and how smaller ones are made of them.
 
-All constants of a candidate are arguments. Equations and variables are shared with the candidate that it was made of, so
-that an edit can be described by equations and be tried on any later candidate.
+All constants of a candidate are arguments. A candidate shares equations and variables with the
+candidate that it was made from, so that an edit can be described by equations and be tried on any
+later candidate.
 """
 
 from __future__ import annotations
@@ -27,10 +28,10 @@ class Size(NamedTuple):
     """How large a candidate is; candidates are compared by these numbers in order.
 
     Attributes:
-      eqns: the equations, those of nested jaxprs among them.
-      elements: the elements of all arguments and results of equations, at any depth.
-      args: the arguments.
-      outs: the results.
+      eqns: how many equations there are, those of nested jaxprs included.
+      elements: how many elements all arguments and results of equations have, at any depth.
+      args: how many arguments there are.
+      outs: how many results there are.
     """
 
     eqns: int
@@ -63,7 +64,7 @@ class Candidate:
 
     @property
     def program(self) -> ClosedJaxpr:
-        """The program as the verbs take it."""
+        """The program as a closed jaxpr, without constants."""
         return ClosedJaxpr(self.jaxpr)
 
     @property
@@ -76,7 +77,7 @@ class Candidate:
         return self._size
 
     def with_args(self, args: Sequence[Value]) -> Candidate:
-        """The program with other values."""
+        """Return the candidate with other values for its arguments."""
         return Candidate(self.jaxpr, args)
 
     def rebuilt(
@@ -87,17 +88,18 @@ class Candidate:
         value_of: Callable[[Var], Value] = lambda v: zeros_of(v.aval),
         hold: bool = False,
     ) -> Candidate | None:
-        """The candidate of these equations and results, without the arguments that they do not read.
+        """Return the candidate with these equations and results, without the arguments that they do not read.
 
         Args:
           eqns: the equations.
-          outs: the results. Those that no equation gives are left out; where none is left, they are what no equation reads.
+          outs: the results. Those that no equation computes are left out; where none is left, the
+            results are what no equation reads.
           fresh: variables that become arguments.
-          value_of: the value of such a variable.
+          value_of: returns the value of such a variable.
           hold: whether all results stay, in their order, arguments and repeated ones among them.
 
         Returns:
-          None where nothing is left, or a variable is not one that can be given.
+          None where nothing is left, or a variable cannot be an argument.
         """
         old = self.jaxpr
         made = {v for e in eqns for v in e.out_binders}
@@ -117,11 +119,11 @@ class Candidate:
     def without(
         self, gone: Iterable[JaxprEqn], value_of: Callable[[Var], Value], *, hold: bool = False
     ) -> Candidate | None:
-        """The candidate without some equations, whose results become arguments where others read them.
+        """Return the candidate without some equations; those of their results that others read become arguments.
 
-        With `hold` also where they are results of the program, which then has as many results as before. A reference
-        cannot be an argument: with the equation that makes one go those that use it. None where nothing is left or nothing
-        is removed.
+        With `hold`, results of the program do as well, which then has as many results as before. A
+        reference cannot be an argument: when the equation that makes one goes, so do those that use
+        it. None where nothing is left, or nothing is removed.
         """
         removed = _closed_over_references(self.jaxpr.eqns, {*gone})
         kept = [e for e in self.jaxpr.eqns if e not in removed]
@@ -132,7 +134,7 @@ class Candidate:
         return self.rebuilt(kept, self.jaxpr.outs, fresh, value_of, hold)
 
     def live(self) -> Candidate:
-        """The candidate without equations and arguments that nobody needs."""
+        """Return the candidate without equations and arguments that no result depends on."""
         jaxpr, used = dce_jaxpr(self.jaxpr)
         if jaxpr is self.jaxpr:
             return self
@@ -142,17 +144,17 @@ class Candidate:
         return Candidate(jaxpr, args)
 
 
-# Makes a smaller candidate of one; None where it does not apply.
+# Makes a smaller candidate from a candidate; None where it does not apply.
 Edit = Callable[[Candidate], Candidate | None]
 
 
 def first_candidate(program: ClosedJaxpr, args: Sequence[Value] | None) -> Candidate:
-    """The candidate of a program whose constants are loaded.
+    """Return the candidate of a program whose constants are loaded.
 
     Args:
       program: the program.
-      args: values of the constants that it does not hold, then of its arguments, of their types; None where no values are
-        needed.
+      args: values of the constants that it does not hold, then of its arguments, in their types;
+        None where no values are needed.
     """
     jaxpr = program.jaxpr
     opened = jaxpr.replace(const_binders=(), in_binders=jaxpr.all_binders)
@@ -174,14 +176,14 @@ def is_well_typed(candidate: Candidate) -> bool:
 
 
 def zeros_of(aval: Aval) -> Value:
-    """Zeros of a type; of keys, those of the seed 0."""
+    """Return zeros of a type; for keys, those of the seed 0."""
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     return arrays.generate("zeros", 0, 0, aval)
 
 
 def _unread(eqns: Sequence[JaxprEqn], read: set[Any]) -> list[Var]:
-    """The results of equations that none of them reads, but for those without a name."""
+    """Return the results of equations that none of them reads, without those that have no name."""
     binders = [v for e in eqns for v in e.out_binders if v not in read]
     return [v for v in binders if _can_be_given(v) and not isinstance(v, DropVar)]
 
@@ -191,7 +193,7 @@ def _can_be_given(v: Var) -> bool:
 
 
 def _closed_over_references(eqns: Sequence[JaxprEqn], gone: set[JaxprEqn]) -> set[JaxprEqn]:
-    """The equations to remove, with those that use a reference (or a token) which one of them makes."""
+    """Return the equations to remove, including those that use a reference (or a token) which one of them makes."""
     dead: set[Var] = set()
     for eqn in eqns:
         if eqn in gone or not dead.isdisjoint(x for x in eqn.inputs if type(x) is not Lit):
@@ -208,7 +210,7 @@ def _elements(v: Any) -> int:
 
 @deep
 def _inner_elements(jaxpr: Jaxpr) -> int:
-    """The elements of the results of all equations of a jaxpr, and of those of the jaxprs inside it."""
+    """Return how many elements the results of all equations of a jaxpr have, those of nested jaxprs included."""
     found = _ELEMENTS.find(jaxpr)
     if found is None:
         inner = [c.jaxpr for e in jaxpr.eqns for c in sub_jaxprs(e)]

@@ -1,7 +1,8 @@
 """Edits of the outermost equations: fewer results, fewer equations, operands in the place of results.
 
-Each family is a generator of rounds: a list of edits that are tried in order, each on the smallest candidate so far. The next
-round may depend on what the last one achieved, which `search.current` shows.
+Each family is a generator of rounds. A round is a list of edits that are tried in order, each on
+the smallest candidate so far. The next round may depend on what the last one achieved, which
+`State.current` shows.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ __all__ = ["ends", "forwarded", "held", "results", "singles", "slices", "unused"
 
 
 def unused(state: State, values: Values) -> Rounds:
-    """Remove what no result needs."""
+    """Remove the equations and arguments that no result depends on."""
     yield [Candidate.live]
 
 
 def results(state: State, values: Values) -> Rounds:
-    """Keep one result; else remove halves of them, quarters, and so on to single ones."""
+    """Keep a single result; else remove halves of the results, quarters, and so on to single ones."""
     outs = state.current.jaxpr.outs
     if len(outs) > 1:
         yield [_only_results({x}) for x in outs]
@@ -36,7 +37,7 @@ def results(state: State, values: Values) -> Rounds:
 
 
 def _only_results(wanted: set[Any], gone: set[Any] | None = None) -> Edit:
-    """Keep the results `wanted`; or remove those in `gone`, where it is given."""
+    """Return the edit that keeps the results `wanted`, or removes those in `gone`, where that is given."""
 
     def edit(c: Candidate) -> Candidate | None:
         keeps = (lambda x: x in wanted) if gone is None else (lambda x: x not in gone)
@@ -49,9 +50,10 @@ def _only_results(wanted: set[Any], gone: set[Any] | None = None) -> Edit:
 
 
 def ends(state: State, values: Values) -> Rounds:
-    """Cut the program off behind the first equations that suffice, then begin as late as possible; each by bisection.
+    """Cut off equations at the end, then at the beginning, as many as bisection finds possible.
 
-    What was cut off reads values of the rest, which become results; what is read of the beginning becomes arguments.
+    Values of the rest that the equations at the end read become results; those of the beginning
+    that the rest reads become arguments.
     """
     low, high = 0, len(state.current.jaxpr.eqns)
     while high - low > 1:
@@ -70,7 +72,7 @@ def ends(state: State, values: Values) -> Rounds:
 
 
 def _first(c: Candidate, n: int) -> Candidate | None:
-    """The first n equations, with the values that the rest reads of them as results."""
+    """Return the candidate of the first n equations, whose results are the values that the rest reads of them."""
     kept, rest = c.jaxpr.eqns[:n], c.jaxpr.eqns[n:]
     read = {x for e in rest for x in e.inputs if type(x) is not Lit} | {*c.jaxpr.outs}
     outs = [v for e in kept for v in e.out_binders if v in read]
@@ -78,7 +80,7 @@ def _first(c: Candidate, n: int) -> Candidate | None:
 
 
 def slices(state: State, values: Values) -> Rounds:
-    """Remove slices of equations, the last first: halves, quarters, and so on to pairs (delta debugging)."""
+    """Remove slices of equations, the last ones first: halves, quarters, and so on to pairs (delta debugging)."""
     size = len(state.current.jaxpr.eqns) // 2
     while size > 1:
         yield [*_removals(state, values, size)]
@@ -86,14 +88,15 @@ def slices(state: State, values: Values) -> Rounds:
 
 
 def singles(state: State, values: Values) -> Rounds:
-    """Remove single equations, the last first."""
+    """Remove single equations, the last ones first."""
     yield [*_removals(state, values, 1)]
 
 
 def held(state: State, values: Values) -> Rounds:
-    """Remove single equations while the program keeps as many results: those of an equation become arguments.
+    """Remove single equations while the program keeps as many results: the results of a removed equation become arguments.
 
-    Where all results are given by equations, only these equations are tried: the others are removed without this too.
+    Where equations compute all results, only these equations are tried: other families remove the
+    others.
     """
     values.record(state.current)
     eqns, outs = state.current.jaxpr.eqns, {*state.current.jaxpr.outs}
@@ -111,7 +114,7 @@ def _removals(state: State, values: Values, size: int) -> Iterator[Edit]:
 
 
 def forwarded(state: State, values: Values) -> Rounds:
-    """Put an operand of the same type in the place of an equation's result."""
+    """Replace the result of an equation by an operand of the same type."""
     found: list[Edit] = []
     for eqn in reversed(state.current.jaxpr.eqns):
         if len(eqn.out_binders) == 1:
@@ -135,7 +138,7 @@ def _in_place_of(eqn: JaxprEqn, v: Var, x: Any) -> Edit:
 def substituted(
     eqns: Sequence[JaxprEqn], outs: Sequence[Any], new: dict[Var, Any]
 ) -> tuple[list[JaxprEqn], list[Any]]:
-    """Equations and results that read other atoms."""
+    """Return equations and results with some variables replaced by other atoms."""
 
     def atom(x: Any) -> Any:
         return x if type(x) is Lit else new.get(x, x)

@@ -1,4 +1,4 @@
-"""Which equations of a candidate take the time of a run on NumPy."""
+"""Find the equations of a candidate that take the time of a run on NumPy."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Value
 
 __all__ = ["expensive_parts"]
 
-_MOST = 64  # equations whose operands are kept
+_MOST = 64  # slowest equations whose operands are kept
 
 
 class _Clock(Watch):
-    """Keeps how long the outermost equations take, and the operands of those that take longest.
+    """Measures the outermost equations, and keeps the operands of the slowest ones.
 
     Attributes:
-      taken: the seconds of each equation, as it has run.
-      ins: the values of the operands of some.
+      taken: the seconds that each equation took.
+      ins: the values of the operands of the slowest equations.
     """
 
     def __init__(self) -> None:
@@ -48,9 +48,9 @@ class _Clock(Watch):
 
 
 def expensive_parts(candidate: Candidate) -> list[Candidate]:
-    """The candidates of the equation that takes longest, of the two that do, of four and so on, each with the operands of a run.
+    """Return candidates of the slowest equation, of the two slowest, of four and so on, each with the operands of a run.
 
-    Equations alone are looked at that a program can hold without the others: none on references.
+    Equations on references are left out, as a program cannot hold them without others.
     """
     assert candidate.args is not None
     clock = _Clock()
@@ -70,7 +70,7 @@ def expensive_parts(candidate: Candidate) -> list[Candidate]:
 def _part(
     candidate: Candidate, wanted: set[JaxprEqn], ins: dict[JaxprEqn, Sequence[Value]]
 ) -> Candidate | None:
-    """The candidate of some equations, whose other operands are arguments; None where their values do not fit the types."""
+    """Return the candidate of some equations, whose other operands are arguments; None where values do not fit the types."""
     eqns = [e for e in candidate.jaxpr.eqns if e in wanted]
     made = {v for e in eqns for v in e.out_binders}
     given: dict[Any, Value] = {}

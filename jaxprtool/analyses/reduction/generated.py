@@ -1,4 +1,4 @@
-"""Values of a type that hold no data."""
+"""Values that hold no data of the original: zeros, ones, ramps, random numbers, single powers of ten."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ __all__ = [
 ]
 
 GENERATED = ("zeros", "ones", "ramp")
-_SIGNED = "ifc"  # kinds of types that have -1
+_SIGNED = "ifc"  # kinds of types that have a -1
 
 
 def generated(v: Var) -> list[Value]:
-    """The values of a type that hold no data: 0, 1, a ramp, -1."""
+    """Return the values of a type that hold no data: 0, 1, a ramp, and -1 where the type has it."""
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     forms = [arrays.generate(kind, 0, 0, v.aval) for kind in GENERATED]
@@ -32,23 +32,23 @@ def generated(v: Var) -> list[Value]:
 
 
 def is_generated(v: Var, x: Value) -> bool:
-    """Whether a value is one of those that hold no data, or drawn at random from a seed."""
+    """Whether a value is one of `generated`, or `drawn`."""
     return any(same_value(form, x) for form in [*generated(v), drawn(v)])
 
 
 def drawn(v: Var) -> Value:
-    """Random numbers of a type."""
+    """Return random numbers of a type, always the same ones."""
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     return arrays.generate("random", 0, 0, v.aval)
 
 
 def uniform(v: Var, x: Value) -> Iterator[Value]:
-    """Values that hold no data, and are as large as a value is: one power of ten where that is finite, of either sign.
+    """Yield values without data that are about as large as x: one power of ten wherever x is finite, of either sign.
 
     Args:
-      v: the variable, whose type is of floats or integers; of others there are none.
-      x: the value; its infinities and NaNs stay.
+      v: the variable; for types other than floats and integers there are no values.
+      x: the value, whose infinities and NaNs stay.
     """
     if v.aval.dtype.kind not in "fiu":
         return
@@ -65,7 +65,7 @@ def uniform(v: Var, x: Value) -> Iterator[Value]:
 
 
 def powers_near(size: float) -> list[float]:
-    """The powers of ten that are next to a positive number, the larger one first."""
+    """Return the powers of ten next to a positive number, the larger one first."""
     exponent = int(f"{size:e}".partition("e")[2])
     return [float(f"1e{k}") for k in (exponent + 1, exponent)]
 
@@ -88,7 +88,7 @@ def _is_uniform(v: Var, x: Value) -> bool:
 
 
 def holds_data(v: Var, x: Value) -> bool:
-    """Whether a value says something of the original: it is neither generated, nor one power of ten where it is finite."""
+    """Whether a value holds data of the original: it is neither generated, nor one power of ten wherever it is finite."""
     return not is_generated(v, x) and not _is_uniform(v, x)
 
 

@@ -1,6 +1,7 @@
-"""Data inside of a program: constants of nested jaxprs, and floating literals. They are replaced by values that hold none.
+"""Replace data inside a program, which constants of nested jaxprs and floating literals hold, by values that hold none.
 
-A place is the position of a constant or a literal in the order of the program, in which jaxprs that are shared come once.
+A place is the position of a constant or a literal in the order of the program; jaxprs that are
+shared come once.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ from jaxprtool.ir.walk import map_jaxprs
 
 __all__ = ["data_inside", "without_data_inside"]
 
-_PLAIN = (0.0, 0.5, 1.0, 2.0)  # sizes of literals that say nothing
-_SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in their place, and then powers of ten
-_FORMS = len(_SHORT) + 4  # that are tried for one place; the last one again where there are fewer
+_PLAIN = (0.0, 0.5, 1.0, 2.0)  # absolute values of literals that hold no data
+_SHORT = (1.0, 0.5, 2.0, 0.0)  # what is tried in the place of others, before powers of ten
+_FORMS = len(_SHORT) + 4  # values tried for one place; the last one again where there are fewer
 _TESTS = 100
 
 
@@ -38,7 +39,7 @@ class _Found(NamedTuple):
 
 
 def without_data_inside(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
-    """The candidate with neutral constants and literals, as many as keep what it has to: all at once, else half by half."""
+    """Return the candidate with neutral constants and literals, as many as `keeps` allows: all at once, else half by half."""
     left = _TESTS
     groups = [[f.place for f in _data(c.jaxpr)]]
     while groups and left:
@@ -58,7 +59,7 @@ def without_data_inside(c: Candidate, keeps: Callable[[Candidate], bool]) -> Can
 
 
 def data_inside(jaxpr: Jaxpr) -> list[str]:
-    """What still holds data: names of constants as a text of the program has them, and literals."""
+    """Return what still holds data: the names of constants, as a text of the program has them, and literals."""
     return [*dict.fromkeys(f.name for f in _data(jaxpr) if f.holds_data)]
 
 
@@ -69,21 +70,23 @@ def _data(jaxpr: Jaxpr) -> list[_Found]:
 
 
 def _forms(v: Var, x: Any) -> list[Any]:
-    """What is tried in the place of a constant."""
+    """Return the values that are tried in the place of a constant."""
     return [drawn(v), *generated(v), *uniform(v, numpy_namespace().value(x, v.aval))]
 
 
 def _short(x: float | complex) -> list[float]:
-    """What is tried in the place of a literal."""
+    """Return the values that are tried in the place of a literal."""
     if isinstance(x, complex):
         return [*_SHORT]
     return [*_SHORT, *(signed for size in powers_near(abs(x)) for signed in (size, -size))]
 
 
 class _Neutral:
-    """A walk that replaces what is at some places.
+    """A walk through a program that replaces the data at some places.
 
     Attributes:
+      chosen: the places.
+      form: which of the replacements is taken (see `_forms` and `_short`).
       found: what holds data, whether it is replaced or not.
     """
 
@@ -129,7 +132,13 @@ class _Neutral:
         return forms[min(self.form, len(forms) - 1)]
 
     def is_chosen(self, name: str, is_replaced: bool, is_data: bool) -> bool:
-        """Whether what stands at the next place is replaced: of what would be, and of what still holds data then."""
+        """Count the next place, and return whether its data is replaced.
+
+        Args:
+          name: what to call it.
+          is_replaced: whether its value is one that replacement could change.
+          is_data: whether it would still hold data.
+        """
         place = self._place
         self._place += 1
         if is_replaced:

@@ -1,9 +1,10 @@
-"""Edits that open equations which hold jaxprs, and edits inside of those jaxprs.
+"""Edits that open equations which hold jaxprs, and edits inside those jaxprs.
 
-What an equation computes with its jaxprs is read off a run: where a value that the jaxpr got is an operand of the equation
-(the same object), or a value that it gave is a result of the equation, so are the variables; all others become arguments with
-the values that they had. So calls are inlined, branches taken, and a loop is replaced by one of its steps, without a
-rule for any of them.
+How an equation uses its jaxprs is read off a run. Where an argument of the jaxpr is the same object
+as an operand of the equation, or a result of the jaxpr the same as a result of the equation, their
+variables are the same; all other variables become arguments with the values that they had. So calls
+are inlined, branches taken, and a loop is replaced by one of its iterations, without a rule for any
+of them.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ def opened(state: State, values: Values) -> Rounds:
 
 
 def entered(state: State, values: Values) -> Rounds:
-    """Let the program be one of the jaxprs that an equation of it runs, on the values of a run; likewise."""
+    """Replace the program by a jaxpr that one of its equations runs, with the values of a run, as long as that succeeds."""
     yield from _repeated(state, values, lambda e, run: lambda c: _enter(c, run))
 
 
 def _repeated(
     state: State, values: Values, edit: Callable[[JaxprEqn, Run], Edit]
 ) -> Iterator[Sequence[Edit]]:
-    """An edit for each run of each equation, the last equation first; again as long as one succeeds."""
+    """Yield an edit for each run of each equation, the last equation first; again as long as one succeeds."""
     before = None
     while before is not state.current:
         before = state.current
@@ -48,7 +49,7 @@ def _repeated(
 
 
 def _runs(eqn: JaxprEqn, values: Values, c: Candidate) -> list[Run]:
-    """The runs of an equation's jaxprs; of those that did not run (derivative rules) one with operands by their types alone."""
+    """Return the runs of an equation's jaxprs; for a jaxpr that did not run (a derivative rule), one that is made up from types."""
     if not eqn.primitive.holds_jaxprs:
         return []
     runs = values.runs.get(eqn, []) if c.args is not None else []
@@ -58,16 +59,18 @@ def _runs(eqn: JaxprEqn, values: Values, c: Candidate) -> list[Run]:
 
 
 class _Named:
-    """What stands for a value where there are no values; the same variable has the same one."""
+    """Stands for a value where there are no values."""
 
     def __init__(self, aval: Any):
         self.shape = getattr(aval, "shape", None)
 
 
 def _by_types(eqn: JaxprEqn, jaxpr: Jaxpr, valued: bool) -> Run:
-    """A run in which the last operands are the arguments and the first results the results, as far as types agree.
+    """Return a made-up run: the last operands are the arguments and the first results the results, as far as types agree.
 
     Args:
+      eqn: the equation.
+      jaxpr: one of its jaxprs.
       valued: whether arguments need values, which are zeros then.
     """
 
@@ -97,7 +100,7 @@ def _enter(c: Candidate, run: Run) -> Candidate | None:
 
 
 def _open(c: Candidate, eqn: JaxprEqn, run: Run, values: Values) -> Candidate | None:
-    """The candidate with the equations of a jaxpr in the place of the equation that runs it."""
+    """Return the candidate with the equations of a jaxpr in the place of the equation that runs it."""
     if eqn not in c.jaxpr.eqns:
         return None
     operands = _by_identity(eqn.inputs, run.ins)
@@ -135,7 +138,7 @@ def _open(c: Candidate, eqn: JaxprEqn, run: Run, values: Values) -> Candidate | 
 
 
 def _by_identity(atoms: Sequence[Any], values: Sequence[Value]) -> dict[int, Any]:
-    """The atom that has each value, by the identity of the value; variables before literals."""
+    """Map the id of each value to the atom that has it; variables come before literals."""
     found: dict[int, Any] = {}
     for x, value in zip(atoms, values, strict=True):
         if type(found.get(id(value))) is not Var:
@@ -144,7 +147,7 @@ def _by_identity(atoms: Sequence[Any], values: Sequence[Value]) -> dict[int, Any
 
 
 def _renamed(eqns: Sequence[JaxprEqn], new: dict[Any, Any]) -> list[JaxprEqn]:
-    """Copies of equations with variables of their own, so that a jaxpr can be put in several places."""
+    """Return copies of equations with variables of their own, so that a jaxpr can be put in several places."""
     made: list[JaxprEqn] = []
     for e in eqns:
         inputs = [x if type(x) is Lit else new.get(x, x) for x in e.inputs]
@@ -158,7 +161,7 @@ def _renamed(eqns: Sequence[JaxprEqn], new: dict[Any, Any]) -> list[JaxprEqn]:
 
 
 def inside(state: State, values: Values) -> Rounds:
-    """Remove slices of the equations of nested jaxprs; for their results stand earlier ones, arguments, or zeros."""
+    """Remove slices of the equations of nested jaxprs; earlier variables, arguments or zeros replace their results."""
     size = max((len(j.eqns) for j in _nested(state.current)), default=0)
     while size:
         edits: list[Edit] = []
@@ -172,7 +175,7 @@ def inside(state: State, values: Values) -> Rounds:
 
 
 def _nested(c: Candidate) -> Iterator[Jaxpr]:
-    """The jaxprs inside a candidate, at any depth, each once, the outer ones first."""
+    """Yield the jaxprs inside a candidate, at any depth, each once, outer ones first."""
     seen: set[Jaxpr] = set()
     pending = [c.jaxpr]
     while pending:
@@ -184,7 +187,7 @@ def _nested(c: Candidate) -> Iterator[Jaxpr]:
                 yield closed.jaxpr
 
 
-# (variable, atoms of its type that are known before it: arguments, then results) -> what stands for it.
+# (variable, atoms of its type that are bound before it: arguments, then results) -> the atom that replaces it.
 _Stand = Callable[[Var, Sequence[Var]], Any]
 
 
@@ -197,7 +200,7 @@ def _argument(v: Var, known: Sequence[Var]) -> Any:
 
 
 def _zeros(v: Var, known: Sequence[Var]) -> Any:
-    """A literal 0, or a variable for a constant of zeros."""
+    """Return a literal 0, or a new variable for a constant of zeros."""
     aval = v.aval
     if aval.shape == () and aval.dtype.kind in "biufc":
         zero: Any = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}[aval.dtype.kind]
@@ -229,7 +232,7 @@ def _inside_edit(gone: set[JaxprEqn], stand: _Stand) -> Edit:
 
 
 def _without_inside(closed: ClosedJaxpr, gone: set[JaxprEqn], stand: _Stand) -> ClosedJaxpr | None:
-    """A nested jaxpr of the same type without some of its equations; None where a result is no array."""
+    """Return a nested jaxpr of the same type without some of its equations; None where one of their results is no array."""
     jaxpr = closed.jaxpr
     kept = [e for e in jaxpr.eqns if e not in gone]
     read = {x for e in kept for x in e.inputs} | {*jaxpr.outs}

@@ -1,4 +1,4 @@
-"""The values of one run: of the variables of a candidate, and of the jaxprs that its equations run."""
+"""Record the values of one run: those of a candidate's variables, and of the jaxprs that its equations run."""
 
 from __future__ import annotations
 
@@ -23,10 +23,12 @@ class Run(NamedTuple):
 
     Attributes:
       jaxpr: the jaxpr, as the program holds it.
-      ran: what has run: itself, or what evaluation runs in its place, which any program can hold (shard_map: for all devices).
-      args: values of its constants and arguments.
-      outs: values of its results.
-      ins, results: values of the operands and results of the equation, once it is done.
+      ran: the jaxpr that has run: the same, or what evaluation runs in its place, which any program
+        can hold (shard_map: for all devices).
+      args: the values of its constants and arguments.
+      outs: the values of its results.
+      ins: the values of the equation's operands, once it is done.
+      results: the values of the equation's results, once it is done.
     """
 
     jaxpr: Jaxpr
@@ -38,14 +40,14 @@ class Run(NamedTuple):
 
 
 class Values:
-    """What is known of the values of variables, from runs of candidates.
+    """The values of variables that are known from runs of candidates.
 
     Attributes:
       room: how many bytes of values may still be kept.
-      seconds: how long the loops of a run may take.
-      within: makes what a run happens in.
-      runs: for each equation of a candidate that holds jaxprs, some of the runs of these: the first, the last, and those at
-        positions that are powers of two.
+      seconds: how long the loops of a run may take; None for any time.
+      within: returns the context manager in which a run happens.
+      runs: for each equation of a candidate that holds jaxprs, some of their runs: the first, the
+        last, and those whose index is a power of two.
     """
 
     def __init__(
@@ -60,7 +62,7 @@ class Values:
         self._recorded: set[Jaxpr] = set()
 
     def record(self, candidate: Candidate) -> None:
-        """Run a candidate on NumPy once, as far as it goes, and keep its values as far as there is room."""
+        """Run a candidate on NumPy once, as far as it goes, and keep its values while there is room."""
         if candidate.args is None or candidate.jaxpr in self._recorded:
             return
         if all(
@@ -76,7 +78,7 @@ class Values:
             with self.within(), observed_by(recorder), limited_seconds(self.seconds):
                 eval_jaxpr(candidate.jaxpr, candidate.args)
         except JaxprToolError:
-            pass  # what ran before is known all the same
+            pass  # the values of what ran before are known
 
     def keep(self, v: Var, value: Value) -> None:
         """Keep the value of a variable, if it has the type of the variable and there is room."""
@@ -86,19 +88,19 @@ class Values:
                 self._values[v] = value
 
     def __call__(self, v: Var) -> Value:
-        """The value of a variable; zeros where it is not known."""
+        """Return the value of a variable; zeros where it is not known."""
         found = self._values.get(v)
         return zeros_of(v.aval) if found is None else found
 
 
 def fits(value: Value, v: Var) -> bool:
-    """Whether a value is an array of the type of a variable (in a shard_map it is one for all devices)."""
+    """Whether a value is an array of a variable's type (inside a shard_map it may be one for all devices, which is not)."""
     aval = v.aval
     return isinstance(aval, ShapedArray) and getattr(value, "shape", None) == aval.shape
 
 
 class _Recorder(Watch):
-    """Keeps values of the outermost level, and runs of the jaxprs right below it."""
+    """Observes the values of the outermost level, and the runs of the jaxprs right below it."""
 
     def __init__(self, values: Values):
         super().__init__()

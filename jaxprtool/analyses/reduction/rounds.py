@@ -1,4 +1,4 @@
-"""What families of edits and the search for smaller candidates know of each other."""
+"""The interface between families of edits and the search for smaller candidates."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ class State(Protocol):
         ...
 
 
-# Lists of edits. All edits of one are tried before the next one is made.
+# Lists of edits. All edits of one list are tried before the next list is made.
 Rounds = Iterator[Sequence[Edit]]
 Family = Callable[[State, Values], Rounds]

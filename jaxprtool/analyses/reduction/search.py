@@ -1,4 +1,4 @@
-"""The search for a small candidate: families of edits, one after the other, until none of them finds a smaller one."""
+"""The search for a small candidate: families of edits are tried in turn until none of them finds a smaller one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _STRUCTURE: dict[str, Family] = {
     "results": equations.results,
     "held": equations.held,
 }
-# What removes equations, by mode; each list is gone through until nothing changes.
+# The families that remove equations, by mode. All of one mode are tried again until nothing changes.
 MODES: dict[str, dict[str, Family]] = {
     "bisect": {**_STRUCTURE, **_BISECT, **_NESTED},
     "linear": {**_STRUCTURE, **_LINEAR, **_NESTED},
@@ -47,7 +47,7 @@ _PLAIN: dict[str, Family] = {
 
 @deep
 def _applied(edit: Edit, candidate: Candidate) -> Candidate | None:
-    """What an edit makes of a candidate; edits follow nested jaxprs to any depth."""
+    """Apply an edit to a candidate; edits follow nested jaxprs to any depth."""
     return edit(candidate)
 
 
@@ -68,12 +68,14 @@ class Search:
       mode: how equations are removed, a key of `MODES`.
       deadline: when it ends, as `time.monotonic` gives it; None for no limit.
       jobs: how many candidates are tested at once; the result does not depend on it.
-      max_bytes: for values of a run.
+      max_bytes: how many bytes of values of a run may be kept.
       well_typed: whether candidates have to be well-typed.
-      patience: how many seconds a test in this process may take in loops: a change of values may make one endless.
+      patience: how many seconds a test in this process may spend in loops, as other values may make
+        one endless; None for any time.
       stop: ends the tests that run, where they are other processes.
-      within: makes what a run for values happens in.
-      on_smaller: called with each candidate that becomes the smallest, and the family of edits that made it.
+      within: returns the context manager in which a run that records values happens.
+      on_smaller: called with each candidate that becomes the smallest, and the family of edits that
+        made it.
       tests: how many candidates were tested.
       rejected: the largest well-typed candidate that did not pass.
       ended: why it ended: "done", "time" or "interrupted".
@@ -113,7 +115,7 @@ class Search:
         return self.current
 
     def _fixpoint(self, families: dict[str, Family], known: Values) -> None:
-        """Go through the families again as long as one of them has found something."""
+        """Try all families again until none of them has found a smaller candidate."""
         before = None
         while before is not self.current:
             before = self.current
@@ -133,13 +135,13 @@ class Search:
                     self.on_smaller(candidate, family)
                     i = position + 1
                     break
-                self._check_time()  # a test that was ended says nothing
+                self._check_time()  # a test that was stopped says nothing
                 self._reject(candidate)
             if first_only and self.current is (made[-1][1] if made else None):
                 return
 
     def _next(self, edits: Sequence[Edit], i: int) -> tuple[list[tuple[int, Candidate]], int]:
-        """The next candidates to test at once, with the positions of their edits, and the position after those."""
+        """Return the next candidates to test at once, with the positions of their edits, and the position after those."""
         made: list[tuple[int, Candidate]] = []
         while i < len(edits) and len(made) < self.jobs:
             self._check_time()
@@ -150,7 +152,7 @@ class Search:
         return made, i
 
     def _made(self, edit: Edit) -> Candidate | None:
-        """What an edit makes of the smallest candidate so far; None for what is larger or ill-typed."""
+        """Apply an edit to the smallest candidate so far; None where the result is larger or ill-typed."""
         try:
             candidate = _applied(edit, self.current)
         except JaxprToolError:
@@ -164,7 +166,7 @@ class Search:
         return candidate if not self.well_typed or is_well_typed(candidate) else None
 
     def _is_smaller(self, candidate: Candidate) -> bool:
-        """Whether a candidate is no larger; families whose edits keep the size see to it that they end."""
+        """Whether a candidate is no larger; families whose edits keep the size have to end by themselves."""
         return candidate is not self.current and candidate.size <= self.current.size
 
     def _tested(self, candidates: Sequence[Candidate]) -> Iterator[bool]:
@@ -176,7 +178,7 @@ class Search:
         try:
             return iter([*self._pool.map(self.test, candidates)])
         except BaseException:
-            self.stop()  # the pool waits for them
+            self.stop()  # the pool waits for the running tests
             raise
 
     def _reject(self, candidate: Candidate) -> None:

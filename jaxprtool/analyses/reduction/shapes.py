@@ -1,4 +1,4 @@
-"""Edits of shapes: an axis size is replaced everywhere, and all types follow from those of the arguments."""
+"""Edits of shapes: an axis size is replaced everywhere, and all types are inferred again from those of the arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NO_SIZES = (AXES, AXIS, PERMUTATION, STRIDES)
 
 
 def shrunk(state: State, values: Values) -> Rounds:
-    """Make axes shorter, first axes of arguments first, then the longest: to 1, to 2, to halves of them."""
+    """Make axes shorter, first axes of arguments first, then the longest ones: to 1, to 2, to half."""
     done: set[int] = set()
     while True:
         size = next((n for n in _sizes(state.current) if n not in done), None)
@@ -52,7 +52,7 @@ def shrunk(state: State, values: Values) -> Rounds:
 
 
 def _sizes(c: Candidate) -> list[int]:
-    """The axis sizes over 1: those of first axes of arguments, then the others, the longest first in both."""
+    """Return the axis sizes over 1: those of first axes of arguments, then the others, the longest first in both."""
     first: Counter[int] = Counter()
     others: Counter[int] = Counter()
     for v in c.jaxpr.in_binders:
@@ -75,13 +75,15 @@ def _order(n: Any) -> int:
 
 
 def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Edit:
-    """Replace one size by another.
+    """Return the edit that replaces one size by another.
 
     Args:
-      size, new: the sizes.
+      size: the size.
+      new: the size that replaces it.
       multiples: whether multiples of the size become multiples of the new one.
-      last: whether arrays keep their last elements; else the first.
-      infer: whether types follow from those of operands; else the sizes in them are replaced too (of ill-typed programs).
+      last: whether arrays keep their last elements; else the first ones.
+      infer: whether types are inferred from those of operands; else the sizes in them are replaced
+        too (in ill-typed programs).
     """
 
     def edit(c: Candidate) -> Candidate | None:
@@ -100,7 +102,7 @@ def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Ed
             jaxpr = _Resizing(resized, last, infer).jaxpr(c.jaxpr)
         except (JaxprToolError, ValueError, TypeError, IndexError):
             return None
-        if not changed:  # a size that is the sum of others, say
+        if not changed:  # the size may only be a sum of others
             return None
         if c.args is None:
             return Candidate(jaxpr, None)
@@ -111,7 +113,7 @@ def _resize(size: int, new: int, multiples: bool, last: bool, infer: bool) -> Ed
 
 
 def part_of(x: Value, aval: Aval, last: bool) -> Value:
-    """The first or the last elements of an array along each axis, as many as a type has."""
+    """Return the first or the last elements of an array along each axis, as many as a type has."""
     shape: tuple[int, ...] = getattr(x, "shape", ())
     if not isinstance(aval, ShapedArray) or shape == aval.shape:
         return x
@@ -127,11 +129,12 @@ def _may_hold_sizes(param: Param) -> bool:
 
 
 class _Resizing:
-    """A program with other axis sizes.
+    """Rewrites a program with other axis sizes.
 
     Attributes:
-      resized: gives the new size for a size.
-      last, infer: as `_resize` takes them.
+      resized: returns the new size for a size.
+      last, infer: see `_resize`.
+      done: the nested jaxprs that are rewritten.
     """
 
     def __init__(self, resized: Callable[[Any], Any], last: bool, infer: bool):
@@ -147,7 +150,7 @@ class _Resizing:
         return aval if shape == aval.shape else aval.update(shape=shape)
 
     def jaxpr(self, jaxpr: Jaxpr) -> Jaxpr:
-        """The jaxpr with new types. Raises JaxprToolError where an operation does not fit them."""
+        """Return the jaxpr with new types. Raises JaxprToolError where an operation does not fit them."""
         new: dict[Any, Any] = {v: self.var(v, self.aval(v.aval)) for v in jaxpr.all_binders}
 
         def atom(x: Any) -> Any:

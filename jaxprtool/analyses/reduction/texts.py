@@ -1,4 +1,4 @@
-"""A text made shorter as long as it is interesting, line by line and token by token, for texts that are no programs."""
+"""Reduce a text that is no program, line by line and token by token, as long as a test finds it interesting."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class TextSize(NamedTuple):
         return f"{self.lines:,} line{'s' * (self.lines != 1)}, {self.tokens:,} token{'s' * (self.tokens != 1)}"
 
 
-_LAST = 3  # lines at the end of a text that are tried alone, before many at once are
-_WIDTH = 100  # columns of a line that others are put into
+_LAST = 3  # lines at the end of a text that are removed one by one first
+_WIDTH = 100  # columns of the line that all lines are joined into
 
 
 class _TimeIsUp(Exception):
@@ -57,13 +57,14 @@ class TextSearch:
         deadline: float | None = None,
         on_smaller: Callable[[str, str], None] = lambda text, family: None,
     ):
-        """Of a text that is interesting.
+        """Prepare the search.
 
         Args:
-          text: it.
-          test: whether another one is.
+          text: a text that is interesting.
+          test: whether a text is interesting.
           deadline: when to end, as `time.monotonic` gives it.
-          on_smaller: called with each text that becomes the shortest, and how it was made.
+          on_smaller: called with each text that becomes the shortest, and the name of the edit that
+            made it.
         """
         self.current, self.test, self.deadline = text, test, deadline
         self.on_smaller = on_smaller
@@ -77,9 +78,9 @@ class TextSearch:
         try:
             while before != self.current:
                 before = self.current
-                self._until_fixed(self._inside)  # what is large goes first
+                self._until_fixed(self._inside)  # large parts go first
                 self._until_fixed(self._balanced)
-                self._until_fixed(self._lines)  # of few lines the rest takes few tests
+                self._until_fixed(self._lines)  # with few lines left, the rest takes few tests
                 self._brackets()
                 self._tokens()
                 self._one_line()
@@ -97,7 +98,7 @@ class TextSearch:
             family()
 
     def _inside(self) -> None:
-        """Leave one jaxpr of those directly inside."""
+        """Replace the text by one of the jaxprs directly inside it."""
         any(self._try(text, "inside") for text in braced(self.current))
 
     def _one_line(self) -> None:
@@ -106,21 +107,21 @@ class TextSearch:
             self._try(joined, "lines")
 
     def _end_line(self) -> None:
-        """End the last line, as files do; a text whose last line has no end may be interesting for that."""
+        """End the last line with a newline, as files do, unless the text is only interesting without."""
         ended = f"{self.current}\n"
         if not self.current.endswith("\n") and self.test(ended):
             self.current = ended
 
     def _lines(self) -> None:
-        """Take out lines, else let what they bind be arguments: of a chain whose middle is meant, the first half goes so."""
-        for k in range(1, _LAST + 1):  # the trees of arguments stand there, which keep all of them
+        """Remove lines, or else turn what they bind into arguments: that removes the first half of a chain whose middle counts."""
+        for k in range(1, _LAST + 1):  # the trees of arguments at the end keep all arguments
             parts = lines_of(self.current)
             self._try("".join([*parts[:-k], *parts[len(parts) - k + 1 :]]), "lines")
         for parts, start, stop in self._slices(lines_of):
             self._without(parts, start, stop)
 
     def _balanced(self) -> None:
-        """Take out equations of several lines, definitions and params; those before them stay where they are."""
+        """Remove equations of several lines, definitions and params, from the end."""
         parts = lines_of(self.current)
         end = len(parts)
         for start, stop in balanced_lines(parts):
@@ -128,7 +129,7 @@ class TextSearch:
                 parts, end = lines_of(self.current), start
 
     def _without(self, parts: Sequence[str], start: int, stop: int) -> bool:
-        """Take out lines, else let what they bind be arguments; whether one of the two is interesting."""
+        """Remove lines, or else turn what they bind into arguments; return whether one of the two is interesting."""
         before, after = "".join(parts[:start]), "".join(parts[stop:])
         return self._try(before + after, "lines") or self._try(
             with_binders(before, parts[start:stop], after), "arguments"
@@ -139,7 +140,7 @@ class TextSearch:
             self._try("".join([*parts[:start], *parts[stop:]]), "tokens")
 
     def _brackets(self) -> None:
-        """Take out what is in brackets, the last first; those before it stay where they are."""
+        """Remove what is in brackets, from the end."""
         parts = tokens_of(self.current)
         for start, stop in bracketed(parts):
             if stop <= len(parts):
@@ -150,9 +151,10 @@ class TextSearch:
     def _slices(
         self, split: Callable[[str], list[str]]
     ) -> Iterator[tuple[Sequence[str], int, int]]:
-        """Halves of the parts, quarters, and so on to single ones, the last ones first; what was taken out is gone.
+        """Yield halves of the parts, quarters, and so on to single ones, from the end; parts that were removed are gone.
 
-        Where one could be taken out, the next one is twice as large: a line at the end may be what kept all others.
+        Where one could be removed, the next one is twice as large: a line at the end may be what
+        kept all others.
         """
         size = max(1, len(split(self.current)) // 2)
         while size:

@@ -1,6 +1,6 @@
 """Edits of values and of what does not matter: arguments become 0, 1, ramps or short decimals, params their defaults.
 
-With `scrubbed` nothing of the data and the names of the original is left, where the test allows it.
+`neutral` also replaces the data and the names of the original wherever the test allows it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _DECIMALS = (0, 1, 2, 3)
 
 
 def _forms(v: Var, x: Value) -> list[Value]:
-    """Simpler values for an argument, the simplest first: 0, 1, a ramp, -1, then the value rounded to few decimals."""
+    """Return simpler values for an argument, the simplest first: 0, 1, a ramp, -1, then the value rounded to few decimals."""
     forms = generated(v)
     if v.aval.dtype.kind in "fc":
         xp = numpy_namespace()
@@ -54,11 +54,11 @@ def _forms(v: Var, x: Value) -> list[Value]:
 
 
 def not_generated(c: Candidate, jaxpr: Jaxpr) -> list[str]:
-    """What has values of the original: names, as a text of the candidate has them, of arguments and of constants inside, and literals.
+    """Return what still holds values of the original: names of arguments and of inner constants, and literals.
 
     Args:
       c: the candidate.
-      jaxpr: it as that text has it.
+      jaxpr: the candidate's jaxpr as a text has it, whose names are returned.
     """
     pairs = zip(jaxpr.in_binders, c.args or (), strict=False)
     arguments = [v.name or "_" for v, x in pairs if holds_data(v, x)]
@@ -66,7 +66,7 @@ def not_generated(c: Candidate, jaxpr: Jaxpr) -> list[str]:
 
 
 def neutral(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
-    """The candidate with neutral names and with drawn values, each where it keeps what it has to."""
+    """Return the candidate with neutral names and with values that hold no data, each where `keeps` allows it."""
     renamed = Candidate(with_neutral_names(c.jaxpr), c.args)
     if keeps(renamed):
         c = renamed
@@ -77,7 +77,7 @@ def neutral(c: Candidate, keeps: Callable[[Candidate], bool]) -> Candidate:
 
 
 def _without_data(c: Candidate, i: int) -> Iterator[Candidate]:
-    """The candidate with other values of an argument that holds data."""
+    """Yield the candidate with other values for argument i, if that holds data."""
     v, args = c.jaxpr.in_binders[i], [*(c.args or ())]
     if not is_generated(v, args[i]):
         for x in (drawn(v), *generated(v), *uniform(v, args[i])):
@@ -85,13 +85,13 @@ def _without_data(c: Candidate, i: int) -> Iterator[Candidate]:
 
 
 def rank_of(v: Var, x: Value) -> int:
-    """How simple a value is: the position of the first of the simple forms that it has, 0 for zeros."""
+    """Return how simple a value is: the position of the first of `_forms` that it equals, 0 for zeros."""
     forms = _forms(v, x)
     return next((i for i, form in enumerate(forms) if same_value(form, x)), len(forms))
 
 
 def plain_args(state: State, values: Values) -> Rounds:
-    """Simpler values: for all arguments at once, then for each."""
+    """Give simpler values to all arguments at once, then to each."""
     c = state.current
     if c.args is None:
         return
@@ -123,7 +123,7 @@ def _with_arg(c: Candidate, i: int, x: Value) -> Candidate | None:
 
 
 def plain_params(state: State, values: Values) -> Rounds:
-    """Give params their defaults, those of nested equations too."""
+    """Give params their defaults, in nested equations too."""
     edits: list[Edit] = []
     for eqn in all_eqns(state.current.jaxpr):
         for name, default in eqn.primitive.defaults.items():
@@ -144,7 +144,7 @@ def _with_param(eqn: JaxprEqn, name: str, value: ParamValue) -> Edit:
 
 
 def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
-    """A jaxpr with a function applied to its equations, and to those of the jaxprs inside it first."""
+    """Return a jaxpr with a function applied to its equations, and to those of the jaxprs inside it."""
     done: dict[ClosedJaxpr, ClosedJaxpr] = {}
 
     def closed(c: ClosedJaxpr) -> ClosedJaxpr:
@@ -165,10 +165,11 @@ def _map_eqns(jaxpr: Jaxpr, f: Any) -> Jaxpr:
 
 
 def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr whose variables have no names, and whose equations no origins and comments; names in params are `f`.
+    """Return a jaxpr without names of variables, origins and comments; functions in params are called `f`.
 
-    What is printed beside values goes, and so do names of functions that a text alone has. Names of values, which policies mention, are numbered. Equations keep their places in the text of the original, by which
-    tests know them and which are not printed.
+    What is printed beside values goes, and so do the names of functions that only a text has. Names
+    of values, which policies mention, are numbered. Equations keep their places in the text of the
+    original, by which tests know them and which are not printed.
     """
     eqns = [*all_eqns(jaxpr)]
     found = dict.fromkeys(name for e in eqns for name in (*labels_of(e).values(), *_mentioned(e)))
@@ -185,7 +186,7 @@ def with_neutral_names(jaxpr: Jaxpr) -> Jaxpr:
 
 
 def _without_texts(eqn: JaxprEqn) -> dict[str, Any]:
-    """The params that hold free text, with the places of values in it alone, and those that name functions of Python's."""
+    """Return the params that hold free text, reduced to the fields for values, and those that name Python functions, as `f`."""
     declared, found = eqn.primitive.params, dict[str, Any]()
     for key, value in eqn.params.items():
         if key in declared and declared[key].kind is TEXT and isinstance(value, str):
@@ -199,7 +200,7 @@ _FIELD = re.compile(r"\{[^{}]*\}")
 
 
 def _nameless(value: Any) -> Any:
-    """A value of a param whose functions are all called `f`, where they are no objects of this process."""
+    """Return a value of a param whose functions are called `f`, unless they are objects of this process."""
     if hasattr(value, "value"):
         return value
     if isinstance(value, PrintedFunction):
@@ -211,7 +212,7 @@ def _nameless(value: Any) -> Any:
 
 
 def _mentioned(eqn: JaxprEqn) -> Iterator[str]:
-    """The names of values that policies mention, in the lists and sets of their fields."""
+    """Yield the names of values that policies mention in the lists and sets of their fields."""
     for key, declared in eqn.primitive.params.items():
         value = eqn.params.get(key)
         if POLICY in (declared.kind, *declared.kind.parts) and isinstance(value, Record):
@@ -221,7 +222,7 @@ def _mentioned(eqn: JaxprEqn) -> Iterator[str]:
 
 
 def _relabelled(value: Any, labels: dict[str, str]) -> Any:
-    """A value of a param with other names of values in the records that it is made of."""
+    """Return a value of a param with other names of values in its records."""
     if not isinstance(value, Record):
         return value
 

@@ -1,4 +1,4 @@
-"""Which equations the errors of results come from: what adds them, and what amplifies them."""
+"""Which equations the errors of results come from: those that add an error, and those that amplify one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jaxprtool.ir.memo import Memo
 __all__ = ["amplified_by", "is_read", "scores"]
 
 _MOVES = ("kept", "permuted", "chosen", "placed", "ordered")
-_FOURTH = 0.25
+_FOURTH = 0.25  # the exponent by which `scores` discounts errors that are small beside those of the results
 _LIVE = Memo[set[Any]]("atoms that results depend on")
 
 
 def is_read(pair: Pair) -> Any:
-    """Of each column of a jaxpr whether a result of the jaxpr, or an effect, depends on it."""
+    """Return for each column of a pair whether a result of the jaxpr, or an effect, depends on it."""
     eqns = pair.own.eqns
     live = _LIVE.of(pair.own, lambda: live_eqns(eqns, pair.own.outs)[1])
     found = [eqns[i].out_binders[k] in live for i, k in pair.columns]
@@ -26,7 +26,7 @@ def is_read(pair: Pair) -> Any:
 
 
 def _moved_from(pair: Pair) -> list[tuple[int, int]]:
-    """Columns whose elements are those of another one, moved, with that one; the last first."""
+    """Return the columns whose elements are moved from a single other column, each with that one; the last ones first."""
     found: list[tuple[int, int]] = []
     eqns = pair.own.eqns
     moving = {p for p in {e.primitive for e in eqns} if elements_facts[p] in _MOVES}
@@ -40,14 +40,15 @@ def _moved_from(pair: Pair) -> list[tuple[int, int]]:
 
 
 def amplified_by(pair: Pair, numbers: Any) -> Any:
-    """Errors in which what an equation that only moves elements seems to amplify is that of the equation that computes them.
+    """Return errors in which amplification by an equation that only moves elements counts for the equation that computes them.
 
-    An error is relative to the largest element of an array. A difference that is off in its small elements is amplified where it is
-    made, although that shows where a slice leaves the large ones out.
+    An error is relative to the largest element of an array. Where a difference is off in its small
+    elements, it amplifies the error, although that only shows once a slice leaves the large
+    elements out.
 
     Args:
       pair: the jaxpr.
-      numbers: the errors by column (`precision.Table`).
+      numbers: the errors by column: [5, columns], the rows as in `precision.Table`.
     """
     found = numbers.copy()
     amplification, grown = found[3], found[4]
@@ -60,13 +61,14 @@ def amplified_by(pair: Pair, numbers: Any) -> Any:
 
 
 def scores(numbers: Any, error: float) -> Any:
-    """How much equations count for what they amplify.
+    """Return how much each equation counts for what it amplifies.
 
-    An error becomes as large as it is by one factor after the other. How much of that is an equation's is the logarithm of its
-    factor, as far as the error does not exceed that of the results; less where even the larger error is small beside that.
+    An error grows to its final size by one factor after the other. An equation's share in that is
+    the logarithm of its factor, as far as the error does not exceed that of the results; the share
+    is less where even the larger error is small beside that.
 
     Args:
-      numbers: the errors by equation.
+      numbers: the errors by equation: [5, equations], the rows as in `precision.Table`.
       error: the largest relative error of a result.
     """
     xp = numpy_namespace()

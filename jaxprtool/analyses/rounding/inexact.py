@@ -1,4 +1,4 @@
-"""The inexact numbers in programs, literals and constants: programs without them, and those that correspond in two programs."""
+"""The inexact numbers in programs, literals and constants: remove them, and pair those of two programs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Pair(NamedTuple):
 
 
 def without_inexact(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with 0 for each literal of an inexact type, and no values of constants of such types."""
+    """Return the program with 0 for each literal of an inexact type, and without the values of constants of such types."""
 
     def body(closed: ClosedJaxpr) -> ClosedJaxpr:
         jaxpr = closed.jaxpr
@@ -42,7 +42,7 @@ def _zero(x: Value) -> Value:
 
 
 def inexact_pairs(a: ClosedJaxpr, b: ClosedJaxpr) -> Iterator[Pair]:
-    """The inexact numbers of two programs that are equal without them; those of a pair of nested jaxprs once.
+    """Yield the pairs of inexact numbers of two programs that are equal without them; a pair of nested jaxprs comes once.
 
     Not recursive. A constant without a value is None.
     """

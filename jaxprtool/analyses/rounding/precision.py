@@ -1,9 +1,11 @@
-"""What rounding does in each equation of a program, beside a run in a wider precision.
+"""Measure what rounding does in each equation of a program, against a run in a wider precision.
 
-The program in double precision (`passes.precisions.double`) runs first, and its logs are kept (`analyses.rounding.shadow`). Then the program itself
-runs in its own types. Of each equation there are two errors: what it adds, its result against the same operation on the same
-operands in the wider precision; and what has come together, its result against that of the wider run. Where the two runs take
-other branches or another number of steps, what is inside has no second error. Many equations, and many steps of a loop, are
+The program in the wider precision (`passes.precisions.double`) runs first, and a `Shadow` keeps its
+logs (`analyses.rounding.shadow`). Then `Measure` observes the program itself, in its own types.
+Each equation has two errors: the local one, which it adds, is its result against the same operation
+on the same operands in the wider precision; the total one, which has accumulated, is its result
+against that of the wider run. Where the two runs take other branches or another number of
+iterations, equations inside have no total error. Many equations, and many iterations of a loop, are
 measured together.
 """
 
@@ -24,15 +26,17 @@ __all__ = ["Errors", "Measure", "Worst"]
 
 
 class Errors:
-    """The errors of one equation, in all steps of the loops around it.
+    """The errors of one equation, over all iterations of the loops around it.
 
     Attributes:
       place: where the error that it adds is largest.
-      count: how often it ran where it was looked at.
-      local: what it adds, in units in the last place; None where that is not known.
-      local_relative: the same relative to the largest element.
-      total: what has come together in its result, in units in the last place; None where that is not known.
-      amplification: how many times larger the relative error of the result is than those of the operands.
+      count: how often it ran where it was measured.
+      local: the error that it adds, in units in the last place; None where that is not known.
+      local_relative: the same, relative to the largest element; 0 where it is not known.
+      total: the error that has accumulated in its result, in units in the last place; None where
+        that is not known.
+      amplification: the relative error of the result, divided by the largest one of the operands;
+        None where that is not known.
     """
 
     __slots__ = ("amplification", "count", "local", "local_relative", "place", "total")
@@ -46,13 +50,15 @@ class Errors:
 
 
 class Table:
-    """The errors of the equations of a jaxpr so far: by column (`Pair`), negative where one is not known.
+    """The largest errors of the equations of a jaxpr so far, by column of a `Pair`; negative where one is not known.
 
     Attributes:
-      numbers: five rows: what is added, in units in the last place and relative to the largest element; what has come
-        together; how many times larger the relative error is than those of the operands, and by how much.
-      paths: where what is added is largest.
-      counts: how often each equation ran.
+      pair: the jaxpr, beside its wider one.
+      numbers: [5, columns]: the local error in units in the last place; the local error relative to
+        the largest element; the total error in units in the last place; the amplification of the
+        relative error; and by how much that has grown.
+      paths: for each column, the way to the place where the local error is largest.
+      counts: for each column, how often its equation ran.
     """
 
     __slots__ = ("counts", "numbers", "pair", "paths")
@@ -65,7 +71,7 @@ class Table:
         self.counts = xp.zeros(len(pair.columns), xp.int64)
 
     def note(self, block: Block, runs: Sequence[_Run], found: Any) -> None:
-        """Add the errors that were found in several logs."""
+        """Take in the errors of a block that were found in several logs: [5, logs, columns]."""
         xp, columns = numpy_namespace(), block.columns
         before, most = self.numbers[:, columns], found.max(axis=1)
         if any(run.path for run in runs):
@@ -78,11 +84,14 @@ class Table:
 
 
 class _Run:
-    """A log of the program, beside the log of the wider run; None where that has taken another way.
+    """A log of the program, beside the log of the wider run.
 
     Attributes:
-      relative: of each column the relative error that has come together, NaN where it is not known.
-      path: the way to it.
+      pair: the jaxprs of both.
+      shadow: the log of the wider run; None where that has taken another way.
+      path: the way to the jaxpr.
+      relative: for each column, and one more for none, the total relative error; negative where it
+        is not known.
     """
 
     __slots__ = ("_inside", "pair", "path", "relative", "shadow")
@@ -93,7 +102,7 @@ class _Run:
         self._inside: dict[tuple[Any, ...], list[Log]] | None = None
 
     def counterpart(self, i: int, inner: Log) -> Log | None:
-        """The log of the wider run for one inside equation i."""
+        """Return the log of the wider run for a log inside equation i; None where it has none."""
         if self.shadow is None:
             return None
         if self._inside is None:
@@ -104,10 +113,13 @@ class _Run:
 
 
 class Measure(Logging):
-    """Watches the program itself, beside what a `Shadow` has kept.
+    """Observes the program itself, and measures it against what a `Shadow` has kept.
 
     Attributes:
-      tables: by the pair of a jaxpr and its wider one.
+      rounding: the module `backends.rounding`.
+      shadow: the wider run.
+      pair_of: returns the pair of a jaxpr (`precision_pairs.pairing`).
+      tables: the errors, by pair.
     """
 
     def __init__(self, shadow: Shadow, pair_of: Callable[[Jaxpr, Log | None, Any], Pair]):
@@ -133,7 +145,7 @@ class Measure(Logging):
         self._forget(root)
 
     def _collect(self, log: Log) -> None:
-        """Say what there is to measure in a log and in those inside."""
+        """Collect what there is to measure in a log and in those inside."""
         run: _Run = log.found
         n = len(log.results)
         for i, logs in log.inside:
@@ -150,14 +162,14 @@ class Measure(Logging):
                 self._tasks.setdefault(block, []).append(log)
 
     def _forget(self, log: Log) -> None:
-        """Let go of what was measured."""
+        """Drop what was measured."""
         log.inside = [(i, logs[-1:]) for i, logs in log.inside[-1:] if logs[-1].outs is None]
         for _, logs in log.inside:
             self._forget(logs[0])
         log.forget()
 
     def _measure(self, tasks: Sequence[_Task]) -> None:
-        """Measure equations, the same ones in several logs and others; values of one type together, whichever gives them."""
+        """Measure tasks; values of one type are measured together, whichever equation gives them."""
         xp, groups = numpy_namespace(), _by_type(tasks)
         for group in groups.values():
             group.wide = self.rounding.widened(group.values, self.shadow.widened)
@@ -177,7 +189,7 @@ class Measure(Logging):
             self._note(task, found[:, task.start : task.start + task.size])
 
     def _note(self, task: _Task, found: Any) -> None:
-        """Add the errors that were found to those of the jaxpr."""
+        """Take the errors of a task, [5, logs * columns], into the table of its jaxpr."""
         xp, block = numpy_namespace(), task.block
         runs: list[_Run] = [log.found for log in task.logs]
         found = found.reshape(5, len(runs), -1)
@@ -190,14 +202,14 @@ class Measure(Logging):
         table.note(block, runs, found)
 
     def _shadows(self, block: Block, run: _Run, own: Sequence[Any]) -> tuple[Any, Sequence[Any]]:
-        """Which columns the wider run has, and its values of them; its own value in the place of one that it has not."""
+        """Return which columns the wider run has, and its values of them; the program's own value stands for one that it has not."""
         log = run.shadow
         if log is None or len(log.results) < block.last:
             return numpy_namespace().zeros(len(own), bool), own
         return block.paired, block.shadows(log, own, self.shadow)
 
     def _done_again(self, block: Block, log: Log, wide: Sequence[Any]) -> list[Any]:
-        """The results of the same operations on the same operands in the wider precision; of others, what they are."""
+        """Return the columns computed again in the wider precision, from the program's operands; columns that cannot be are just widened."""
         widened = self.shadow.widened
         needed = [widened(log.value(x)) if rounded else log.value(x) for x, rounded in block.needed]
         env = [*wide, *needed, *block.literals]
@@ -213,14 +225,16 @@ class Measure(Logging):
 
 
 class _Task:
-    """Some equations of a jaxpr that are measured, in several logs.
+    """A block of equations that is measured, in several logs.
 
     Attributes:
-      block: the equations; logs: the logs.
-      start, size: where their errors are among those of all tasks, a row of columns for each log.
-      wide: the values of the columns in the wider precision, for each log.
-      again: the results of the same operations on the same operands in the wider precision.
-      shadows: which columns the wider run has, and its values of them.
+      block: the equations.
+      logs: the logs.
+      start: where their errors begin among those of all tasks.
+      size: how many errors there are: a row of columns for each log.
+      wide: for each log, the values of the columns, widened.
+      again: for each log, the values of the columns computed again in the wider precision.
+      shadows: for each log, which columns the wider run has, and its values of them.
     """
 
     __slots__ = ("again", "block", "logs", "shadows", "size", "start", "wide")
@@ -234,14 +248,14 @@ class _Task:
 
 
 class _Together:
-    """The values of one type of several tasks: scalars, or arrays.
+    """The values of one type in several tasks: all scalars, or all arrays.
 
     Attributes:
-      values: what the program has.
-      places: for each value the list and the position where the same goes in the wider precision.
-      at: parts of an array that says where the errors of the values go.
-      parts: each group of columns with its task.
-      wide: the values in the wider precision (`rounding.Widened`).
+      values: the program's values.
+      places: for each value the list and the index where the widened value goes.
+      at: index arrays that, concatenated, say where the error of each value goes.
+      parts: the groups of columns, each with its task.
+      wide: the widened values (`rounding.Widened`).
     """
 
     __slots__ = ("at", "parts", "places", "values", "wide")
@@ -264,7 +278,7 @@ class _Together:
         self.at.append((rows[:, None] + where).reshape(-1))
 
     def exact(self) -> tuple[list[Any], list[Any]]:
-        """The values that were done again, and those of the wider run."""
+        """Return the values that were computed again, and those of the wider run."""
         done: list[Any] = []
         shadows: list[Any] = []
         for task, group in self.parts:
@@ -275,7 +289,7 @@ class _Together:
 
 
 def _by_type(tasks: Sequence[_Task]) -> dict[Any, _Together]:
-    """The values of tasks by their type, and whether they are scalars; says where the errors of each task are."""
+    """Group the values of tasks by type, and by whether they are scalars; set `start` of each task."""
     found: dict[Any, _Together] = {}
     start = 0
     for task in tasks:
@@ -289,7 +303,7 @@ def _by_type(tasks: Sequence[_Task]) -> dict[Any, _Together]:
 
 
 def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
-    """Put how many times larger relative errors are than those of the operands, and by how much, where the relative errors are."""
+    """Replace the total relative errors, found[3], by their amplification; put into found[4] by how much they grow."""
     xp = numpy_namespace()
     relative = found[3]
     for run, row in zip(runs, relative, strict=True):
@@ -302,15 +316,16 @@ def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
 
 
 class Worst(Sequence[Errors]):
-    """The errors of all equations, the one that adds most first. They are made when they are asked for.
+    """The errors of all equations, the one that adds most first. Each `Errors` is made when it is asked for.
 
-    Equations of which nothing depends come last.
+    Equations that no result depends on come last.
 
     Args:
       tables: the errors of the equations of each jaxpr.
-      written: gives the place in the program of a place that has run (`analyses.sites`).
-      amplified: how far results are off, where that comes from what is amplified: as much the equation counts that amplifies most
-        (`causes.scores`). 0: what is amplified does not count.
+      written: returns the place in the program of a place that has run (`analyses.sites`).
+      amplified: how far results are off, where that comes from amplification: the equation that
+        amplifies most (`causes.scores`) counts as if it added that much. 0: amplification does not
+        count.
     """
 
     def __init__(
@@ -355,5 +370,5 @@ class Worst(Sequence[Errors]):
 
 
 def _begin(jaxpr: Jaxpr) -> int:
-    """Where the equations of a jaxpr begin in the text."""
+    """Return where the equations of a jaxpr begin in the text."""
     return min([eqn.span.start for eqn in jaxpr.eqns if eqn.span is not None], default=0)

@@ -1,4 +1,4 @@
-"""What `precision` answers."""
+"""The answer of `precision`."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ class OutputError(NamedTuple):
     """The error of a result.
 
     Attributes:
-      index, type: of the result.
-      ulps: the most, in units in the last place.
-      relative: the most, relative to the largest element.
+      position: the position of the result.
+      type: the type of the result.
+      ulps: the largest error of an element, in units in the last place.
+      relative: the largest error, relative to the largest element.
       left_out: how many elements are NaN or infinite, which have no error.
     """
 
@@ -42,11 +43,12 @@ class OutputError(NamedTuple):
 
 
 class Trial(NamedTuple):
-    """What becomes of the results' error when an equation and those that read it are done in the wider precision.
+    """The error of the results once an equation and those that read it are computed in the wider precision.
 
     Attributes:
-      place: of the equation.
-      before, after: the largest relative error of a result.
+      place: the equation.
+      before: the largest relative error of a result in the program as it is.
+      after: the largest relative error of a result then.
     """
 
     place: Place
@@ -63,11 +65,12 @@ class Trial(NamedTuple):
 
 
 class Together(NamedTuple):
-    """What becomes of the results' error when some equations are done in the wider precision, none of which helps as much alone.
+    """The error of the results once some equations are computed in the wider precision, none of which helps as much alone.
 
     Attributes:
-      places: of the equations.
-      before, after: the largest relative error of a result.
+      places: the equations.
+      before: the largest relative error of a result in the program as it is.
+      after: the largest relative error of a result then.
     """
 
     places: Sequence[Place]
@@ -88,13 +91,14 @@ class Precision(Answer):
     """The errors of a program's results and equations.
 
     Attributes:
-      outputs: of each result of a floating or complex type.
-      equations: by what they add, and where results are off by far more by how much they amplify, the worst first.
+      outputs: the errors of the results of floating or complex types.
+      equations: the errors of the equations, the worst first: by what they add, or, where results
+        are off by far more than that, by what they amplify.
       trials: what was tried in the wider precision, what helps most first.
       together: equations that help together; None where one helps as much alone, or none do.
       top: how many of each are shown.
       shadow: the wider precision.
-      in_f64: the equations that were done in f64, since their rules have no long double.
+      in_f64: the equations that were computed in f64, since their rules have no long double.
     """
 
     outputs: Sequence[OutputError] = field(default_factory=list[OutputError])

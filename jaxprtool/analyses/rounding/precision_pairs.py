@@ -1,4 +1,9 @@
-"""Jaxprs beside those that compute the same in a wider precision: which equations correspond, and what there is to measure."""
+"""Jaxprs beside those that compute the same in a wider precision: which equations correspond, and what is measured in them.
+
+A `Pair` is a jaxpr and its wider one; its columns are the results that have errors. A `Block` is
+what is measured at once: consecutive equations of a pair, compiled so that they can be computed
+again in the wider precision.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +30,13 @@ class Pair:
     """A jaxpr and its wider one.
 
     Attributes:
-      own, wide: the jaxprs; None where the wider run has none.
-      positions: of each equation, where the one in its place is in the wider jaxpr, or None.
-      columns: the results of floating and complex types that have elements: the position of the equation, and of the result.
+      own: the jaxpr.
+      wide: the wider jaxpr; None where the wider run has none.
+      functions: the operations of equations in the wider precision.
+      positions: for each equation, the index of its counterpart in the wider jaxpr, or None.
+      columns: the results of floating and complex types that have elements: the index of the
+        equation and the position of the result.
+      column_of: the column of each such variable.
       firsts: the first column of each equation that has some.
     """
 
@@ -54,16 +63,16 @@ class Pair:
         self._blocks: dict[tuple[int, int], Block] = {}
 
     def eqn(self, column: int) -> JaxprEqn:
-        """The equation that gives a column."""
+        """Return the equation that a column is a result of."""
         return self.own.eqns[self.columns[column][0]]
 
     def counterpart(self, i: int) -> JaxprEqn | None:
-        """The equation of the wider jaxpr in the place of one."""
+        """Return the equation of the wider jaxpr that corresponds to equation i; None where there is none."""
         j = self.positions[i]
         return None if j is None or self.wide is None else self.wide.eqns[j]
 
     def block(self, start: int, end: int) -> Block:
-        """What there is to measure in some equations."""
+        """Return the block of the equations from start to end."""
         found = self._blocks.get((start, end))
         if found is None:
             if len(self._blocks) > 64:
@@ -75,15 +84,16 @@ class Pair:
 def pairing(
     raised: Any, functions: Functions, *, kept: bool
 ) -> Callable[[Jaxpr, Log | None, Any], Pair]:
-    """A function of a jaxpr that has run and the log of the wider run in its place that gives their pair.
+    """Return a function that gives the pair of a jaxpr that has run.
 
-    Its last argument says where the jaxpr is, in case the wider run has none: the pair around it, the position of the equation
-    that holds it, and its log.
+    Its arguments are the jaxpr; the log of the wider run that corresponds, or None; and where the
+    jaxpr is, in case the wider run has no log: the pair around it, the index of the equation that
+    holds it, and its own log.
 
     Args:
-      raised: the wider program, with the equation that each of its equations stands for.
+      raised: the wider program, with the equation that each of its equations was made from.
       functions: the operations of its equations.
-      kept: whether pairs are kept with the jaxprs.
+      kept: whether pairs are kept as long as the jaxprs.
     """
     made: dict[Any, Pair] = {}
 
@@ -106,7 +116,7 @@ _PAIRS = MemoTable[Pair]("beside a wider jaxpr")
 
 
 def _held(pair: Pair, i: int, log: Log) -> Jaxpr | None:
-    """The jaxpr of the wider program in the place of one that an equation holds."""
+    """Return the jaxpr of the wider program that corresponds to one inside equation i; None where there is none."""
     made = pair.counterpart(i)
     if made is None or written_as(log.jaxpr) is not log.jaxpr:
         return None
@@ -118,10 +128,11 @@ def _held(pair: Pair, i: int, log: Log) -> Jaxpr | None:
 def _positions(
     own: Jaxpr, wide: Jaxpr | None, before: dict[JaxprEqn, JaxprEqn]
 ) -> list[int | None]:
-    """Where the equations in the place of those of a jaxpr are.
+    """Return the index of each equation's counterpart in the wider jaxpr, or None.
 
-    What evaluation runs in the place of a jaxpr (shard_map: batched over the devices) has equations of its own, made from those
-    that are written, in both runs alike: the n-th one of a place in the text stands for the n-th one.
+    What evaluation runs in the place of a jaxpr (shard_map: batched over the devices) has equations
+    of its own, made from the written ones, in both runs alike: the n-th equation of a place in the
+    text corresponds to the n-th one there.
     """
     found: list[int | None] = [None] * len(own.eqns)
     if wide is None:
@@ -151,11 +162,12 @@ def _by_place(jaxpr: Jaxpr) -> dict[Any, list[int]]:
 
 
 class Group:
-    """Columns of a block that are of one type.
+    """The columns of a block that have one type.
 
     Attributes:
       scalars: whether they are scalars.
-      where: where they are in the block; pick: what picks them from its columns.
+      where: their indices in the block.
+      pick: a function that picks them from the block's columns.
     """
 
     __slots__ = ("pick", "scalars", "where")
@@ -166,17 +178,22 @@ class Group:
 
 
 class Block:
-    """Some equations of a jaxpr, one after the other, and what is measured in them.
+    """Consecutive equations of a jaxpr, and what is measured in them.
 
     Attributes:
-      pair: of the jaxpr.
-      columns: those of the pair that these equations give.
-      groups: of columns of one type.
-      operands: for each column the columns of the operands; the number of columns for none.
-      needed: operands that are none of these columns, and whether they are rounded.
-      code: for each equation that is done again: the function, what picks its operands, and its results' places in the block.
-      measured: for each column whether its equation is done again; paired: whether the wider run has it.
-      last: how many equations of the wider jaxpr have run when it has all of them.
+      pair: the jaxpr and its wider one.
+      columns: the columns of the pair that these equations compute.
+      groups: these columns by type.
+      operands: for each column, the columns of its equation's operands: [columns, width], filled up
+        with the number of all columns.
+      needed: operands that are none of these columns, each with whether it is rounded.
+      literals: the literals among the operands, as the wider jaxpr has them.
+      code: for each equation that is computed again: the function, a function that picks its
+        operands, whether it has several results, and which of its results are which columns of the
+        block.
+      measured: for each column, whether its equation is computed again.
+      paired: for each column, whether the wider run has it.
+      last: how many equations of the wider jaxpr have to have run for all of them.
     """
 
     def __init__(self, pair: Pair, start: int, end: int):
@@ -235,7 +252,7 @@ class Block:
                 self.measured[c] = True
 
     def values(self, log: Log) -> Sequence[Any]:
-        """The values of the columns in a log."""
+        """Return the values of the columns in a log."""
         results = log.results
         if self._quick is not None:
             return self._quick(results)
@@ -246,7 +263,7 @@ class Block:
         ]
 
     def shadows(self, log: Log, own: Sequence[Any], shadow: Shadow) -> list[Any]:
-        """The values of the columns in the log of the wider run; where that has none, those of its own."""
+        """Return the values of the columns in a log of the wider run; the program's own value stands for a column that it has not."""
         wide = self.pair.wide
         assert wide is not None
         results, eqns, value = log.results, wide.eqns, shadow.value

@@ -1,4 +1,4 @@
-"""The run of a program in a wider precision, kept for the run beside which it is looked at."""
+"""Keep the run of a program in a wider precision, against which the program itself is measured."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["Kept", "Shadow", "in_f64", "inside", "is_looked_at", "is_rounded"]
 
-_STEPS = 50
+_STEPS = 50  # iterations of a loop that are all looked at
 _MEMORY = 64 << 20  # bytes of results that are kept in memory; the others wait in a file
 _LOGS = 100_000  # how many jaxprs that have run are kept
 
 
 def is_looked_at(step: int | None) -> bool:
-    """Whether a step of a loop is: the first ones, and ever fewer of the later ones, so that a long loop costs little."""
+    """Whether an iteration of a loop is looked at: the first ones, and ever fewer later ones, so that a long loop costs little."""
     if step is None or step < _STEPS:
         return True
     every = _STEPS
@@ -34,13 +34,13 @@ def is_rounded(aval: Any) -> bool:
 
 
 def in_f64(x: Any) -> Any:
-    """A value of a floating or complex type in double precision."""
+    """Return a value of a floating or complex type in double precision."""
     xp = numpy_namespace()
     return x.astype(xp.complex128 if x.dtype.kind == "c" else xp.float64)
 
 
 class Kept(NamedTuple):
-    """A value in the file: where it begins, its type and shape."""
+    """A value in the file: the offset of its bytes, its type and its shape."""
 
     at: int
     dtype: Any
@@ -48,12 +48,16 @@ class Kept(NamedTuple):
 
 
 class Shadow(Logging):
-    """Watches the run, and keeps its logs, as long as the `with` block around it lasts.
+    """Observes the wider run, and keeps its logs while its `with` block lasts.
 
     Attributes:
+      left: how many bytes of results may still be kept; None for no limit.
+      widened: a function that converts a value of a floating or complex type to the wider
+        precision.
       root: the log of the program.
-      widened: a function of a value of a floating or complex type that gives it in the wider precision.
-      full: whether as much is kept as is allowed; what comes then is not kept.
+      full: whether the limit is reached: later logs are not kept.
+      logs: how many jaxprs that have run are kept.
+      held: how many bytes of results are in memory.
     """
 
     def __init__(self, max_bytes: int | None, widened: Callable[[Any], Any] | None = None):
@@ -106,7 +110,7 @@ class Shadow(Logging):
             self._waiting.append((log, log.seen, n))
             log.seen = n
         looked: int = log.found or 0
-        log.found = max(len(log.inside) - 1, 0)  # the last of them may go on
+        log.found = max(len(log.inside) - 1, 0)  # the last equation may still run more jaxprs
         for _, logs in log.inside[looked:]:
             for inner in logs:
                 if inner.outs != ():
@@ -138,7 +142,7 @@ class Shadow(Logging):
         self.held = 0
 
     def value(self, x: Any) -> Any:
-        """A value that is kept."""
+        """Return a value that is kept, from memory or from the file."""
         if type(x) is not Kept:
             return x
         assert self._file is not None
@@ -151,14 +155,14 @@ class Shadow(Logging):
 
 
 def _copied(x: Any) -> Any:
-    """A result that stays what it is now, where what is in references may change."""
+    """Return a result that stays as it is, as the content of references may change."""
     if isinstance(x, (list, tuple)):
         return [*map(_copied, x)]
     return x.copy() if isinstance(x, numpy_namespace().ndarray) else x
 
 
 def inside(log: Log) -> dict[tuple[Any, ...], list[Log]]:
-    """The logs inside one that is kept, by the equation that holds each, and which of its jaxprs in which step it is."""
+    """Return the logs inside a kept one, by the index of the equation, the param, the branch and the iteration."""
     found: dict[tuple[Any, ...], list[Log]] = {}
     for i, logs in log.inside:
         for inner in logs:

@@ -1,4 +1,4 @@
-"""A program in double precision: every float as f64, every complex number as c128."""
+"""Rewrite a program in double precision: every float as f64, every complex number as c128."""
 
 from __future__ import annotations
 
@@ -35,12 +35,14 @@ _BITS = {"exponent_bits": 11, "mantissa_bits": 52}  # of f64
 
 
 class Raised:
-    """A program in double precision, and what its equations were.
+    """A program in double precision, and how its equations correspond to the original.
 
     Attributes:
-      program: takes and gives f64 for floating types, c128 for complex ones, and other types as they are.
-      before: by an equation of `program` the one that it stands for, at any depth of jaxprs.
-      after: by an equation the one in double precision; those that stay as they are, between conversions, are not among them.
+      program: takes and gives f64 for floating types, c128 for complex ones, and other types as
+        they are.
+      before: for each equation of `program`, at any depth, the one that it was made from.
+      after: for each equation the one in double precision; equations that stay as they are, between
+        conversions, are not included.
     """
 
     def __init__(self) -> None:
@@ -50,27 +52,31 @@ class Raised:
 
 
 def in_double(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with f64 in the place of every type of floats, and c128 of complex numbers, in nested jaxprs too.
+    """Return the program with f64 for every floating type, and c128 for every complex type, in nested jaxprs too.
 
-    Types in params follow, and the bits to which an equation rounds. An equation that cannot be raised, since it looks at the bits of floats (`bitcast_convert_type`), or
-    calls what takes the types that it has (a function of Python), or draws random numbers, stays as it is, between conversions. Equations keep their
-    places.
+    Types in params follow, and so do the bits to which an equation rounds. An equation that cannot
+    be raised stays as it is, between conversions: one that looks at the bits of floats
+    (`bitcast_convert_type`), calls what takes only the types that it has (a Python function), or
+    draws random numbers. Equations keep their places.
 
     Args:
-      program: a well-typed program whose constants' values are known, or None for those that the caller gives.
+      program: a well-typed program whose constants' values are known, or None for those that the
+        caller gives.
 
     Returns:
-      A well-typed program. Literals and constants have the values that they have in their own types.
+      A well-typed program. Literals and constants have the values that they have in their own
+      types.
 
     Raises:
-      UnsupportedError: an equation that cannot be raised reads or writes a reference of the program itself.
+      UnsupportedError: an equation that cannot be raised reads or writes a reference of the program
+        itself.
     """
     return raised(program).program
 
 
 @deep
 def raised(program: ClosedJaxpr) -> Raised:
-    """`in_double`, with the equation of the program that each equation stands for."""
+    """As `in_double`, with the original of each equation."""
     found = Raised()
     try:
         found.program = Raising(found, wide_dtype).scoped.closed(program)
@@ -82,7 +88,7 @@ def raised(program: ClosedJaxpr) -> Raised:
 
 @deep
 def in_complex(program: ClosedJaxpr) -> ClosedJaxpr | None:
-    """The program with c128 in the place of every type of floats; None where an operation takes no complex operands.
+    """Return the program with c128 for every floating type; None where an operation takes no complex operands.
 
     Args:
       program: a well-typed program without complex numbers, whose constants' values are known.
@@ -98,7 +104,7 @@ class _Unraised(Exception):
 
 
 def doubled(x: Value) -> Value:
-    """A value in double precision, if it is a float or complex number."""
+    """Return a value in double precision, if it is a float or complex number."""
     return _value(x, wide_dtype)
 
 
@@ -110,19 +116,19 @@ def _value(x: Value, to: _Wide) -> Value:
 
 
 def wide_dtype(dtype: DType | None) -> DType | None:
-    """f64 for a type of floats, c128 for one of complex numbers, None for any other."""
+    """Return f64 for a floating type, c128 for a complex one, None for any other."""
     if dtype is None or dtype.kind not in "fc":
         return None
     return FLOAT64 if dtype.kind == "f" else COMPLEX128
 
 
 def _complex_dtype(dtype: DType | None) -> DType | None:
-    """c128 for a type of floats or complex numbers, None for any other."""
+    """Return c128 for a floating or complex type, None for any other."""
     return None if wide_dtype(dtype) is None else COMPLEX128
 
 
 def _staying(dtype: DType | None) -> DType | None:
-    """None: the type stays."""
+    """Return None: the type stays."""
     return None
 
 
@@ -130,7 +136,7 @@ _Wide = Callable[[DType | None], DType | None]
 
 
 def _wide(aval: Any, to: _Wide) -> Any:
-    """A type with its floats raised; itself where it has none."""
+    """Return a type with its floats raised; the same object where it has none."""
     if isinstance(aval, ShapedArray):
         dtype = to(aval.dtype)
         return aval if dtype is None or dtype is aval.dtype else aval.update(dtype=dtype)
@@ -148,13 +154,14 @@ def _lit(x: Lit, to: _Wide) -> Lit:
 
 
 class Raising:
-    """One pass.
+    """One run over a program.
 
     Attributes:
-      found: what is remembered of it.
-      to: the type in the place of an element type; None for one that stays.
-      convert: whether an equation that cannot be raised stays as it is, between conversions.
-      scoped: writes jaxprs anew.
+      found: gets the correspondence of equations.
+      to: returns the type that replaces an element type; None for one that stays.
+      convert: whether an equation that cannot be raised stays as it is, between conversions; else
+        raising fails.
+      scoped: rewrites nested jaxprs.
     """
 
     def __init__(self, found: Raised, to: _Wide, *, convert: bool = True) -> None:
@@ -187,7 +194,7 @@ class Raising:
     def equation(
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> Sequence[JaxprEqn]:
-        """An equation on raised operands, with raised results."""
+        """Return the equations that compute an equation on raised operands, with raised results."""
         same = all(x.aval is y.aval for x, y in _pairs(eqn, inputs, outs))
         if same and not eqn.primitive.holds_jaxprs:
             return [self.kept(eqn, eqn.replace(inputs=inputs, out_binders=outs))]
@@ -202,8 +209,8 @@ class Raising:
         return [self.kept(eqn, made)]
 
     def params(self, eqn: JaxprEqn) -> dict[str, Any]:
-        """The params of an equation with their element types and jaxprs raised."""
-        # types beside jaxprs are theirs (`out_avals` of a kernel), others are of what is called outside, and stay
+        """Return the params of an equation with their element types and jaxprs raised."""
+        # types beside jaxprs are those of the jaxprs (`out_avals` of a kernel); others, of a called function, stay
         types = self.to if eqn.primitive.holds_jaxprs else _staying
 
         def change(value: Any) -> Any:
@@ -217,17 +224,17 @@ class Raising:
             return {k: change(v) for k, v in eqn.params.items()} | bits
 
     def kept(self, eqn: JaxprEqn, made: JaxprEqn) -> JaxprEqn:
-        """Remember what an equation was made from; returns it."""
+        """Record what an equation was made from; return it."""
         self.found.before[made], self.found.after[eqn] = eqn, made
         return made
 
     def between_conversions(
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> list[JaxprEqn]:
-        """The equation as it was, on raised operands that are converted before, with results that are converted after."""
+        """Return the equation as it was, with conversions of its raised operands before it, and of its results after it."""
         atoms = (*eqn.inputs, *eqn.out_binders)
         if not self.convert or any(isinstance(x.aval, RefType) for x in atoms):
-            raise _Unraised  # what a reference holds is not converted: the equation that makes it stays as it is
+            raise _Unraised  # the content of a reference is not converted: its maker stays as it is
         for closed in sub_jaxprs(eqn):
             for inner in all_eqns(closed.jaxpr):
                 self.found.after.pop(inner, None)
@@ -239,14 +246,14 @@ class Raising:
 def parts_between_conversions(
     eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> tuple[list[JaxprEqn], JaxprEqn, list[JaxprEqn]]:
-    """The conversions before an equation in its own types, it, and those after it."""
+    """Return the conversions before an equation in its own types, the equation, and the conversions after it."""
     before, operands = _converted_before(eqn, inputs)
     after, results = _converted_after(eqn, outs)
     return before, eqn.replace(inputs=operands, out_binders=results), after
 
 
 def _draws(eqn: JaxprEqn) -> bool:
-    """Whether an equation draws random numbers with keys: others in another type."""
+    """Whether an equation draws random numbers with keys, which would differ in another type."""
     dtypes = [getattr(x.aval, "dtype", None) for x in eqn.inputs]
     is_keyed = any(dtype is not None and dtype.kind == "k" for dtype in dtypes)
     return is_keyed and not eqn.primitive.holds_jaxprs
@@ -258,7 +265,7 @@ def _pairs(eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]) -> Any:
 
 
 def _raised(value: Any, closed: Callable[[ClosedJaxpr], ClosedJaxpr], to: _Wide) -> Any:
-    """A param with its element types and its jaxprs raised."""
+    """Return a param with its element types and its jaxprs raised."""
     if isinstance(value, DType):
         return to(value) or value
     if isinstance(value, ClosedJaxpr):
@@ -288,7 +295,7 @@ def _is_typed(eqn: JaxprEqn) -> bool:
 
 
 def _converted_before(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[JaxprEqn], list[Any]]:
-    """Conversions of raised operands to the types of an equation's own; and the atoms that come out."""
+    """Return conversions of raised operands to the types of an equation's own operands, and the converted atoms."""
     eqns: list[JaxprEqn] = []
     operands: list[Any] = []
     for old, new in zip(eqn.inputs, inputs, strict=True):
@@ -301,7 +308,7 @@ def _converted_before(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[JaxprE
 
 
 def _converted_after(eqn: JaxprEqn, outs: Sequence[Var]) -> tuple[list[JaxprEqn], list[Var]]:
-    """Conversions to raised results of an equation's own; and those."""
+    """Return conversions of an equation's own results to raised ones, and the variables of its own results."""
     eqns: list[JaxprEqn] = []
     results: list[Var] = []
     for old, new in zip(eqn.out_binders, outs, strict=True):
@@ -314,7 +321,7 @@ def _converted_after(eqn: JaxprEqn, outs: Sequence[Var]) -> tuple[list[JaxprEqn]
 
 
 def conversion(x: Any, v: Any) -> JaxprEqn:
-    """The equation v = x, in the type of v."""
+    """Return the equation v = x, converted to the type of v."""
     primitive = primitive_of(lax.convert_element_type)
     aval: AbstractType = v.aval
     params = {**primitive.defaults, "new_dtype": aval.dtype, "weak_type": False}  # type: ignore[attr-defined]

@@ -1,6 +1,7 @@
-"""A program with rounding errors of its own: each float that an equation makes is moved by one or a few in its last place.
+"""Run a program with other rounding errors: each float that an equation computes is moved by one or a few units in its last place.
 
-How far the results move says how much of a difference between two implementations rounding explains.
+How far the results move tells how much of a difference between two implementations rounding
+explains.
 """
 
 from __future__ import annotations
@@ -34,18 +35,19 @@ _EPSILON = {
 
 
 class Jitter:
-    """The functions of equations with rounding errors of their own (`interpreters.evaluation.observe.computed_by`).
+    """Computes equations with other rounding errors (for `interpreters.evaluation.observe.computed_by`).
 
-    An equation's floats are multiplied by a number next to 1, the same one whenever it runs, in nested jaxprs too. Those of an operation on
-    matrices are moved by as much of the largest element: that is what decompositions and solvers round to. All draws run one
-    prepared program: a rewritten one for each would take as much memory as the program, and longer than its run.
+    An equation's floats are multiplied by a number next to 1, the same one whenever it runs, in
+    nested jaxprs too. The results of an operation on matrices are moved by as much of the largest
+    element: decompositions and solvers round to that. All draws run one prepared program: to
+    rewrite it for each draw would take as much memory as the program, and longer than its run.
 
     Attributes:
-      programs: what is prepared.
+      programs: what is prepared to run.
     """
 
     def __init__(self, places: int = 1):
-        """`places`: how many numbers away from 1 they are at most."""
+        """places: how many numbers away from 1 the factors are at most."""
         self.programs: dict[Any, Any] = {}
         self._places = places
         self._rng = random.Random(0)
@@ -53,13 +55,13 @@ class Jitter:
         self._factors: dict[str, dict[int, Any]] = {}
 
     def drawn(self, seed: int) -> AbstractContextManager[None]:
-        """Inside the block equations have the rounding errors that a seed draws: larger, smaller or none."""
+        """Return a context manager in which equations have the rounding errors that a seed draws: larger, smaller or none."""
         self._rng = random.Random(seed)
         self._steps[:] = [self._step() for _ in self._steps]
         return computed_by(self)
 
     def of(self, eqn: JaxprEqn) -> Callable[..., Any]:
-        """The function of an equation."""
+        """Return the function that computes an equation."""
         avals, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
         f = prepare_impl(numpy_namespace(), eqn.primitive, avals, outs, eqn.params)
         if eqn.primitive.notation or not any(map(_epsilon, outs)):
@@ -77,7 +79,7 @@ class Jitter:
         return self._rng.choice((-1, 0, 1)) * self._rng.randint(1, self._places)
 
     def _factors_of(self, aval: Any) -> dict[int, Any]:
-        """What values of a type are multiplied by, by step; nothing where they stay as they are."""
+        """Return by what values of a type are multiplied, by step; {} where they stay as they are."""
         epsilon = _epsilon(aval)
         if not epsilon:
             return {}
@@ -113,7 +115,7 @@ class Jitter:
 
 
 def _moved_by(x: Any, share: float, seed: int) -> Any:
-    """Matrices whose elements are moved up or down by a share of the largest of each."""
+    """Return matrices whose elements are moved up or down by a share of the largest element of each matrix."""
     xp, axes = numpy_namespace(), tuple(range(-min(x.ndim, 2), 0))
     signs = xp.random.default_rng(seed).choice((-share, share), x.shape)
     size = abs(x).max(axis=axes, keepdims=True, initial=0.0) if axes else abs(x)
@@ -125,7 +127,7 @@ _TINY = {"float16": 2.0**-14, "bfloat16": 2.0**-126, "float32": 2.0**-126, "floa
 
 
 def flushed(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with 0 in the place of numbers below the smallest normal one, which XLA and some processors flush."""
+    """Return the program with numbers below the smallest normal one replaced by 0, as XLA and some processors do."""
 
     def rule(eqn: JaxprEqn) -> Callable[..., Any] | None:
         if eqn.primitive.notation or not any(_tiny(v.aval) for v in eqn.out_binders):

@@ -1,4 +1,4 @@
-"""Some equations of a program in double precision (`passes.precisions.double` raises all of them)."""
+"""Compute some equations of a program in double precision (`passes.precisions.double` raises all of them)."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ __all__ = ["raise_some"]
 
 @deep
 def raise_some(program: ClosedJaxpr, found: Raised, chosen: Collection[JaxprEqn]) -> ClosedJaxpr:
-    """A program with some of its equations in double precision; what one of them hands to another stays so, also through the
-    carry of a loop.
+    """Return a program with some of its equations in double precision.
+
+    What one of these equations passes to another stays in double precision, also through the carry
+    of a loop.
 
     Args:
       program: the program.
@@ -30,18 +32,19 @@ def raise_some(program: ClosedJaxpr, found: Raised, chosen: Collection[JaxprEqn]
       chosen: equations of it, at any depth, without jaxprs in their params.
 
     Returns:
-      A program that takes and gives double precision. Equations that are not chosen compute what they did, between conversions.
+      A program that takes and gives double precision. Equations that are not chosen compute what
+      they did, between conversions.
     """
     return _RaisingSome(found, chosen).scoped.closed(program)
 
 
 class _RaisingSome(Raising):
-    """One pass."""
+    """One run over a program."""
 
     def __init__(self, all_raised: Raised, chosen: Collection[JaxprEqn]):
         super().__init__(Raised(), wide_dtype)
         self.all_raised, self.chosen = all_raised, chosen
-        # By a raised variable the one of its own type that has the same value.
+        # For a raised variable the one of the original type that has the same value.
         self.own: dict[Any, Any] = {}
         self.conversions: set[JaxprEqn] = set()
         self._holding: dict[Jaxpr, bool] = {}
@@ -58,7 +61,7 @@ class _RaisingSome(Raising):
         self, eqn: JaxprEqn, inputs: Sequence[Any], outs: Sequence[Var]
     ) -> Sequence[JaxprEqn]:
         made = self.all_raised.after.get(eqn)
-        # memory is wide in all equations that name it
+        # memory is wide in all equations that use it
         atoms = (*eqn.inputs, *eqn.out_binders)
         is_memory = made is not None and any(isinstance(x.aval, RefType) for x in atoms)
         if made is not None and (eqn in self.chosen or (is_memory and not sub_jaxprs(eqn))):
@@ -78,7 +81,7 @@ class _RaisingSome(Raising):
         return [*before, made, *after]
 
     def holds_chosen(self, eqn: JaxprEqn) -> bool:
-        """Whether a jaxpr inside an equation, at any depth, has an equation that is chosen."""
+        """Whether an equation holds a chosen equation, at any depth."""
         for closed in sub_jaxprs(eqn):
             jaxpr = closed.jaxpr
             if jaxpr not in self._holding:

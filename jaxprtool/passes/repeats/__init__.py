@@ -1,1 +1,1 @@
-"""What a program does several times: where it is, and the function or the scan that takes its place."""
+"""Find what a program does several times, and make the function or the scan that replaces it."""

@@ -1,4 +1,4 @@
-"""The function that takes the place of equations which stand in several places, and its calls."""
+"""The function that replaces equations which occur in several places, and its calls."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Function:
 
     Attributes:
       length: how many equations it has.
-      args: what is handed over for each argument: an atom for each place.
-      outs: what it gives: which result of which equation.
-      name: what its calls are named.
+      args: for each argument the atoms that are passed, one for each place.
+      outs: its results, as pairs of equation and position of the result.
+      name: the name of its calls.
     """
 
     def __init__(self, bodies: Bodies, repeat: Repeat, taken: set[str]):
@@ -49,7 +49,7 @@ class Function:
         self._jaxpr: ClosedJaxpr | None = None
 
     def _sources(self, same: Sequence[JaxprEqn]) -> list[Any]:
-        """What the operands of an equation are: (equation, result), the number of an argument, or a literal."""
+        """Return the operands of an equation: (equation, result), the number of an argument, or a literal."""
         found: list[Any] = []
         for atoms in zip(*[e.inputs for e in same], strict=True):
             inside = self._bodies.reference(atoms[0], self._starts[0])
@@ -62,11 +62,11 @@ class Function:
         return found
 
     def _is_read(self, v: Var, start: int) -> bool:
-        """Whether a result is read after the window that begins at a position."""
+        """Whether a result is read after the window that begins at `start`."""
         return self._bodies.last_read.get(v, -1) >= start + self.length
 
     def call(self, k: int, eqns: Sequence[JaxprEqn]) -> JaxprEqn:
-        """The call in place k, where these equations are."""
+        """Return the call in place k, which replaces these equations."""
         if self._jaxpr is None:
             self._jaxpr = self._made(eqns)
         start, origin = self._starts[k], eqns[0].origin
@@ -97,7 +97,7 @@ class Function:
         return ClosedJaxpr(Jaxpr(binders, made, [results[j][r] for j, r in self.outs]))
 
     def _scope_name(self) -> str:
-        """The name of the innermost scope that holds the equations, where that is the same in all places but for a number."""
+        """Return the name of the innermost scope that holds the equations, if it is the same in all places but for a number; else ""."""
         names = {_identifier(scope[-1]) if scope else "" for scope in self._scopes}
         if len(names) > 1:
             names = {re.sub(r"_?\d+$", "", name) for name in names}
@@ -113,20 +113,20 @@ def _names_of(eqn: JaxprEqn) -> Names:
 
 
 def _common(stacks: Sequence[Names]) -> Names:
-    """The scopes with which all of some stacks begin."""
+    """Return the scopes with which all of some stacks begin."""
     low, high = min(stacks), max(stacks)
     n = next((i for i, (a, b) in enumerate(zip(low, high, strict=False)) if a != b), len(low))
     return low[:n]
 
 
 def _identifier(scope: str) -> str:
-    """The name in `attn`, `jvp(attn)` or `transpose(jvp(attn))`; "" where it is none."""
+    """Return the name in `attn`, `jvp(attn)` or `transpose(jvp(attn))`; "" where it is none."""
     found = re.fullmatch(r"(?:\w+\()*([A-Za-z]\w*)\)*", scope)
     return found[1] if found else ""
 
 
 def _function_of(windows: Sequence[Sequence[JaxprEqn]]) -> str:
-    """The Python function that made all of some equations; "" where there is none, or no name."""
+    """Return the name of the Python function that made all of some equations; "" where there is none, or no name."""
     names: set[str] = set()
     for eqn in (e for window in windows for e in window):
         frame = eqn.origin.frame if eqn.origin is not None else None
@@ -137,7 +137,7 @@ def _function_of(windows: Sequence[Sequence[JaxprEqn]]) -> str:
 
 
 def _free_name(name: str, taken: set[str]) -> str:
-    """A name that is not taken: this one, or with a number; it is taken then."""
+    """Return this name, or with a number if it is taken, and mark it as taken."""
     number = 0
     free = name
     while not free or free in taken:

@@ -1,9 +1,10 @@
-"""Parts of programs that are there several times: windows of equations that are equal but for names.
+"""Find parts of programs that occur several times: windows of equations that are equal but for names.
 
-Candidates are windows of 1, 2, 4, ... equations whose kinds agree (`passes.repeats.repetitions`), as far to the right as all of them
-agree; what all could begin earlier is left to the earlier window. Of the candidates the one that saves most equations is taken,
-then of the rest the next one: greedy textual substitution (Apostolico and Lonardi, "Off-line compression by greedy textual
-substitution", 2000).
+Candidates are windows of 1, 2, 4, ... equations whose kinds agree (`passes.repeats.repetitions`),
+extended to the right as long as all of them agree; a window that could begin earlier in all places
+is left to the earlier window. Of the candidates the one that saves most equations is taken, then of
+the rest the next one: greedy textual substitution (Apostolico and Lonardi, "Off-line compression by
+greedy textual substitution", 2000).
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ __all__ = ["Bodies", "Repeat", "best_repeats"]
 
 
 class Repeat(NamedTuple):
-    """A window of equations that is there several times.
+    """A window of equations that occurs several times.
 
     Attributes:
       starts: where it begins, in order; the windows do not overlap.
@@ -36,7 +37,7 @@ class Repeat(NamedTuple):
 
     @property
     def saved(self) -> int:
-        """How many equations there are fewer when each window is a call of one function."""
+        """How many equations are saved when each window becomes a call of one function."""
         n = len(self.starts)
         return (n - 1) * self.length - n
 
@@ -46,10 +47,12 @@ class Bodies:
 
     Attributes:
       eqns: the equations; None between jaxprs.
-      begins: for each jaxpr the position of its first equation.
-      kinds: a number for each, the same for those that are equal but for names and operands; `UNIQUE` for those that no function takes.
-      made: for each variable the position of its equation, and which result of it it is.
-      last_read: for each variable the last position that reads it; the end of the jaxpr for a result of that.
+      begins: for each jaxpr the index of its first equation.
+      kinds: a number for each equation, the same for those that are equal but for names and
+        operands; `UNIQUE` for equations that no function may take.
+      made: for each variable the index of its equation, and the position of the result.
+      last_read: for each variable the last index that reads it; the end of the jaxpr for a result
+        of the jaxpr.
     """
 
     def __init__(self, programs: Sequence[ClosedJaxpr], keys: Keys):
@@ -85,7 +88,7 @@ class Bodies:
         return self._numbers.setdefault(key, len(self._numbers))
 
     def wiring(self, start: int, length: int) -> Hashable:
-        """Which operands of a window are results of it."""
+        """Return which operands of a window are results of the window."""
         return tuple(
             [
                 self.reference(x, start)
@@ -96,7 +99,7 @@ class Bodies:
         )
 
     def reference(self, x: Any, start: int) -> tuple[int, int] | None:
-        """The equation of a window, and which of its results an operand is; None for what is from outside."""
+        """Return the equation of a window, and the result, that an operand is; None for what comes from outside."""
         if type(x) is Lit:
             return None
         i, r = self.made.get(x, (-1, 0))
@@ -107,7 +110,7 @@ class Bodies:
         return len({self._keys.literal(x) for x in literals}) == 1
 
     def _alike_next(self, starts: Sequence[int], length: int) -> bool:
-        """Whether windows can be longer by an equation."""
+        """Whether windows can be longer by one equation."""
         kinds = {self.kinds[s + length] for s in starts}
         if len(kinds) != 1 or UNIQUE in kinds:
             return False
@@ -121,7 +124,7 @@ class Bodies:
         return len(rows) == 1
 
     def longest(self, starts: Sequence[int], length: int) -> int | None:
-        """How long windows can be; None where it is twice the length or more."""
+        """Return how long windows can be; None where it is twice the length or more."""
         for longer in range(length, 2 * length):
             if not self._alike_next(starts, longer):
                 return longer
@@ -137,7 +140,7 @@ _jaxpr_uses_axes = any_equation("acts along named axes", _uses_axes)
 
 
 def best_repeats(bodies: Bodies, size: int, saved: int) -> Iterator[Repeat]:
-    """The repeats of at least so many equations that each save so many, which do not overlap; the greatest gain first."""
+    """Yield repeats that do not overlap, of at least `size` equations and saving at least `saved` each; the largest gain first."""
     found = {r for r in _candidates(bodies) if r.length >= size and r.saved >= saved}
     heap = [(-r.saved, r.starts, r.length) for r in found]
     heapq.heapify(heap)
@@ -176,9 +179,9 @@ def _candidates(bodies: Bodies) -> Iterator[Repeat]:
 def _agreeing(
     bodies: Bodies, starts: Sequence[int], length: int, cut: bool = True
 ) -> Iterator[Repeat]:
-    """The repeats among windows of the same kinds: those whose operands hang together in the same way.
+    """Yield the repeats among windows of the same kinds whose operands are wired in the same way.
 
-    cut: where no two do, look at the parts of the windows in which they might.
+    cut: whether, where no two are, the parts of the windows in which they might be are tried.
     """
     groups: dict[Hashable, list[int]] = {}
     for s in starts:
@@ -194,7 +197,7 @@ def _agreeing(
 
 
 def _parts(bodies: Bodies, starts: Sequence[int], length: int) -> Iterator[tuple[int, int]]:
-    """The part of windows before operands differ in where they are from, and the one behind what they come from."""
+    """Yield the part of the windows before their operands are wired differently, and the one after what these come from."""
     first, behind = length, 0
     for j in range(length):
         rows = {

@@ -1,9 +1,11 @@
-"""Where a sequence repeats with a period.
+"""Find where a sequence repeats with a period.
 
-Substrings of 2, 4, 8, ... elements get numbers, equal ones the same, each from those of its halves (Karp, Miller and Rosenberg,
-"Rapid identification of repeated patterns in strings, trees and arrays", 1972). Where a substring of length m has occurred d
-places before, with m / 2 < d <= m, both overlap or touch, so that the sequence has the period d from one to the end of the other. All
-stretches of three periods and more are found so: n log n steps for n elements, fewer where few substrings repeat.
+Substrings of 2, 4, 8, ... elements get numbers, equal ones the same, each from those of its halves
+(Karp, Miller and Rosenberg, "Rapid identification of repeated patterns in strings, trees and
+arrays", 1972). Where a substring of length m has occurred d places before, with m / 2 < d <= m,
+both overlap or touch, so that the sequence has the period d from one to the end of the other. All
+stretches of three periods and more are found in this way, in n log n steps for n elements, fewer
+where few substrings repeat.
 """
 
 from __future__ import annotations
@@ -14,15 +16,16 @@ from typing import NamedTuple
 
 __all__ = ["UNIQUE", "Stretch", "doubled", "stretches", "without_single"]
 
-UNIQUE = -1  # stands for an element, or substring, that is not there twice
+UNIQUE = -1  # stands for an element, or substring, that does not occur twice
 
 
 class Stretch(NamedTuple):
-    """A part of a sequence in which each element is equal to the one a period before, if that is in the part too.
+    """A part of a sequence in which each element equals the one a period before, if that is in the part too.
 
     Attributes:
-      start, stop: its first element, and the one after its last.
-      period: the number of elements.
+      start: the index of its first element.
+      stop: the index after its last element.
+      period: the number of elements in a period.
     """
 
     start: int
@@ -31,7 +34,7 @@ class Stretch(NamedTuple):
 
 
 def stretches(kinds: Sequence[int]) -> Iterator[Stretch]:
-    """The stretches of three periods and more of a sequence, in no order; some of fewer periods are among them.
+    """Yield the stretches of three periods and more of a sequence, in no order; some with fewer periods are among them.
 
     Args:
       kinds: the elements; `UNIQUE` for one that no other is equal to.
@@ -44,7 +47,7 @@ def stretches(kinds: Sequence[int]) -> Iterator[Stretch]:
 
 
 def doubled(names: Sequence[int], length: int) -> Sequence[int]:
-    """From the numbers of the substrings of a length those of the substrings of twice the length; empty where none is there twice."""
+    """Turn numbers of substrings of a length into those of twice the length; empty where none occurs twice."""
     numbers: dict[tuple[int, int], int] = {}
     found: list[int] = []
     for a, b in zip(names, names[length:], strict=False):
@@ -56,14 +59,14 @@ def doubled(names: Sequence[int], length: int) -> Sequence[int]:
 
 
 def without_single(names: Sequence[int]) -> Sequence[int]:
-    """Numbers with `UNIQUE` in the place of those that are there once; empty where all are."""
+    """Return numbers with `UNIQUE` in the place of those that occur once; empty where all do."""
     counts = Counter(names)
     found = [x if x != UNIQUE and counts[x] > 1 else UNIQUE for x in names]
     return found if any(x != UNIQUE for x in found) else ()
 
 
 def _periodic(names: Sequence[int], length: int) -> Iterator[Stretch]:
-    """The stretches of periods from more than half of a length to the length."""
+    """Yield the stretches with periods from more than half of a length up to the length."""
     last: dict[int, int] = {}
     begin = before = period = -1
     for i, name in enumerate(names):

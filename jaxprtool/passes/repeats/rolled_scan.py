@@ -1,4 +1,4 @@
-"""The scan that takes the place of a loop that was written out."""
+"""The scan that replaces a loop that was written out."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ class Uses:
 
     Attributes:
       eqns: the equations of the jaxpr.
-      of: for each variable the positions of the equations that read it, in order; for a result of the jaxpr the number of equations.
+      of: for each variable the indices of the equations that read it, in order; for a result of the
+        jaxpr also the number of equations.
     """
 
     def __init__(self, jaxpr: Jaxpr):
@@ -41,12 +42,12 @@ class Uses:
                 self.of.setdefault(x, []).append(len(jaxpr.eqns))
 
     def after(self, v: Var, stop: int) -> list[int]:
-        """The positions from one on where a variable is read."""
+        """Return the indices, from `stop` on, where a variable is read."""
         found = self.of.get(v, [])
         return [i for i in found if i >= stop] if found and found[-1] >= stop else []
 
     def stack(self, rows: Sequence[Var], stop: int) -> list[int]:
-        """The positions of the equations that stack variables along a new first axis; the last one gives the stack. Empty for none."""
+        """Return the indices of the equations that stack variables along a new first axis, that of the stack last. Empty for none."""
         for first in self.after(rows[0], stop):
             if self._is_stack(first, rows):
                 return [first]
@@ -74,7 +75,7 @@ class Uses:
         return len(eqn.inputs) == len(rows) and all(map(operator.is_, eqn.inputs, rows))
 
     def _joined(self, i: int) -> int | None:
-        """Where an equation that adds a first axis to its operand is read by a concatenation along that, and by nothing else."""
+        """Return the index of the concatenation that alone reads an equation which adds a first axis; None where there is none."""
         if i >= len(self.eqns):
             return None
         eqn = self.eqns[i]
@@ -100,12 +101,12 @@ _EXPANDING = frozenset(
 
 
 def size_of(eqns: Sequence[JaxprEqn]) -> int:
-    """The number of equations, with those inside, each as often as it is used."""
+    """Return the number of equations, with those inside, each as often as it is used."""
     return len(eqns) + sum(count_eqns(c.jaxpr) for e in eqns for c in sub_jaxprs(e))
 
 
 def _is_plain(aval: Aval) -> bool:
-    """Whether values of a type are arrays of numbers, of a known shape, that lie wherever they are needed."""
+    """Whether values of a type are arrays of numbers, of a known shape, without an annotation of where they are."""
     return (
         isinstance(aval, ShapedArray)
         and not aval.annotated
@@ -118,18 +119,32 @@ class RolledScan:
     """The equations of a scan that does what a loop does.
 
     Attributes:
-      eqns: the equations: those that stack operands, the scan, and those that take rows of its results.
+      of, loop, uses: the equations of the jaxpr, the loop, and where variables are read.
+      turn: the equations of the first iteration.
+      eqns: the equations: those that stack operands, the scan, and those that take rows of its
+        results.
       consts: binders and values of new constants.
-      gone: the positions of equations after the loop that go as well, since the scan stacks its results itself.
-      rows: equations, these or others, that take a row of an array; they may go when nobody reads it any more.
-      reads: the positions of equations whose results are stacked.
-      saved: how many equations there are fewer.
+      gone: the indices of equations after the loop that go as well, since the scan stacks its
+        results itself.
+      rows: equations, these or others, that take a row of an array; they may go when nobody reads
+        it any more.
+      reads: the indices of equations whose results are stacked.
+      inside: the variables in the body for the results of each equation of an iteration.
+      same: the constants of the scan, with their variables in the body.
+      carry: the initial carry, with the variables in the body.
+      after: the variables in the body that are the carry for the next iteration.
+      chains: for each result that is carried, its chains, with their positions in the carry.
+      xs: what is scanned, with the variables of the slices in the body.
+      saved: how many equations are saved.
     """
 
     def __init__(
         self, of: Turns, loop: Loop, uses: Uses, improve: Callable[[ClosedJaxpr], ClosedJaxpr]
     ):
-        """Make the equations. improve: is given the body. Raises Unfit, and JaxprToolError for types that no scan has."""
+        """Make the equations. Raises Unfit, and JaxprToolError for types that no scan has.
+
+        improve: is applied to the body.
+        """
         self.of, self.loop, self.uses = of, loop, uses
         self.eqns: list[JaxprEqn] = []
         self.consts: list[tuple[Var, Any]] = []
@@ -137,11 +152,11 @@ class RolledScan:
         self.rows: list[JaxprEqn] = []
         self.reads: list[int] = []
         self.turn = of.eqns[loop.start : loop.start + loop.period]
-        # The body's variables: the results of its equations, constants, carry and slices, with the operands outside.
+        # The variables of the body: results of its equations, constants, carry and slices, with the atoms outside.
         self.inside = [[Var(v.aval.strong) for v in e.out_binders] for e in self.turn]
         self.same: dict[Atom, Var] = {}
         self.carry: list[tuple[Atom, Var]] = []
-        self.after: list[Var] = []  # what the carry is after a step
+        self.after: list[Var] = []  # the carry after an iteration
         self.chains: dict[tuple[int, int], list[tuple[Carried, int]]] = {}
         self.xs: dict[Any, tuple[Var, Var]] = {}
         sources = [x for some in loop.sources if not isinstance(some, Sliced) for x in some]
@@ -154,7 +169,7 @@ class RolledScan:
         self.saved = size_of(old) + len(self.gone) - size_of(self.eqns)
 
     def _emit(self, op: Any, inputs: Sequence[Atom], **params: Any) -> Var:
-        """Add an equation in front; returns its result."""
+        """Add an equation before the scan; return its result."""
         primitive, like = op.primitive, self.turn[0]
         params = {**primitive.defaults, **params}
         (aval,) = abstract_eval(primitive, [x.aval.strong for x in inputs], params)
@@ -165,7 +180,7 @@ class RolledScan:
     # -- operands ----------------------------------------------------------------------------
 
     def _body_equation(self, j: int) -> JaxprEqn | None:
-        """An equation of the body; None for a slice, which is an x."""
+        """Return an equation of the body; None for a slice, which is scanned."""
         eqn, sources = self.turn[j], self.loop.sources[j]
         if isinstance(sources, Sliced):
             key = (*sources, eqn.params["start_indices"], eqn.out_binders[0].aval)
@@ -191,14 +206,14 @@ class RolledScan:
         return self.xs[source.atoms][1]
 
     def _carried(self, source: Carried) -> Var:
-        """The variable of the carry that has a value of `depth` turns before; those in between have the later values."""
+        """Return the carry's variable for a value of `depth` iterations before; those in between have the later values."""
         depth, chains = source.depth, self.chains.get((source.at, source.result), ())
         known = [first for c, first in chains if c.begin[-depth:] == source.begin]
         first = known[0] if known else self._chain(source)
         return self.carry[first + depth - 1][1]
 
     def _chain(self, source: Carried) -> int:
-        """Carry a value of several turns before; returns the position of the value of the last turn."""
+        """Carry a value over several iterations; return the position of the value of the last iteration."""
         first = len(self.carry)
         self.chains.setdefault((source.at, source.result), []).append((source, first))
         value = self.inside[source.at][source.result]
@@ -214,7 +229,7 @@ class RolledScan:
         self.after.append(after)
 
     def _stack(self, each: Each) -> Var:
-        """Atoms along a new first axis."""
+        """Stack atoms along a new first axis."""
         aval, of = each.atoms[0].aval.strong, self.of.made
         if not _is_plain(aval):
             raise Unfit
@@ -235,7 +250,7 @@ class RolledScan:
         return parts[0] if len(parts) == 1 else self._emit(lax.concatenate, parts, dimension=0)
 
     def _stretches(self, atoms: Sequence[Any]) -> list[tuple[tuple[Any, int] | None, list[Any]]]:
-        """Atoms in parts: those that are rows of an array, one after the other or backwards, each with the array and the first one; single ones."""
+        """Split atoms into consecutive rows of an array, forwards or backwards, each with the array and the first row, and single ones."""
         found: list[tuple[tuple[Any, int] | None, list[Any]]] = []
         step = 0
         before: tuple[Any, int] | None = None
@@ -257,7 +272,7 @@ class RolledScan:
         return found
 
     def _rows_of(self, of: Any, start: int, atoms: Sequence[Any]) -> Var:
-        """An array of the rows that atoms are, of which the first one is `start`."""
+        """Return an array of the rows that atoms are; `start` is the first of them."""
         self.rows += [e for x in atoms for e in self._makers(x)]
         forward = self._row(atoms[1]) == (of, start + 1)
         n, shape = len(atoms), of.aval.shape
@@ -269,7 +284,7 @@ class RolledScan:
         return of if forward else self._emit(lax.rev, [of], dimensions=(0,))
 
     def _makers(self, x: Any) -> list[JaxprEqn]:
-        """The unstack, or the slice and the squeeze, that make a row; empty for what is none."""
+        """Return the unstack, or the slice and the squeeze, that make a row; empty for anything else."""
         found: list[JaxprEqn] = []
         i, _ = self.of.made.get(x, (-1, 0))
         if i >= 0 and self.of.eqns[i].primitive is lax.unstack.primitive:
@@ -283,7 +298,7 @@ class RolledScan:
         return found
 
     def _row(self, x: Any) -> tuple[Any, int] | None:
-        """The array that an atom is a row of, and which one; None where it is none."""
+        """Return the array that an atom is a row of, and the index; None where it is no row."""
         makers = self._makers(x)
         if len(makers) == 1 and makers[0].params["axis"] == 0:
             (of,) = makers[0].inputs
@@ -298,7 +313,7 @@ class RolledScan:
         return (of, k) if plain else None
 
     def _slices(self, eqn: JaxprEqn, sliced: Sliced) -> Var:
-        """The slices of all turns along a new first axis."""
+        """Stack the slices of all iterations along a new first axis."""
         (v,), axis, n = eqn.out_binders, sliced.axis, self.loop.turns
         x = sliced.of
         if x.aval.annotated:
@@ -359,7 +374,7 @@ class RolledScan:
         self.eqns += again
 
     def _value(self, k: int, j: int, r: int) -> Var:
-        """Result r of equation j of turn k."""
+        """Return result r of equation j of iteration k."""
         return self.of.eqns[self.loop.start + k * self.loop.period + j].out_binders[r]
 
     def _results(
@@ -370,12 +385,13 @@ class RolledScan:
         Mapping[tuple[int, int], Var],
         list[JaxprEqn],
     ]:
-        """What is read after the loop.
+        """Return what is read after the loop.
 
         Returns:
-          For values that the carry has in the end the variables that they are, by their position in the carry; the results of equations
-          (equation, result) that are stacked, with the turns whose values are read one by one; for those of them whose stack is read
-          the variable of that; and slices, which are taken again.
+          For positions in the final carry, the variables that these values are; the results of
+          equations (equation, result) that are stacked, with the iterations whose values are read
+          one by one; for those whose stack is read, the variable of the stack; and slices, which
+          are taken again.
         """
         finals: dict[int, Var] = {}
         rows: dict[tuple[int, int], list[int]] = {}
@@ -414,7 +430,7 @@ class RolledScan:
         return finals, rows, stacks, again
 
     def _zeros(self, aval: Any) -> Atom:
-        """What the carry begins with where only what it ends with counts."""
+        """Return an initial carry where only the final one counts."""
         kind = {"b": False, "f": 0.0, "c": 0j}.get(aval.dtype.kind, 0)
         zero = Lit(kind, aval.update(shape=()))
         if not aval.shape:

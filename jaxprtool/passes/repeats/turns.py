@@ -1,4 +1,4 @@
-"""Loops that are written out turn by turn, and what each operand of a turn is."""
+"""Loops that are written out iteration by iteration, and where each operand of an iteration comes from."""
 
 from __future__ import annotations
 
@@ -15,19 +15,20 @@ __all__ = ["Carried", "Each", "Inner", "Loop", "Same", "Sliced", "Turns"]
 
 
 class Inner(NamedTuple):
-    """A result of an equation of the same turn."""
+    """A result of an equation of the same iteration."""
 
     at: int
     result: int
 
 
 class Carried(NamedTuple):
-    """A result of an equation of a turn before.
+    """A result of an equation of an earlier iteration.
 
     Attributes:
-      at, result: which.
-      depth: how many turns before.
-      begin: what the first turns, as many, read in its place.
+      at: the equation in an iteration.
+      result: the position of the result.
+      depth: how many iterations before.
+      begin: what the first `depth` iterations read in its place.
     """
 
     at: int
@@ -37,23 +38,24 @@ class Carried(NamedTuple):
 
 
 class Same(NamedTuple):
-    """The same in all turns."""
+    """An atom that is the same in all iterations."""
 
     atom: Atom
 
 
 class Each(NamedTuple):
-    """An atom of its own for each turn."""
+    """A different atom in each iteration."""
 
     atoms: tuple[Atom, ...]
 
 
 class Sliced(NamedTuple):
-    """A slice of the same array in each turn, evenly spaced along an axis.
+    """A slice of the same array in each iteration, evenly spaced along an axis.
 
     Attributes:
       of: the array.
-      axis, step: turn k takes what turn 0 takes, moved by k steps along the axis.
+      axis: the axis along which the slice moves.
+      step: iteration k takes what iteration 0 takes, moved by k steps.
     """
 
     of: Atom
@@ -68,8 +70,11 @@ class Loop(NamedTuple):
     """A loop that is written out.
 
     Attributes:
-      start, period, turns: `turns` turns of `period` equations, from `start` on.
-      sources: for each equation of a turn what its operands are; of a slice that is another one in each turn a `Sliced`.
+      start: the index of its first equation.
+      period: how many equations an iteration has.
+      turns: how many iterations there are.
+      sources: for each equation of an iteration the sources of its operands; a `Sliced` for a slice
+        that moves.
     """
 
     start: int
@@ -79,7 +84,7 @@ class Loop(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The position after the last equation."""
+        """The index after the last equation."""
         return self.start + self.period * self.turns
 
 
@@ -88,8 +93,8 @@ class Turns:
 
     Args:
       eqns: the equations.
-      keys: for their params.
-      least: of how many turns a loop is.
+      keys: keys of params.
+      least: how many iterations a loop has at least.
       apart: equations that are in no loop.
     """
 
@@ -103,7 +108,7 @@ class Turns:
         self.kinds = self._kinds()
 
     def _kinds(self) -> list[int]:
-        """A number for each equation, the same for those that differ in names alone; the start of a slice does not count."""
+        """Return a number for each equation, the same for those that differ only in names; the start of a slice does not count."""
         numbers: dict[Hashable, int] = {}
         found: list[int] = []
         for eqn in self.eqns:
@@ -119,7 +124,7 @@ class Turns:
         return found
 
     def loops(self, stretch: Stretch) -> Iterator[Loop]:
-        """The loops of a stretch, one after the other."""
+        """Yield the loops of a stretch, one after the other."""
         start, stop, period = stretch
         while (stop - start) // period >= self.least:
             trial = _Trial(self, start, period, (stop - start) // period)
@@ -130,7 +135,7 @@ class Turns:
                 start += (trial.turns + 1) * period
 
     def literal(self, x: Lit) -> Hashable:
-        """What equal literals have in common."""
+        """Return a key that is the same for equal literals."""
         return self.keys.literal(x)
 
 
@@ -138,10 +143,16 @@ _SLICE = lax.slice.primitive
 
 
 class _Trial:
-    """The turns from a position on, as far as their operands hang together as those of the turn `self.like` do.
+    """The iterations from an index on, as long as their operands are wired like those of iteration `like`.
 
     Attributes:
-      turns: how many there are; fewer than `least` where that turn is not like those before it.
+      of: the equations.
+      start: the index of the first equation.
+      period: how many equations an iteration has.
+      like: the iteration that others are compared with.
+      roles: the roles of the operands of each equation.
+      turns: how many iterations there are; fewer than `least` where iteration `like` is not like
+        those before it.
     """
 
     def __init__(self, of: Turns, start: int, period: int, most: int):
@@ -155,14 +166,17 @@ class _Trial:
         return self.of.eqns[self.start + k * self.period + j]
 
     def _place(self, x: Atom) -> tuple[int, int, int] | None:
-        """Turn, equation and result of a variable of the loop; None for other atoms."""
+        """Return iteration, equation and result of a variable of the loop; None for other atoms."""
         if type(x) is Lit:
             return None
         i, result = self.of.made.get(x, (-1, 0))
         return None if i < self.start else (*divmod(i - self.start, self.period), result)
 
     def _roles(self, j: int) -> Any:
-        """Of an equation of a turn, for each operand: (turns before, equation, result), an atom that is always the same, or None."""
+        """Return for each operand of an equation: (iterations before, equation, result), an atom that is always the same, or None.
+
+        A `Sliced` for a slice that moves.
+        """
         like, before = self._eqn(self.like, j), self._eqn(self.like - 1, j)
         if like.primitive is _SLICE and like.params != before.params:
             return self._slice(like, before)
@@ -211,7 +225,7 @@ class _Trial:
         return eqn.inputs[0] is sliced.of and [*eqn.params["start_indices"]] == wanted
 
     def _is(self, x: Atom, role: Any, k: int) -> bool:
-        """Whether an operand of turn k has a role."""
+        """Whether an operand of iteration k has a role."""
         place = self._place(x)
         if type(role) is tuple:
             back = role[0]
@@ -225,7 +239,7 @@ class _Trial:
         return x is role
 
     def sources(self) -> list[list[Source] | Sliced]:
-        """What the operands of a turn are."""
+        """Return the sources of the operands of an iteration."""
         found: list[list[Source] | Sliced] = []
         for j, roles in enumerate(self.roles):
             if isinstance(roles, Sliced):
