@@ -7,13 +7,16 @@ same places, the pair is given up for the two whose results are.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import count_eqns, sub_jaxprs
 
 __all__ = [
     "NO_EQUATION",
@@ -111,7 +114,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
         return []
     where = {(e.span.source, e.span.start): j for j, e in enumerate(b.eqns) if e.span}
     pairs = [(i, where[span]) for i, span in enumerate(spans) if span in where]
-    return in_order(pairs) if len(pairs) == len(spans) else []
+    return in_order(pairs, a) if len(pairs) == len(spans) else []
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
@@ -177,11 +180,14 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
     def vote(xs: Sequence[object], ys: Sequence[object], *, alike: bool = False) -> None:
         if len(xs) != len(ys):
             return
+        there = {def_b[y] for y in ys if isinstance(y, Var) and y in def_b}
         for x, y in zip(xs, ys, strict=True):
             i = def_a.get(x) if isinstance(x, Var) else None
             j = def_b.get(y) if isinstance(y, Var) else None
             if i is None or j is None:
                 continue
+            if found.get(i) in there:  # the same operands, perhaps in another order
+                j = found[i]
             if not alike or a.eqns[i].primitive is b.eqns[j].primitive:
                 votes.setdefault(i, Counter())[j] += 1
 
@@ -200,13 +206,35 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
             p, q = a.eqns[i], b.eqns[found[i]]
             # of two operations the operands may be others too: a conversion that one program has alone
             vote(p.inputs, q.inputs, alike=p.primitive is not q.primitive)
-    return in_order(sorted(found.items()))
+    return in_order(sorted(found.items()), a)
 
 
-def in_order(pairs: Sequence[Pair]) -> list[Pair]:
-    """As many of the pairs, the first ones first, as keep the order of both sides."""
-    kept: list[Pair] = []
+def in_order(pairs: Sequence[Pair], a: Jaxpr) -> list[Pair]:
+    """Those of the pairs that keep the order of both sides, and stand for as many equations of a, with those inside, as can be.
+
+    An equation that was moved past a loop is left out, and not the loop.
+
+    Args:
+      pairs: by their positions in a.
+      a: the jaxpr that these are of.
+    """
+    if all(p[1] < q[1] for p, q in pairwise(pairs)):
+        return [*pairs]
+    ends: list[
+        tuple[int, int]
+    ] = []  # where a chain may end in b, and what it stands for: both grow
+    chains: dict[int, tuple[Pair, Any]] = {}
     for i, j in pairs:
-        if not kept or j > kept[-1][1]:
-            kept.append((i, j))
-    return kept
+        k = end = bisect_left(ends, (j, 0))
+        stands_for, chain = (ends[k - 1][1], chains[ends[k - 1][0]]) if k else (0, None)
+        stands_for += 1 + sum(count_eqns(c.jaxpr) for c in sub_jaxprs(a.eqns[i]))
+        while end < len(ends) and ends[end][1] <= stands_for:
+            end += 1
+        ends[k:end] = [(j, stands_for)]
+        chains[j] = (i, j), chain
+    kept: list[Pair] = []
+    chain = chains[ends[-1][0]] if ends else None
+    while chain is not None:
+        pair, chain = chain
+        kept.append(pair)
+    return kept[::-1]

@@ -200,16 +200,22 @@ def _counted(side: Side) -> None:
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
-    """`_search`; where one program has loops that the other has written out, inside of these too, in a second run."""
-    found = _search(a, b, tolerance)
-    if found.first is None or not (a.steps and b.steps):
-        return found
-    loops = written_out_loops(a.program, b.program)
+    """`_search`; where one program has loops that the other has written out, inside of these too.
+
+    That is a second run, where there is a difference; with effects it is the only one.
+    """
+    loops = written_out_loops(a.program, b.program) if a.steps and b.steps else None
     if loops is None:
-        return found
+        return _search(a, b, tolerance)
     p, q = loops.opened
-    opened = _search(a._replace(program=p), b._replace(program=q), tolerance)
-    return _opened(found, opened, loops.as_written, tolerance)
+    bare = a._replace(program=p), b._replace(program=q)
+    if loops.once:
+        found = _search(*bare, tolerance)
+        return found._replace(first=loops.near(found.first), flips=loops.near(found.flips))
+    found = _search(a, b, tolerance)
+    if found.first is None:
+        return found
+    return _opened(found, _search(*bare, tolerance), loops.as_written, tolerance)
 
 
 def _opened(
