@@ -16,9 +16,13 @@ REAL = [
     ("newton", "simplify"),
     ("kmeans", "hoist"),
     ("kmeans", "hoist,cse,inline"),
+    ("kalman", "hoist"),
+    ("kalman", "hoist,cse,inline"),
 ]
 # Random programs with calls of one equation, unused operands of calls, and effects beside loops.
 RANDOM = [
+    (16, 25, "hoist"),
+    (16, 25, "hoist,cse,inline"),
     (36, 10, "inline"),
     (40, 25, "inline"),
     (41, 60, "dce"),
