@@ -58,7 +58,15 @@ def larger(room: Any, x: Any, y: Any) -> Any:
     return np.maximum(room, np.where(np.isfinite(size), size, 0.0))
 
 
-def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0) -> Gap:
+def gap(
+    a: Any,
+    b: Any,
+    rtol: float | None,
+    atol: float | None,
+    extra: Any = 0.0,
+    *,
+    alone: bool = False,
+) -> Gap:
     """Compare two results.
 
     NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal within the tolerance, and where none
@@ -68,6 +76,7 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
       a, b: arrays, or keys.
       rtol, atol: the tolerance; None: by the type.
       extra: what is allowed besides, elementwise.
+      alone: whether each element is judged by its own size; else what rounding explains goes by the largest one of the array.
     """
     x, y = (v.data if isinstance(v, KeyArray) else np.asarray(v) for v in (a, b))
     if x.dtype.kind == "V" and x.dtype.names is not None:
@@ -87,7 +96,7 @@ def gap(a: Any, b: Any, rtol: float | None, atol: float | None, extra: Any = 0.0
         tolerance = Tolerance(rtol, atol, rounding=True)
         p, q = without_infinities(x, dtype), without_infinities(y, dtype)
         near, magnitudes = np.abs(p - q), np.maximum(np.abs(p), np.abs(q))
-        room = tolerance.room(magnitudes, _most(largest), dtype) + extra
+        room = tolerance.room(magnitudes, 0.0 if alone else _most(largest), dtype) + extra
         same = (x == y) | (np.isnan(x) & np.isnan(y)) | (near <= room) & (room > 0)
         ulp = size / np.ldexp(1.0, np.frexp(np.maximum(largest, 1e-300))[1] - 1 - bits)
         count = int((~same).sum())

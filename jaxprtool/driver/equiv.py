@@ -34,10 +34,13 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit, Value, Var
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
+from jaxprtool.passes.precisions.jitter import Jitter
 
 __all__ = ["equiv", "equiv_words", "packed_arguments"]
 
 _NEIGHBOURS = 3  # arguments beside a sample that show what rounding does
+_ROUNDINGS = 6  # runs with other roundings that show it
+_EXPLAINED = 10  # samples whose small elements are looked at, where rounding explains them
 _WRITTEN = 100  # numbers that stand in programs
 _WORDS = 200  # elements of arguments that are printed as words
 _FIRST = 1_000_000  # steps of loops without a known end that the first sample may take, where it is not given,
@@ -202,6 +205,7 @@ class _Trial:
       turns: how many steps of loops without a known end the next sample may take; None: any number.
       taken: how many the longest has taken so far.
       over: what was said of the first sample that takes more.
+      by_element: how many more samples are judged element by element, where rounding explains what differs.
     """
 
     def __init__(
@@ -224,6 +228,8 @@ class _Trial:
         self.turns: int | None = None
         self.taken = 0
         self.over: JaxprToolError | None = None
+        self.by_element = _EXPLAINED
+        self.jitter = Jitter()
 
     def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
         """What both programs give. Raises _TooLong where one takes more steps than it may."""
@@ -247,11 +253,19 @@ class _Trial:
             found[1][i] = found[0][i]
         return found[0], found[1]
 
-    def gaps(self, args: list[Value]) -> list[Any]:
-        """How far the results for some arguments are from each other, beyond what rounding explains."""
+    def gaps(self, args: list[Value], *, special: bool = False) -> list[Any]:
+        """How far the results for some arguments are from each other, beyond what rounding explains.
+
+        special: whether these are infinities, the largest numbers and so on, of which rounding makes anything.
+        """
         outs = self.results(args)
         found = [self.gap(x, y, *self.tolerance) for x, y in zip(*outs, strict=True)]
-        if self.tolerance != (None, None) or not any(g.differing and g.rounded for g in found):
+        if self.tolerance != (None, None):
+            return found
+        if not any(g.differing for g in found):
+            small = not special and all(g.finite for g in found) and self.small_elements(args, outs)
+            return small or found
+        if not any(g.differing and g.rounded for g in found):
             return found
         rooms = self.rooms(args, outs)
         near = [self.gap(x, y, None, None, r) for x, y, r in zip(*outs, rooms, strict=True)]
@@ -262,15 +276,56 @@ class _Trial:
             else near
         )
 
+    def small_elements(
+        self, args: list[Value], outs: tuple[list[Value], list[Value]]
+    ) -> list[Any] | None:
+        """How far results are from each other where each element is judged by its own size; None where rounding explains it.
+
+        A small element beside a large one may have rounding errors of the size of those of the large one, or none. What
+        changes of the arguments do to it in their last place, and other roundings of the equations, tells.
+        """
+
+        def alone(rooms: Sequence[Any]) -> list[Any] | None:
+            triples = zip(*outs, rooms, strict=True)
+            found = [self.gap(x, y, None, None, r, alone=True) for x, y, r in triples]
+            return found if any(g.differing for g in found) else None
+
+        rooms: list[Any] = [0.0] * len(outs[0])
+        if not self.by_element or alone(rooms) is None:
+            return None
+        with contextlib.suppress(JaxprToolError, _TooLong):
+            rooms = self.rooms(args, outs)
+            if (found := alone(rooms)) is not None:
+                rooms = self.rooms_of_rounding(args, outs, rooms)
+                found = alone(rooms)
+            if found is not None:
+                return found
+        self.by_element -= 1
+        return None
+
+    def rooms_of_rounding(
+        self, args: list[Value], outs: tuple[list[Value], list[Value]], rooms: list[Any]
+    ) -> list[Any]:
+        """The larger of `rooms` and what other roundings of the equations do to the results of either program, a few times over."""
+        for seed in range(_ROUNDINGS):
+            with self.jitter.drawn(seed):
+                moved = self.results(args)
+            rooms = self._larger(rooms, moved, outs)
+        return rooms
+
     def rooms(self, args: list[Value], outs: tuple[list[Value], list[Value]]) -> list[Any]:
         """What changes of the arguments in their last place do to the results of either program, a few times over."""
         rooms: list[Any] = [0.0] * len(outs[0])
         for seed in range(_NEIGHBOURS):
-            moved = self.results(self.neighbour(args, seed))
-            for k, pairs in enumerate(zip(*moved, *outs, strict=True)):
-                for x, y in (pairs[::2], pairs[1::2]):
-                    rooms[k] = self.larger(rooms[k], x, y)
+            rooms = self._larger(rooms, self.results(self.neighbour(args, seed)), outs)
         return rooms
+
+    def _larger(self, rooms: list[Any], moved: Any, outs: Any) -> list[Any]:
+        found = [*rooms]
+        for k, pairs in enumerate(zip(*moved, *outs, strict=True)):
+            for x, y in (pairs[::2], pairs[1::2]):
+                found[k] = self.larger(found[k], x, y)
+        return found
 
     def sample(self, args: list[Value], special: bool, *, required: bool) -> Sample | None:
         """Run both on a sample; what differs, made as simple as it gets, or None.
@@ -279,7 +334,7 @@ class _Trial:
         """
         before = self.samples
         try:
-            gaps = self.gaps(args)
+            gaps = self.gaps(args, special=special)
         except _TooLong as e:
             self.over = self.over or e.over[0]
             if required:
@@ -300,19 +355,20 @@ class _Trial:
             )
             return None
         finite = all(g.finite for g in gaps)
+        self.by_element = -1  # as many as it takes to make this one simple
 
         def differs(tried: list[Value]) -> bool:
             pairs = enumerate(tried)
             if not all(self.contains(self.domains.get(i), x) for i, x in pairs if _is_array(x)):
                 return False
             with contextlib.suppress(JaxprToolError, _TooLong):
-                found = self.gaps(tried)
+                found = self.gaps(tried, special=special)
                 same_kind = all(g.finite for g in found) or not finite
                 return same_kind and any(g.differing for g in found)
             return False
 
         small = shrunk(args, differs, self.simpler)
-        return Sample(small, special, self.gaps(small), self.results(small))
+        return Sample(small, special, self.gaps(small, special=special), self.results(small))
 
 
 def _rounds(program: ClosedJaxpr, args: list[Value], **limits: Any) -> bool:

@@ -11,12 +11,12 @@ from jaxprtool.core.identity import identity_rules
 from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.dtypes import holds_all
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.ops.arrays.shaping import SHAPING
 from jaxprtool.passes.registry import define_pass
 from jaxprtool.passes.rules import Match, Rule, apply_rules
 
-__all__ = ["simplify"]
+__all__ = ["handed_on", "simplify"]
 
 _EXACT: dict[str, list[Rule]] = {}
 _FAST: dict[str, list[Rule]] = {}
@@ -33,6 +33,16 @@ def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr:
     for name, own in _FAST.items() if fast_math else ():
         rules.setdefault(name, []).extend(own)
     return apply_rules(program, rules, first=_identity)
+
+
+def handed_on(eqn: JaxprEqn) -> Var | None:
+    """The operand that `simplify` would put in the place of an equation's only result; None where it would put none."""
+    binders = [*dict.fromkeys(x for x in eqn.inputs if isinstance(x, Var))]
+    if len(eqn.out_binders) != 1 or not binders or eqn.primitive.holds_jaxprs:
+        return None
+    made = simplify(ClosedJaxpr(Jaxpr(binders, [eqn], [*eqn.out_binders]), [])).jaxpr
+    found = dict(zip(made.in_binders, binders, strict=True))
+    return found.get(made.outs[0]) if not made.eqns else None  # type: ignore[arg-type]
 
 
 def _of(*names: str, fast: bool = False) -> Callable[[Rule], Rule]:

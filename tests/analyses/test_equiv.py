@@ -451,3 +451,53 @@ def test_the_word_of_a_negative_zero_has_its_sign(dtype, tmp_path):
     words = [argument.word for argument in found.arguments]
     outs = [invoke(["run", str(tmp_path / n), "--args", *words]).output for n in "ab"]
     assert outs[0] != outs[1]
+
+
+# Small results beside large ones, whatever the arguments are.
+BESIDE = """{{ lambda ; a:f32[3]. let
+    b:f32[3] = exp a
+    c:f32[3] = mul b {large}:f32[]
+    d:f32[3] = {op} a
+    e:f32[3] = mul d {small}:f32[]
+    f:f32[6] = concatenate[dimension=0] c e
+  in (f,) }}
+"""
+
+
+@pytest.mark.parametrize("large", ["1e6", "1e9"])
+@pytest.mark.parametrize(("op", "small"), [("logistic", "1.001"), ("tanh", "1.0")])
+def test_large_elements_excuse_no_small_ones(large, op, small):
+    one = jt.parse(BESIDE.format(large=large, op="logistic", small="1.0"), "a")
+    other = BESIDE.format(large=large, op=op, small=small)
+    for text in (
+        other,
+        other.replace("exp a", "exp2 g").replace(
+            "    b", "    g:f32[3] = mul a 1.442695:f32[]\n    b"
+        ),
+    ):
+        found = jt.equiv(one, jt.parse(text, "b"), samples=40, domain=["a in [-3, 3]"])
+        assert found.status == "refuted", str(found)
+        assert found.outputs[0]["element"][0] >= 3
+
+
+def _naive_attention(q, k):
+    s = q @ k.T / 2
+    e = jnp.exp(s - s.max(-1, keepdims=True))
+    return e @ k / e.sum(-1, keepdims=True)
+
+
+@pytest.mark.parametrize(
+    ("f", "g"),
+    [
+        (lambda a, b: jax.nn.softmax(a @ b.T / 2) @ b, _naive_attention),
+        (lambda a, b: ((a[:, None] - b[None]) ** 2).sum(-1), lambda a, b: (a**2).sum(-1)[:, None] + (b**2).sum(-1) - 2 * a @ b.T),
+        (lambda a, b: jnp.cumsum(a * 1e4 + b, 1), lambda a, b: (a * 1e4 + b) @ jnp.triu(jnp.ones((5, 5), jnp.float32))),
+        (lambda a, b: a * a - b * b, lambda a, b: (a - b) * (a + b)),
+        (lambda a, b: jnp.stack([jnp.var(a), b[0, 0] * 1e4]), lambda a, b: jnp.stack([(a * a).mean() - a.mean() ** 2, b[0, 0] * 1e4])),
+    ],
+)  # fmt: skip
+def test_small_elements_that_rounding_moves_refute_nothing(f, g):
+    types = [jax.ShapeDtypeStruct((5, 5), np.float32)] * 2
+    domain = [f"{x}: f32[5,5] in [-3, 3]" for x in "ab"]
+    found = jt.equiv(jt.trace(f, *types), jt.trace(g, *types), domain=domain)
+    assert found.status == "probable", str(found)

@@ -12,13 +12,16 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 from jaxprtool.analyses.diffing.correspondence import align_equations
 from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.walk import count_eqns, sub_jaxprs
 
 __all__ = [
     "NO_EQUATION",
@@ -117,7 +120,7 @@ def _by_place(a: Jaxpr, b: Jaxpr) -> list[Pair]:
         return []
     where = {(e.span.source, e.span.start): j for j, e in enumerate(b.eqns) if e.span}
     pairs = [(i, where[span]) for i, span in enumerate(spans) if span in where]
-    return in_order(pairs) if len(pairs) == len(spans) else []
+    return in_order(pairs, a) if len(pairs) == len(spans) else []
 
 
 def _alike(a: Jaxpr, b: Jaxpr) -> bool:
@@ -183,11 +186,14 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
     def vote(xs: Sequence[object], ys: Sequence[object], *, alike: bool = False) -> None:
         if len(xs) != len(ys):
             return
+        there = {def_b[y] for y in ys if isinstance(y, Var) and y in def_b}
         for x, y in zip(xs, ys, strict=True):
             i = def_a.get(x) if isinstance(x, Var) else None
             j = def_b.get(y) if isinstance(y, Var) else None
             if i is None or j is None:
                 continue
+            if found.get(i) in there:  # the same operands, perhaps in another order
+                j = found[i]
             if not alike or a.eqns[i].primitive is b.eqns[j].primitive:
                 votes.setdefault(i, Counter())[j] += 1
 
@@ -206,13 +212,34 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
             p, q = a.eqns[i], b.eqns[found[i]]
             # two different operations may also read different operands: a conversion that only one program has
             vote(p.inputs, q.inputs, alike=p.primitive is not q.primitive)
-    return in_order(sorted(found.items()))
+    return in_order(sorted(found.items()), a)
 
 
-def in_order(pairs: Sequence[Pair]) -> list[Pair]:
-    """Leave out pairs that would change the order on either side, preferring the first ones."""
-    kept: list[Pair] = []
+def in_order(pairs: Sequence[Pair], a: Jaxpr) -> list[Pair]:
+    """Return a subset of the pairs that is in order on both sides and stands for as many equations of a as possible.
+
+    Equations inside count too: one that was moved past a loop is left out, and not the loop.
+
+    Args:
+      pairs: pairs of positions, sorted by the position in a.
+      a: the jaxpr of the first positions.
+    """
+    if all(p[1] < q[1] for p, q in pairwise(pairs)):
+        return [*pairs]
+    # Where a chain may end in b, and how many equations it stands for: both grow.
+    ends: list[tuple[int, int]] = []
+    chains: dict[int, tuple[Pair, Any]] = {}
     for i, j in pairs:
-        if not kept or j > kept[-1][1]:
-            kept.append((i, j))
-    return kept
+        k = end = bisect_left(ends, (j, 0))
+        stands_for, chain = (ends[k - 1][1], chains[ends[k - 1][0]]) if k else (0, None)
+        stands_for += 1 + sum(count_eqns(c.jaxpr) for c in sub_jaxprs(a.eqns[i]))
+        while end < len(ends) and ends[end][1] <= stands_for:
+            end += 1
+        ends[k:end] = [(j, stands_for)]
+        chains[j] = (i, j), chain
+    kept: list[Pair] = []
+    chain = chains[ends[-1][0]] if ends else None
+    while chain is not None:
+        pair, chain = chain
+        kept.append(pair)
+    return kept[::-1]

@@ -7,7 +7,8 @@ whether the pair itself is to blame, or its operands differed before.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +30,7 @@ from jaxprtool.interpreters.evaluation.observe import written_as
 from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
+from jaxprtool.passes.simplify import handed_on
 
 __all__ = ["Search"]
 
@@ -81,6 +83,7 @@ class Search:
         self._carried: First | None = None
         self._met: First | None = None  # the innermost pair at which differing operands were found
         self._signatures = Signatures()
+        self._handing: dict[JaxprEqn, Var | None] = {}
 
     def run(self) -> None:
         """Run both evaluations to their ends, or as far as they may run."""
@@ -144,6 +147,23 @@ class Search:
         ):
             self._compare_results(pairs, others, (a, b), (leave_a, leave_b))
         self._paths = outer
+
+    def _handed_on(self, jaxpr: Jaxpr, x: Any, paired: Collection[int]) -> Any:
+        """The variable of a jaxpr whose value another one has, since equations without counterparts only hand it on."""
+        where = results(jaxpr)
+        while isinstance(x, Var):
+            i = where.get(x, NO_EQUATION)[0]
+            given = None if i is None or i in paired else self._given_by(jaxpr.eqns[i])
+            if given is None:
+                return x
+            x = given
+        return x
+
+    def _given_by(self, eqn: JaxprEqn) -> Var | None:
+        """The operand that is the result of an equation whatever its value is, as `simplify` knows it; None of most equations."""
+        if eqn not in self._handing:
+            self._handing[eqn] = handed_on(eqn)
+        return self._handing[eqn]
 
     def _compare_results(
         self,
@@ -290,11 +310,30 @@ class Search:
         reads variables that are no counterparts. Where an operand comes from an equation without a
         counterpart, it is that equation.
         """
-        if len(a.ins) != len(b.ins):
-            return here
-        if not same_operation(a.eqn, b.eqn, self._signatures, folded=True):
-            return here
+        same = len(a.ins) == len(b.ins)
+        if not (same and same_operation(a.eqn, b.eqn, self._signatures, folded=True)):
+            return self._computed(pairs, jaxprs, (a.eqn, b.eqn), here)
         return self._of_operands(pairs, jaxprs, a, b, here)
+
+    def _computed(
+        self,
+        pairs: Pairs,
+        jaxprs: tuple[Jaxpr, Jaxpr],
+        eqns: tuple[JaxprEqn, JaxprEqn],
+        here: First,
+    ) -> First:
+        """Two operations that differ; of one that only hands an operand on, the one without counterpart that computes this."""
+        given = [*map(self._given_by, eqns)]
+        for side in (0, 1):
+            if given[side] is None or given[1 - side] is not None:
+                continue
+            paired = {pair[side] for pair in pairs}
+            x = self._handed_on(jaxprs[side], given[side], paired)
+            i = results(jaxprs[side]).get(x, NO_EQUATION)[0]
+            if i is not None and i not in paired:
+                place = self._place(side, jaxprs[side].eqns[i])
+                return replace(here, **{"ab"[side]: place}, given=())
+        return here
 
     def _of_operands(
         self, pairs: Pairs, jaxprs: tuple[Jaxpr, Jaxpr], a: See, b: See, here: First
@@ -313,6 +352,7 @@ class Search:
             if not found.n_different:
                 continue
             u, v = a.eqn.inputs[k], b.eqn.inputs[k]
+            u, v = self._where_computed(jaxprs, partner, (u, v))
             if not isinstance(u, Var) or not isinstance(v, Var):
                 return self._of_constant(pairs, jaxprs, (a.eqn, b.eqn), (u, v), found) or here
             (i, of_a), (j, of_b) = defined[0].get(u, NO_EQUATION), defined[1].get(v, NO_EQUATION)
@@ -333,6 +373,21 @@ class Search:
                 return here
             origin = None
         return origin
+
+    def _where_computed(
+        self, jaxprs: tuple[Jaxpr, Jaxpr], partner: dict[int, int], operands: tuple[Any, Any]
+    ) -> tuple[Any, Any]:
+        """Two operands, or the variables whose values they have, where these have counterparts or equations of their own."""
+        known = {*partner}, {*partner.values()}
+        found = [self._handed_on(*x) for x in zip(jaxprs, operands, known, strict=True)]
+        alone: list[bool] = []
+        for jaxpr, paired, x in zip(jaxprs, known, found, strict=True):
+            i = results(jaxpr).get(x, NO_EQUATION)[0] if isinstance(x, Var) else None
+            alone.append(i is not None and i not in paired)
+        if any(alone):  # one that has a counterpart is not what the other one's stands for
+            pairs = zip(alone, found, operands, strict=True)
+            found = [x if one else old for one, x, old in pairs]
+        return found[0], found[1]
 
     def _of_constant(
         self,
@@ -399,7 +454,7 @@ def _counterparts(a: Jaxpr, b: Jaxpr) -> Pairs:
             if several[0] == several[1]
             else zip(of_p[-1:], of_q[-1:], strict=False)
         )
-    return in_order(sorted(pairs))
+    return in_order(sorted(pairs), a)
 
 
 def _made(jaxpr: Jaxpr, written: Jaxpr) -> dict[int, list[int]]:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 from jaxprtool.analyses.comparing.comparison import First, Tolerance
 from jaxprtool.analyses.comparing.first_difference import Search
 from jaxprtool.analyses.comparing.in_step import Alternating, Stepped
+from jaxprtool.driver.comparing.before_loops import before_loops
 from jaxprtool.driver.comparing.inside_calls import opened_calls
 from jaxprtool.driver.comparing.inside_loops import written_out_loops
 from jaxprtool.driver.comparing.prefixes import Program, first_of_prefixes
@@ -200,16 +201,39 @@ def _counted(side: Side) -> None:
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
-    """`_search`; where one program has loops that the other has written out, inside of these too, in a second run."""
-    found = _search(a, b, tolerance)
-    if found.first is None or not (a.steps and b.steps):
-        return found
-    loops = written_out_loops(a.program, b.program)
+    """`_search`; where one program has loops that the other has written out, inside of these too, or equations before its loops.
+
+    That is a second run, where there is a difference; with effects it is the only one.
+    """
+    loops = written_out_loops(a.program, b.program) if a.steps and b.steps else None
     if loops is None:
-        return found
+        return _before_loops(a, b, tolerance)
     p, q = loops.opened
+    bare = a._replace(program=p), b._replace(program=q)
+    if loops.once:
+        found = _search(*bare, tolerance)
+        return found._replace(first=loops.near(found.first), flips=loops.near(found.flips))
+    found = _search(a, b, tolerance)
+    if found.first is None:
+        return found
+    return _opened(found, _search(*bare, tolerance), loops.as_written, tolerance)
+
+
+def _before_loops(a: Side, b: Side, tolerance: Tolerance) -> Results:
+    """`_search`; where one program has before its loops what the other computes in them, with all of it there, as `search` does it."""
+    once = runs_once(a.program) or runs_once(b.program)
+    found = None if once else _search(a, b, tolerance)
+    if not (a.steps and b.steps) or (found is not None and found.first is None):
+        return found or _search(a, b, tolerance)
+    moved = before_loops(a.program, b.program)
+    if moved is None:
+        return found or _search(a, b, tolerance)
+    p, q = moved.opened
     opened = _search(a._replace(program=p), b._replace(program=q), tolerance)
-    return _opened(found, opened, loops.as_written, tolerance)
+    if found is not None:
+        return _opened(found, opened, moved.as_written, tolerance)
+    first, flips = moved.as_written(opened.first), moved.as_written(opened.flips)
+    return opened._replace(first=first, flips=flips)
 
 
 def _opened(

@@ -46,7 +46,8 @@ class Opened(NamedTuple):
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
         a, b = _of_literals(first, *[_as_written(*side) for side in sides])
         p, q = [Counter(_primitives(x.jaxpr)) for x in self.opened]
-        of_a, of_b = _of_whole_call(a, p - q), _of_whole_call(b, q - p)
+        exchanged = _is_one_of(a, p - q) and _is_one_of(b, q - p)
+        of_a, of_b = [_of_whole_call(*x, exchanged) for x in ((a, p - q), (b, q - p))]
         if of_a is not a and of_b is b:
             of_b = _beside(of_a, b)
         elif of_b is not b and of_a is a:
@@ -104,13 +105,23 @@ def _primitives(jaxpr: Jaxpr) -> Iterator[Primitive]:
     return (e.primitive for e in all_eqns(jaxpr) if called(e) is None)
 
 
-def _of_whole_call(place: Place | Written | None, missing: Counter[Primitive]) -> Any:
-    """The call around a place, where all of its equations are missing on the other side: that lacks the call; else the place."""
+def _is_one_of(place: Place | Written | None, missing: Counter[Primitive]) -> bool:
+    """Whether the other side has fewer equations of the operation at a place."""
+    return isinstance(place, Place) and place.eqn.primitive in missing
+
+
+def _of_whole_call(
+    place: Place | Written | None, missing: Counter[Primitive], exchanged: bool
+) -> Any:
+    """The call around a place, where all of its equations are missing on the other side: that lacks the call; else the place.
+
+    A call of one equation is not missing where that was exchanged for another one, which is missing on this side.
+    """
     if isinstance(place, Place):
         for n, step in enumerate(place.path):
             closed = called(step.eqn)
             held = Counter[Primitive]() if closed is None else Counter(_primitives(closed.jaxpr))
-            if held and held <= missing:
+            if held and held <= missing and not (exchanged and held.total() == 1):
                 return Place(step.eqn, place.path[:n])
     return place
 

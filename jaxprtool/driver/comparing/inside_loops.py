@@ -30,10 +30,12 @@ class WrittenOut(NamedTuple):
 
     Attributes:
       programs: the programs as they are; opened: without loops.
+      once: whether a program has effects, so that it runs only once.
     """
 
     programs: tuple[ClosedJaxpr, ClosedJaxpr]
     opened: tuple[ClosedJaxpr, ClosedJaxpr]
+    once: bool
 
     def as_written(self, first: First | None) -> First | None:
         """What was found in the opened programs, where it stands in the programs as they are; None of what is in neither."""
@@ -51,18 +53,30 @@ class WrittenOut(NamedTuple):
             found.append(there)
         return replace(first, a=found[0], b=found[1])
 
+    def near(self, first: First | None) -> First | None:
+        """As `as_written`, but of what is in neither program the loop that was written out, which has the same place in the text."""
+        found = self.as_written(first)
+        if first is None or found is not None:
+            return found
+        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
+        a, b = [
+            (_as_written(*side) or _loop_of(side[0], side[2]))
+            if isinstance(side[2], Place)
+            else side[2]
+            for side in sides
+        ]
+        return replace(first, a=a, b=b)
+
 
 def written_out_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> WrittenOut | None:
-    """Two programs without loops of known length; None where they have as many of these, long ones, or effects, which would happen twice."""
+    """Two programs without loops of known length; None where they have as many of these, or long ones."""
     counts = _loops(a.jaxpr), _loops(b.jaxpr)
     if counts[0] == counts[1] or any(_size(p.jaxpr) > _MOST for p in (a, b)):
         return None
-    if runs_once(a) or runs_once(b):
-        return None
     opened = tuple(unroll(p, steps=_STEPS, size=_MOST) for p in (a, b))
-    if any(_loops(p.jaxpr) for p in opened):
+    if _loops(opened[0].jaxpr) != _loops(opened[1].jaxpr):  # those without steps stay
         return None
-    return WrittenOut((a, b), (opened[0], opened[1]))
+    return WrittenOut((a, b), (opened[0], opened[1]), runs_once(a) or runs_once(b))
 
 
 def _turns(eqn: JaxprEqn) -> range | None:
@@ -102,6 +116,25 @@ def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Plac
             path = with_steps(way, place.path, lambda above: _turns(above) is not None)
             return Place(eqn, path)
     return None
+
+
+def _loop_of(program: ClosedJaxpr, place: Place) -> Place:
+    """The loop in whose place an equation stands; the equation itself where there is none."""
+    there = place.eqn.span
+    for eqn, way in _all_ways(program) if there is not None else ():
+        if eqn.span == there and _turns(eqn) is not None:
+            return Place(eqn, way)
+    return place
+
+
+def _all_ways(
+    closed: ClosedJaxpr, path: tuple[Step, ...] = ()
+) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
+    """The equations of a program, at any depth, each with the way to it."""
+    for eqn in closed.eqns:
+        yield eqn, path
+        for run in runs_of(eqn):
+            yield from _all_ways(run.jaxpr, (*path, Step(eqn, run.param, run.branch)))
 
 
 def _ways(
