@@ -17,6 +17,7 @@ __all__ = [
     "inspect_sharding",
     "io_callback",
     "pure_callback",
+    "shape_assertion",
 ]
 
 
@@ -119,6 +120,14 @@ def create_token():
 @primitive
 def after_all(*operands):
     """A token that comes after all the operands, which are tokens."""
+
+
+@primitive(multiple_results=True)
+def shape_assertion(flag, *operands, error_message: Text):
+    """Stops the program where flag is false; no results. JAX makes it where it exports a program with symbolic sizes.
+
+    error_message: why it stops, with `{0}` for the first of the operands.
+    """
 
 
 @primitive(multiple_results=True)

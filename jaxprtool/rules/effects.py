@@ -440,3 +440,30 @@ define(
     lower=_check_lower,
     cost=FREE,
 )
+
+
+def _assert_size(
+    xp: Namespace, flag: Value, *operands: Value, error_message: ParamValue
+) -> list[Value]:
+    if not xp.all(flag):
+        told = format_fields(str(error_message), list(operands), {})
+        fail(UsageError, f"the sizes are not those that the program is for: {told}", "check-failed")
+    return []
+
+
+def _assertion_types(flag: Aval, *avals: Aval, error_message: ParamValue) -> list[Aval]:
+    if getattr(flag, "dtype", None) is not BOOL:
+        ill_typed(f"shape_assertion: the flag is {flag}, and no bool[]", "operand-types")
+    return []
+
+
+define(
+    lax.shape_assertion,
+    abstract_eval=_assertion_types,
+    impl=_assert_size,
+    jvp=_output_jvp(lax.shape_assertion),
+    transpose=_output_transpose,
+    batch=lambda axis_size, vals, dims, **params: (lax.shape_assertion(*vals, **params), []),
+    lower=_lower_output(_assert_size),
+    cost=FREE,
+)

@@ -455,3 +455,29 @@ define(
     cost=FREE,
     residual="made again",
 )
+
+# -- dimension_size --------------------------------------------------------------------------------
+
+
+def _size_type(x: Aval, *, dimension: int, dtype: DType) -> Aval:
+    check_axes("dimension_size", "dimension", (dimension,), x.ndim, x)
+    return _dim_type(dim=x.shape[dimension], dtype=dtype)
+
+
+def _size_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
+    (at,), dimension = dims, params["dimension"]
+    return lax.dimension_size(
+        vals[0], **{**params, "dimension": dimension + (at is not None and at <= dimension)}
+    ), None
+
+
+define(
+    lax.dimension_size,
+    abstract_eval=_size_type,
+    impl=lambda xp, x, *, dimension, dtype: xp.dtype_of_aval(dtype).type(x.shape[dimension]),
+    **LOCALLY_CONSTANT,
+    batch=_size_batch,
+    lower=lambda ctx, x, *, dimension, dtype: ctx.constant(x.aval.shape[dimension], ctx.out_aval),
+    cost=FREE,
+    residual="made again",
+)
