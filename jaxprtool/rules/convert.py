@@ -154,6 +154,7 @@ define(
     identity=lambda params: True,
     masks="both",
     elements="converted",
+    sums="kept",
 )
 
 

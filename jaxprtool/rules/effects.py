@@ -195,6 +195,7 @@ for _op, _impl, _types in (
         lower=_lower_output(_impl),
         cost=FREE,
         order=_has_order,
+        sums="kept",
     )
 
 
@@ -222,6 +223,7 @@ for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink
         batch=_batch,
         lower=lambda ctx, operand, **params: [],
         cost=FREE,
+        sums="kept",
     )
 
 

@@ -480,6 +480,7 @@ COMBINED_BY: dict[str, Any] = {
     "scatter-min": lax.min,
     "scatter-max": lax.max,
 }
+_LINEAR = (lax.scatter_add, lax.scatter_sub)
 _ROWS: Any = (
     (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
     (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add), None),
@@ -503,4 +504,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         steers="operand 1",
         elements="computed" if _scalar_op else "placed",
         determined=without_promises,
+        sums="kept" if _op in _LINEAR else "refused",
     )

@@ -176,6 +176,7 @@ define(
     layout=_broadcast_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -250,6 +251,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 
@@ -290,6 +292,7 @@ define(
     layout=_squeeze_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 
@@ -336,6 +339,7 @@ define(
     layout=_expand_dims_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -369,6 +373,7 @@ define(
     layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
     keys=MOVES_KEYS,
     elements="permuted",
+    sums="kept",
 )
 
 

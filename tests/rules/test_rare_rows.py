@@ -169,7 +169,7 @@ def test_boxes_of_jax_print_so():
 
     def f(x):
         held = box(x)
-        jax.jit(lambda: held.set((held.get() * 2, 1)))()
+        jax.jit(lambda: held.set(held.get() * 2))()
         return held.get()
 
     x = jnp.ones(3)
