@@ -41,14 +41,14 @@ from jaxprtool.interpreters.stage import (
     flatten_fun,
     stage,
 )
-from jaxprtool.ir.avals import AbstractToken, ShapedArray
+from jaxprtool.ir.avals import AbstractToken, AxisGroups, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
 from jaxprtool.ir.memo import Memo, MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placement_of
-from jaxprtool.ir.sharding import varying_axes, with_varying
+from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.ops.parallel import collective_names
 
@@ -396,7 +396,7 @@ def _vmap_jaxpr(
     with set_current_trace(trace):
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
-            if varying_axes(aval):
+            if placement_of(aval).groups or varying_axes(aval):
                 aval = _not_varying(aval, axis_size)
             if d is not None:
                 dims[v] = d
@@ -488,10 +488,13 @@ _AXIS_NAMES = Memo[frozenset[str]]("axis names")
 
 
 def _not_varying(aval: Aval, axis_size: int) -> Value:
-    """A type without the axes that become the batch."""
-    if type(axis_size) is not NamedAxis:
+    """A type without the axes that become the batch; what is to be summed along them has its parts in the batch."""
+    if type(axis_size) is not NamedAxis or not isinstance(aval, ShapedArray):
         return aval
-    return with_varying(aval, [n for n in varying_axes(aval) if n not in axis_size.axes])
+    groups, gone = aval.vary, axis_size.axes
+    names = (groups.varying, groups.unreduced, groups.reduced)
+    left = [[n for n in found if n not in gone] for found in names]
+    return aval.update(vary=AxisGroups(*left, groups.kind))
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from jaxprtool.core.trace import get_aval
 from jaxprtool.core.unknown import printed_object, unknown_primitive
 from jaxprtool.core.verification import verifying
 from jaxprtool.interpreters.cells import Cells, binds_references
-from jaxprtool.interpreters.columns.layouts import laid_out
+from jaxprtool.interpreters.columns.layouts import fault_of_sums, laid_out
 from jaxprtool.ir.avals import ARRAY_LIMIT, ShapedArray
 from jaxprtool.ir.diagnostics import (
     Diagnostic,
@@ -146,6 +146,9 @@ def annotated_rule(primitive: Primitive, rule: Any) -> Value:
         somewhere = any(isinstance(a, ShapedArray) and a.memory for a in in_avals)
         if not somewhere and not names and not any(any(placement_of(a)) for a in in_avals):
             return rule(*in_avals, **params)
+        wrong = fault_of_sums(primitive, in_avals)
+        if wrong:
+            ill_typed(wrong, "varying", help="reshard or psum gives the sum")
         if fact == "untracked":
             names = {}
         moves = primitive in memory_facts

@@ -67,6 +67,7 @@ __all__ = [
     "SendsRule",
     "SolutionRule",
     "Steers",
+    "Sums",
     "TransposeRule",
     "Varying",
 ]
@@ -280,3 +281,6 @@ Masks = Literal[
 Steers = Literal[
     "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
 ]  # what decides
+Sums = Literal[
+    "refused", "kept", "max", "min", "together", "product", "quotient"
+]  # which operands may be still to be summed along an axis

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from jaxprtool.ops.binary import *
     from jaxprtool.ops.bits import *
     from jaxprtool.ops.bitwise import *
+    from jaxprtool.ops.boxes import *
     from jaxprtool.ops.calls import *
     from jaxprtool.ops.comparison import *
     from jaxprtool.ops.composite import *

@@ -67,6 +67,7 @@ def dma_wait(
     tree: Bookkeeping = optional(None),
     device_id_type: Bookkeeping = optional(None),
     insert_dummy_device: bool | None = optional(None),
+    is_wait_send: bool | None = optional(None),
 ):
     """Waits for a copy.
 
@@ -74,6 +75,7 @@ def dma_wait(
     tree: JAX's structure of the operands.
     device_id_type: how the number of another device is given.
     insert_dummy_device: whether one is given where there is none.
+    is_wait_send: whether it waits until what is sent was read.
     """
 
 
@@ -83,23 +85,29 @@ def semaphore_signal(
     index: Bookkeeping = optional(None),
     args_tree: Bookkeeping = optional(None),
     device_id_type: Bookkeeping = optional(None),
+    memory_scope: Bookkeeping = optional(None),
 ):
     """Adds to a semaphore, of this device or of another.
 
     index: as for `dma_start`.
     args_tree: JAX's structure of the operands.
     device_id_type: how the number of another device is given.
+    memory_scope: who sees what was written before.
     """
 
 
 @primitive(multiple_results=True)
 def semaphore_wait(
-    *operands, index: Bookkeeping = optional(None), args_tree: Bookkeeping = optional(None)
+    *operands,
+    index: Bookkeeping = optional(None),
+    args_tree: Bookkeeping = optional(None),
+    memory_scope: Bookkeeping = optional(None),
 ):
     """Waits until a semaphore has a value.
 
     index: as for `dma_start`; `[dec]` for one that is taken from it then.
     args_tree: JAX's structure of the operands.
+    memory_scope: who sees what was written before.
     """
 
 
@@ -113,12 +121,16 @@ def semaphore_read(*operands, args_tree: Bookkeeping = shown(None)):
 
 @primitive(multiple_results=True)
 def barrier_arrive(
-    *operands, index: Bookkeeping = optional(None), transforms_treedef: Bookkeeping = optional(None)
+    *operands,
+    index: Bookkeeping = optional(None),
+    transforms_treedef: Bookkeeping = optional(None),
+    has_user_predicate: bool | None = optional(None),
 ):
     """Says to a barrier that this thread is there.
 
     index: as for `dma_start`.
     transforms_treedef: JAX's structure of the operands.
+    has_user_predicate: whether an operand says if it is done.
     """
 
 
@@ -146,6 +158,8 @@ def copy_gmem_to_smem(
     has_user_predicate: bool | None = optional(None),
     commit_group: bool | None = optional(None),
     reduction_op: Bookkeeping = optional(None),
+    has_barrier: bool | None = optional(None),
+    oob_mode: Bookkeeping = optional(None),
 ):
     """Starts a copy from the memory of the device to that of a group of threads.
 
@@ -160,6 +174,8 @@ def copy_gmem_to_smem(
     has_user_predicate: whether an operand says if it is done.
     commit_group: whether it is waited for together with those before.
     reduction_op: what is made of what is there.
+    has_barrier: whether a barrier is told.
+    oob_mode: what is copied of places out of bounds.
     """
 
 
@@ -196,9 +212,12 @@ def commit_smem():
 
 
 @primitive(multiple_results=True)
-def wait_smem_to_gmem(n, *, wait_read_only: bool = shown(False)):
-    """Waits until at most n groups of copies are under way.
+def wait_smem_to_gmem(
+    *operands, n: int | None = optional(None), wait_read_only: bool = shown(False)
+):
+    """Waits until at most n groups of copies are under way; n was an operand before JAX 0.11.
 
+    n: how many.
     wait_read_only: whether only what is read has to be done with.
     """
 

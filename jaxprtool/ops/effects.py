@@ -5,7 +5,7 @@ from jaxprtool.core.kinds.functions import Text, VmapMethod
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import Function, LogRecord, Options, TreeDef
 from jaxprtool.core.kinds.placement import Sharding
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown
 
 __all__ = [
     "after_all",
@@ -17,6 +17,7 @@ __all__ = [
     "inspect_sharding",
     "io_callback",
     "pure_callback",
+    "shape_assertion",
 ]
 
 
@@ -122,7 +123,17 @@ def after_all(*operands):
 
 
 @primitive(multiple_results=True)
-def check(*operands, debug: bool = shown(False), err_tree: TreeDef | None = None):
+def shape_assertion(flag, *operands, error_message: Text):
+    """Stops the program where flag is false; no results. JAX makes it where it exports a program with symbolic sizes.
+
+    error_message: why it stops, with `{0}` for the first of the operands.
+    """
+
+
+@primitive(multiple_results=True)
+def check(
+    *operands, debug: bool = shown(False), err_tree: TreeDef | None = param(None, hidden="always")
+):
     """Stops the program where a boolean operand is true; no results.
 
     debug: whether it does nothing unless the program is rewritten by checkify.

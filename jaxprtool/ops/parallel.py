@@ -9,6 +9,7 @@ from typing import Any
 
 from jaxprtool.core.axes import AxisEnv, current_axes
 from jaxprtool.core.inner import Arguments, slice_of
+from jaxprtool.core.kinds.enums import Precision
 from jaxprtool.core.kinds.numbers import Axis, Size
 from jaxprtool.core.kinds.objects import Bookkeeping, Flags, ValueType
 from jaxprtool.core.kinds.placement import (
@@ -46,6 +47,8 @@ __all__ = [
     "all_to_all",
     "axis_index",
     "pbroadcast",
+    "pbroadcast_dynamic",
+    "pdot",
     "pgather",
     "pmax",
     "pmin",
@@ -126,6 +129,33 @@ def pbroadcast(operand, *, axis_name: Names = param(acts_along=True), source: in
 
     axis_name: the axis.
     source: the index of the member.
+    """
+
+
+@primitive
+def pbroadcast_dynamic(operand, source, *, axis_name: Names = param(acts_along=True)):
+    """The value of the member whose index is source, i32[].
+
+    axis_name: the axis.
+    """
+
+
+@primitive
+def pdot(
+    lhs,
+    rhs,
+    *,
+    axis_name: AxisNames = param(acts_along=True),
+    pos_contract: Groups,
+    pos_batch: Groups,
+    precision: Precision | None = None,
+):
+    """The sum over the members of named axes of `dot_general` of their operands; JAX had it until 0.4.30.
+
+    axis_name: the axes.
+    pos_contract: axes of lhs that are summed over, and those of rhs.
+    pos_batch: axes of lhs of the batch, and those of rhs.
+    precision: as for `dot_general`.
     """
 
 

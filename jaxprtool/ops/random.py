@@ -10,11 +10,14 @@ Threefry has two ways to count, of which JAX's setting `jax_threefry_partitionab
 
 from jaxprtool.core.kinds.enums import RandomAlgorithm
 from jaxprtool.core.kinds.numbers import Shape
+from jaxprtool.core.kinds.objects import Bookkeeping
 from jaxprtool.core.kinds.placement import Sharding
 from jaxprtool.core.primitive import param, primitive, shown
 from jaxprtool.ir.dtypes import DType
 
 __all__ = [
+    "assert_consumed_value",
+    "consume",
     "iota_2x32_shape",
     "philox2x32",
     "philox4x32",
@@ -87,6 +90,19 @@ def random_bits(
 @primitive
 def random_clone(keys):
     """The same keys, to be used again."""
+
+
+@primitive
+def consume(keys):
+    """The same keys, which JAX's checker of reused keys takes for used."""
+
+
+@primitive
+def assert_consumed_value(keys, *, value: Bookkeeping):
+    """The same keys, of which JAX's checker of reused keys has to find that they are used, or that they are not.
+
+    value: whether they are, `HashableArray(True)`.
+    """
 
 
 @primitive

@@ -18,6 +18,7 @@ __all__ = [
     "rev",
     "iota",
     "dim_as_value",
+    "dimension_size",
 ]
 
 
@@ -109,5 +110,19 @@ def dim_as_value(
     """dim, the size of an axis, as a number.
 
     dim: the size, in shape-polymorphic programs a polynomial of the sizes of arguments.
+    dtype: the element type of the result.
+    """
+
+
+@primitive
+def dimension_size(
+    operand,
+    *,
+    dimension: Axis,
+    dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result),
+):
+    """The size of an axis of operand, as a number; JAX makes it where it exports a program with symbolic sizes.
+
+    dimension: the axis.
     dtype: the element type of the result.
     """

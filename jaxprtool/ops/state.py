@@ -5,10 +5,10 @@ from typing import Any
 
 from jaxprtool.core.inner import Arguments, reference_to
 from jaxprtool.core.kinds.kernels import AtomicOpType
-from jaxprtool.core.kinds.numbers import EachOperand, Shape
+from jaxprtool.core.kinds.numbers import EachOperand, Shape, Types
 from jaxprtool.core.kinds.objects import Bookkeeping, Flags, RefIndex, RefType, TreeDef
 from jaxprtool.core.kinds.placement import MemorySpace
-from jaxprtool.core.primitive import primitive, shown
+from jaxprtool.core.primitive import param, primitive, shown, types_of_results
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = [
@@ -16,13 +16,16 @@ __all__ = [
     "atomic_cas",
     "atomic_rmw",
     "broadcast_to",
+    "create_linear",
     "empty_ref",
     "free_ref",
     "freeze",
     "get",
     "new_ref",
+    "pin",
     "run_state",
     "swap",
+    "unpin",
 ]
 
 
@@ -161,3 +164,30 @@ def atomic_rmw(ref, *operands, args_tree: TreeDef, atomic_type: AtomicOpType):
 @primitive
 def atomic_cas(ref, compared, value):
     """What was in a cell of one element, where value is then if that was equal to compared."""
+
+
+@primitive
+def create_linear(*, ty: RefType, memory_space: str | None = shown(None)):
+    """A buffer that stays where it is, with anything in it.
+
+    ty: the type of what it holds.
+    memory_space: where it is.
+    """
+
+
+@primitive
+def pin(operand, *, to: str | None = shown(None)):
+    """A buffer that stays where it is, with operand in it; it is used once.
+
+    to: where it is, `hbm`, `vmem` or None.
+    """
+
+
+@primitive
+def unpin(
+    buffer, *, out_avals: Types | None = param(None, hidden="implied", recover=types_of_results)
+):
+    """What a buffer holds that was pinned, which may be moved again.
+
+    out_avals: the type of that.
+    """

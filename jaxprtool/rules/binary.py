@@ -110,6 +110,7 @@ define(
     transpose=_add_transpose,
     lower=hlo("add"),
     monoid=lambda dtype: Monoid("add", -0.0 if dtype.kind == "f" else 0),
+    sums="together",
 )
 
 define(
@@ -119,6 +120,7 @@ define(
     jvp=_sub_jvp,
     transpose=_sub_transpose,
     lower=hlo("subtract"),
+    sums="together",
 )
 
 define(
@@ -129,6 +131,7 @@ define(
     jvp=_add_any_jvp,
     transpose=lambda ct, x, y: [ct if is_linear(v) else None for v in (x, y)],
     lower=hlo("add"),
+    sums="together",
 )
 
 
@@ -195,6 +198,7 @@ define(
     transpose=_mul_transpose,
     lower=_mul_lower,
     monoid=lambda dtype: Monoid("multiply", 1),
+    sums="product",
 )
 
 
@@ -276,6 +280,7 @@ define(
     transpose=_div_transpose,
     lower=_divided("divide", _all_ones),
     masks="inf",
+    sums="quotient",
 )
 
 define(

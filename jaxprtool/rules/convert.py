@@ -14,9 +14,11 @@ from jaxprtool.interpreters.jvp import Zero
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import not_linear, transpose_unary
-from jaxprtool.ir.dtypes import DType, dtype_of
+from jaxprtool.ir.avals import OpaqueType, ShapedArray
+from jaxprtool.ir.dtypes import FLOAT32, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Lit, Value
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.makers.outside import out_of_reach
 from jaxprtool.rules.define import define
 
 _NUMERIC = "biufc"
@@ -152,4 +154,36 @@ define(
     identity=lambda params: True,
     masks="both",
     elements="converted",
+    sums="kept",
 )
+
+
+# -- elements of a library's own type ------------------------------------------------------------
+
+_OWN = "the elements are of a type that a library declares, and no text says what they hold"
+
+
+def _edtype_type(name: str, makes_own: bool) -> Callable[..., Aval]:
+    """The type rule. A text has arrays of elements of a library's own as types that are known by their text alone."""
+
+    def rule(x: Aval, *, out_avals: Any, **_: ParamValue) -> Aval:
+        if not isinstance(out_avals, (tuple, list)) or len(out_avals) != 1:
+            ill_typed(f"{name}: out_avals={out_avals} is no type of one array", "param-value")
+        (result,) = out_avals
+        own, held = (result, x) if makes_own else (x, result)
+        if not isinstance(held, ShapedArray) or held.dtype.kind == "?" or not _is_own(own):
+            ill_typed(f"{name} makes {result} of {x}", "operand-types")
+        if isinstance(own, ShapedArray) and held.shape[: own.ndim] != own.shape:
+            ill_typed(f"{name}: {held} is no array of elements of {own}", "operand-shapes")
+        return result
+
+    return rule
+
+
+def _is_own(aval: Aval) -> bool:
+    return isinstance(aval, OpaqueType) or getattr(aval, "dtype", FLOAT32).kind == "?"
+
+
+for _op, _makes_own in ((lax.to_edtype, True), (lax.from_edtype, False)):
+    _name = _op.primitive.name
+    define(_op, abstract_eval=_edtype_type(_name, _makes_own), **out_of_reach(_name, _OWN))

@@ -16,7 +16,7 @@ from jaxprtool.interpreters.columns.communication import sends_rules
 from jaxprtool.interpreters.columns.determined import determined_rules
 from jaxprtool.interpreters.columns.flow import elements_facts, mask_facts, steering_facts
 from jaxprtool.interpreters.columns.keys import key_rules, key_uses
-from jaxprtool.interpreters.columns.layouts import layout_rules
+from jaxprtool.interpreters.columns.layouts import layout_rules, sums_facts
 from jaxprtool.interpreters.columns.monoids import algebra_rules, monoid_rules
 from jaxprtool.interpreters.columns.ordering import order_rules
 from jaxprtool.interpreters.columns.passing import passing_rules
@@ -71,6 +71,7 @@ if TYPE_CHECKING:
         SendsRule,
         SolutionRule,
         Steers,
+        Sums,
         TransposeRule,
         Varying,
     )
@@ -128,6 +129,7 @@ FACTS: dict[str, FactTable] = {
     "steers": steering_facts,
     "elements": elements_facts,
     "on_keys": key_uses,
+    "sums": sums_facts,
 }
 _RULES = COLUMNS | FEW
 # Where `define` was called for each primitive: file and line.
@@ -173,6 +175,7 @@ def define(
     masks: Masks = "nothing",
     steers: Steers = "nothing",
     elements: Elements = "computed",
+    sums: Sums = "refused",
     on_keys: OnKeys = "nothing",
     identity: IdentityRule | None = None,
     monoid: MonoidRule | None = None,
@@ -184,6 +187,7 @@ def define(
     """Give a primitive its row: a rule for each column.
 
     A rule is a function (`interpreters.contracts`), a `Maker` of one, or `unsupported("why")`. Ours have those up to `cost`.
+    Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
 
     Args:
       op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
@@ -191,15 +195,13 @@ def define(
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
       effects, order: whether dead code keeps it ("inside": for references of its jaxprs; "state": other results each time); when in order.
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
-      layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
+      layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape. sums: see there.
       keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
       runs, passing: which of its jaxprs are evaluated, how often; how they are handed numbers. sends, varying: bytes of each member; how results vary.
       residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
       masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.columns.flow`).
       identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.columns.monoids`). solution: what its results solve.
-
-    Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
     """
     _fill(op, locals())
 

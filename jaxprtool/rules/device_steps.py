@@ -85,7 +85,7 @@ def _bitcast_type(x: Aval, *, ty: Any, dim: int | None = None) -> ShapedArray:
 _PLAIN: list[tuple[Any, Callable[..., Any], str]] = [
     (lax.commit_group, list, _GPU),
     (lax.commit_smem, list, _GPU),
-    (lax.wait_smem_to_gmem, lambda n, **_: [], _GPU),
+    (lax.wait_smem_to_gmem, lambda *n, **_: [], _GPU),
     (lax.bitcast, _bitcast_type, "it is of registers of a TPU"),
     (lax.delay, _number("delay"), _TPU),
     (lax.device_id, lambda: ShapedArray((), INT32), _TPU),

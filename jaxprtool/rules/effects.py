@@ -195,6 +195,7 @@ for _op, _impl, _types in (
         lower=_lower_output(_impl),
         cost=FREE,
         order=_has_order,
+        sums="kept",
     )
 
 
@@ -222,6 +223,7 @@ for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink
         batch=_batch,
         lower=lambda ctx, operand, **params: [],
         cost=FREE,
+        sums="kept",
     )
 
 
@@ -438,5 +440,32 @@ define(
     transpose=_output_transpose,
     batch=lambda axis_size, vals, dims, **params: (lax.check(*vals, **params), []),
     lower=_check_lower,
+    cost=FREE,
+)
+
+
+def _assert_size(
+    xp: Namespace, flag: Value, *operands: Value, error_message: ParamValue
+) -> list[Value]:
+    if not xp.all(flag):
+        told = format_fields(str(error_message), list(operands), {})
+        fail(UsageError, f"the sizes are not those that the program is for: {told}", "check-failed")
+    return []
+
+
+def _assertion_types(flag: Aval, *avals: Aval, error_message: ParamValue) -> list[Aval]:
+    if getattr(flag, "dtype", None) is not BOOL:
+        ill_typed(f"shape_assertion: the flag is {flag}, and no bool[]", "operand-types")
+    return []
+
+
+define(
+    lax.shape_assertion,
+    abstract_eval=_assertion_types,
+    impl=_assert_size,
+    jvp=_output_jvp(lax.shape_assertion),
+    transpose=_output_transpose,
+    batch=lambda axis_size, vals, dims, **params: (lax.shape_assertion(*vals, **params), []),
+    lower=_lower_output(_assert_size),
     cost=FREE,
 )

@@ -87,6 +87,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="placed",
+    sums="kept",
 )
 
 
@@ -139,6 +140,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="chosen",
+    sums="kept",
 )
 
 # -- stack, unstack ----------------------------------------------------------------------------------
@@ -187,6 +189,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="placed",
+    sums="kept",
 )
 
 
@@ -236,6 +239,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="chosen",
+    sums="kept",
 )
 
 # -- pad -------------------------------------------------------------------------------------------
@@ -325,6 +329,7 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     elements="placed",
+    sums="kept",
 )
 
 # -- tile ------------------------------------------------------------------------------------------

@@ -92,4 +92,5 @@ define(
     lower=_precision_lower,
     cost=AS_LOWERED,
     elements="converted",
+    sums="kept",
 )

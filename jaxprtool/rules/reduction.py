@@ -108,6 +108,7 @@ define(
     lower=_reducer_lower("add", lambda _: 0),
     cost=AS_LOWERED,
     layout=reduced_layout,
+    sums="kept",
 )
 
 
@@ -213,6 +214,7 @@ for _op, _ufunc, _hlo, _sign in (
         cost=AS_LOWERED,
         layout=reduced_layout,
         masks="inf",
+        sums="max" if _sign < 0 else "min",
     )
 
 # -- logical ---------------------------------------------------------------------------------------

@@ -291,7 +291,11 @@ def _need_unique(name: str, unique: bool) -> None:
 
 
 def _extremal_jvp(op: Any) -> Callable[..., Value]:
-    """Updates that tie, with each other or with the old element, share the derivative equally."""
+    """Updates that tie, with each other or with the old element, share the derivative equally.
+
+    All that reads and writes the places takes indices out of range as the scatter does, so that an update that is
+    clipped to a place counts among those of the place.
+    """
 
     def rule(
         primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
@@ -303,20 +307,22 @@ def _extremal_jvp(op: Any) -> Callable[..., Value]:
         dx, du = instantiate(dx), instantiate(du)
         w = windows_of("scatter", params["dimension_numbers"])
         aval, u_aval = get_aval(x), get_aval(updates)
-        read = functools.partial(gather_windows, indices=indices, w=w, updates=u_aval)
+        options, mode = _options(params), params["mode"]
+        read = functools.partial(gather_windows, indices=indices, w=w, updates=u_aval, mode=mode)
         zero, zero_u, one_u = full(aval, 0), full(u_aval, 0), full(u_aval, 1)
         one = scalar_lit(1, aval.dtype)
         best = read(out)
         wins, stays = lax.eq(updates, best), lax.eq(read(x), best)
-        winners = read(scatter_added(zero, indices, lax.select_n(wins, zero_u, one_u), w))
-        writers = read(scatter_added(zero, indices, one_u, w))
+        counted = lax.select_n(wins, zero_u, one_u)
+        winners = read(scatter_added(zero, indices, counted, w, **options))
+        writers = read(scatter_added(zero, indices, one_u, w, **options))
         shared = lax.div(one, lax.add(winners, one))
         share = lax.select_n(stays, lax.div(one, winners), shared)
         new = lax.select_n(wins, zero_u, share)
         old = lax.sub(lax.select_n(stays, zero_u, shared), one)
         moved = lax.mul(read(dx), lax.div(old, writers))
         change = lax.add(moved, lax.mul(du, new))
-        return out, scatter_added(dx, indices, change, w, **_options(params))
+        return out, scatter_added(dx, indices, change, w, **options)
 
     return rule
 
@@ -474,6 +480,7 @@ COMBINED_BY: dict[str, Any] = {
     "scatter-min": lax.min,
     "scatter-max": lax.max,
 }
+_LINEAR = (lax.scatter_add, lax.scatter_sub)
 _ROWS: Any = (
     (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
     (lax.scatter_add, lax.add, "add", None, _add_transpose(lax.scatter_add), None),
@@ -497,4 +504,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         steers="operand 1",
         elements="computed" if _scalar_op else "placed",
         determined=without_promises,
+        sums="kept" if _op in _LINEAR else "refused",
     )

@@ -155,6 +155,7 @@ define(
     steers="operand 0",
     determined=_select_n_determined,
     elements="placed",
+    sums="kept",
 )
 
 

@@ -176,6 +176,7 @@ define(
     layout=_broadcast_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 # -- reshape, squeeze, expand_dims -----------------------------------------------------------------
@@ -250,6 +251,7 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 
@@ -290,6 +292,7 @@ define(
     layout=_squeeze_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 
@@ -336,6 +339,7 @@ define(
     layout=_expand_dims_layout,
     keys=MOVES_KEYS,
     elements="kept",
+    sums="kept",
 )
 
 # -- transpose, rev --------------------------------------------------------------------------------
@@ -369,6 +373,7 @@ define(
     layout=lambda ins, out, *, permutation: [spec_of(ins[0])[i] for i in permutation],
     keys=MOVES_KEYS,
     elements="permuted",
+    sums="kept",
 )
 
 
@@ -452,6 +457,32 @@ define(
     **LOCALLY_CONSTANT,
     batch=unsupported("it has no operands"),
     lower=lambda ctx, *, dim, dtype: ctx.constant(operator.index(dim), ctx.out_aval),
+    cost=FREE,
+    residual="made again",
+)
+
+# -- dimension_size --------------------------------------------------------------------------------
+
+
+def _size_type(x: Aval, *, dimension: int, dtype: DType) -> Aval:
+    check_axes("dimension_size", "dimension", (dimension,), x.ndim, x)
+    return _dim_type(dim=x.shape[dimension], dtype=dtype)
+
+
+def _size_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
+    (at,), dimension = dims, params["dimension"]
+    return lax.dimension_size(
+        vals[0], **{**params, "dimension": dimension + (at is not None and at <= dimension)}
+    ), None
+
+
+define(
+    lax.dimension_size,
+    abstract_eval=_size_type,
+    impl=lambda xp, x, *, dimension, dtype: xp.dtype_of_aval(dtype).type(x.shape[dimension]),
+    **LOCALLY_CONSTANT,
+    batch=_size_batch,
+    lower=lambda ctx, x, *, dimension, dtype: ctx.constant(x.aval.shape[dimension], ctx.out_aval),
     cost=FREE,
     residual="made again",
 )

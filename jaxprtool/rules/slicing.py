@@ -104,6 +104,7 @@ define(
     keys=MOVES_KEYS,
     masks="both",
     elements="chosen",
+    sums="kept",
 )
 
 # -- dynamic_slice ---------------------------------------------------------------------------------
@@ -355,4 +356,5 @@ define(
     masks="both",
     steers="indices",
     elements="placed",
+    sums="kept",
 )

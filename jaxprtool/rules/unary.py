@@ -54,6 +54,7 @@ define(
     jvp=linear,
     transpose=transpose_unary(lambda ct, aval: lax.neg(ct)),
     lower=hlo("negate"),
+    sums="kept",
 )
 
 define(

@@ -72,7 +72,8 @@ WEAK = "~"  # after the type of a literal: it is weakly typed; JAX's print does 
 
 IDENT = r"[^\W\d]\w*+"
 TYPE = (  # `*` is a unit
-    r"(?:[^\W\d]\w*+(?:<\w*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
+    r"(?:[^\W\d]\w*+(?:<[\w.]*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
+    r"(?:\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*+\))*+\))*+\))?+"  # of a library's own: `Quantised(bits=8)`
     r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+|\*)"
 )
 BINDER = rf"{IDENT}:{TYPE}"

@@ -46,7 +46,7 @@ _LETTER = "(?:[VUR]|U_m(?:ax|in))"
 VARYING = rf"\{{(?:{_LETTER}:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?={_LETTER}:))?)+\}}|\{{{_AXIS}(?:,{_AXIS})*\}}"
 _KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
 _ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{VARYING})?)")
-_REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
+_REF = pattern(r"(?:Mem)?Ref(?:<(?:None|([\w.]+))>)?\{(.*)\}")
 _NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR])(?:_(m(?:ax|in)))?:(?:\(([^()]*)\)|([^,{}()\s]+))")

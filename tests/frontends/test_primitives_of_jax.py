@@ -35,19 +35,12 @@ ELSEWHERE = (
 LEFT_OUT = {
     **dict.fromkeys(("ag_done", "ag_start"), "has no lowering for a CPU"),
     "pbroadcast": "another primitive of the name, of the pass over a shard_map",
-    "pbroadcast_dynamic": "has no lowering for a CPU",
-    **dict.fromkeys(("assert_consumed_value", "consume"), "marks of the checker of reused keys"),
-    **dict.fromkeys(("dimension_size", "shape_assertion"), "made when a program is exported"),
-    **dict.fromkeys(("create_linear", "pin", "unpin"), "buffers that stay where they are, before 0.11 a trial"),
-    **dict.fromkeys(("from_edtype", "to_edtype"), "types of elements that a library declares"),
     **dict.fromkeys(("accum_grad_in_ref", "stage", "vmap"), "gone before a jaxpr is printed"),
     **dict.fromkeys(("call_hi_primitive", "call_hi_primitive_linearized"), "prints as what it calls"),
     **dict.fromkeys(("program_order", "relayout"), "how a program is compiled"),
     **dict.fromkeys(("dce_sential", "full_to_shard", "geqp3", "shard_to_full"), "inside of transformations"),
     **dict.fromkeys(("bias_bwd", "bias_fwd", "coo_spmm", "coo_spmv"), "has no lowering for a CPU"),
-    **dict.fromkeys(
-        ("box_get", "box_set", "log_extend", "log_read", "new_box", "new_log"), "boxes of Python objects, a trial"
-    ),
+    **dict.fromkeys(("log_extend", "log_read", "new_log"), "lists of Python objects, a trial"),
     "buffer_callback": "a Python function of raw buffers",
     "spsolve": "calls SciPy",
     "todense": "what `sparsify` rewrites",

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.backends.jax.releases import since
 from jaxprtool.backends.jax.vocabulary import leaving, their_name
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.backends.xla.compile import compile_jaxpr
@@ -176,6 +177,11 @@ def is_differentiable(example: Example) -> bool:
     return any(a.aval.dtype.is_inexact for a in example.args) and any(
         a.dtype.is_inexact for a in out_avals(example)
     )
+
+
+def derived_as_jax(example: Example) -> bool:
+    """Whether the derivative is that of the installed JAX: rules of earlier releases are not kept."""
+    return since(*example.rule_since)
 
 
 def out_avals(example: Example) -> list[Any]:

@@ -32,6 +32,18 @@ NO_VALUE |= {f"dot_product_attention_{k}_wrapper" for k in ("fwd", "bwd", "fp8_f
 NO_VALUE |= set(device_steps.__all__)
 # JAX evaluates it in programs of symbolic sizes alone: tests/laws/test_symbolic_sizes.
 NO_VALUE |= {"dim_as_value"}
+# What few programs hold, with tests of its own: tests/rules/test_rare_rows.
+NO_VALUE |= {"dimension_size", "shape_assertion", "consume", "assert_consumed_value", "eigh_jacobi"}
+NO_VALUE |= {
+    "new_box",
+    "box_set",
+    "box_get",
+    "create_linear",
+    "pin",
+    "unpin",
+    "to_edtype",
+    "from_edtype",
+}
 NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}
 
 

@@ -13,6 +13,7 @@ from tests.laws.oracle import (
     OneProgram,
     assert_close,
     by_structure,
+    derived_as_jax,
     in_jax,
     inputs,
     is_differentiable,
@@ -49,10 +50,11 @@ def _prepare(example):
     return pushed, inputs(example)
 
 
-EXPECTED = OneProgram(DIFFERENTIABLE, _prepare, on_jax)
+AS_JAX = [e for e in DIFFERENTIABLE if derived_as_jax(e)]
+EXPECTED = OneProgram(AS_JAX, _prepare, on_jax)
 
 
-@law(DIFFERENTIABLE)
+@law(AS_JAX)
 def test_jvp_equals_jax(example):
     args, tangents = inputs(example), _tangents(example)
     out, out_tangents = jt.jvp(ours(example), tuple(args), tuple(tangents))

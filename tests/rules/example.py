@@ -56,6 +56,7 @@ class Example:
       mapped: False where vmap is not a loop (a batch of `rbg` keys draws from the first of them) or is refused.
       of: where `op` is a function of several operations, which makes the operand that the primitive needs
         (a reference, a key, a token) and reads the result: the binding function of the primitive.
+      rule_since: the first release of JAX whose derivative is the one of the newest; those before have another.
     """
 
     op: Any
@@ -69,6 +70,7 @@ class Example:
     differentiable: bool = True
     mapped: bool = True
     of: Any = None
+    rule_since: tuple[int, ...] = ()
 
     @property
     def primitive(self) -> Primitive:

@@ -48,9 +48,10 @@ def _in_jax(name: str, **kept: Any) -> Any:
 
 def _cholesky() -> list[Example]:
     types = ["f32[3,3]", "f64[2,3,3]", "c64[2,2]", "c128[3,3]", "f64[0,0]", "f32[2,0,0]"]
-    return [Example(lax.cholesky, (_square(t, _positive),), smooth=False) for t in types] + [
-        Example(lax.cholesky, (_square("f64[2,2]", lambda x: -_positive(x)),), smooth=False)
-    ]
+    negative = _square("f64[2,2]", lambda x: -_positive(x))
+    operands = [*(_square(t, _positive) for t in types), negative]
+    since = (0, 11, 2)  # its derivative is by the lower triangle
+    return [Example(lax.cholesky, (a,), smooth=False, rule_since=since) for a in operands]
 
 
 def _products() -> list[Example]:

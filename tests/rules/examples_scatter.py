@@ -81,7 +81,9 @@ def _scatter(
     args = (arg(x), where, arg(updates, values=values))
     # update_jaxpr is for one element type, so that only examples in f64 can be differenced
     smooth = x[:3] == "f64" and name not in ("scatter-min", "scatter-max")
-    return Example(op, args, params, jax=jax, smooth=smooth)
+    clipped = mode == "CLIP" and name in ("scatter-min", "scatter-max")
+    rule_since = (0, 12) if clipped else ()  # before, its derivative leaves out what is clipped
+    return Example(op, args, params, jax=jax, smooth=smooth, rule_since=rule_since)
 
 
 _ACCUMULATING = (

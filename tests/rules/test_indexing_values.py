@@ -237,3 +237,34 @@ def test_an_update_jaxpr_that_gives_back_the_update_says_nothing(unique):
         results.append([*values, *tangents, da, du])
     for x, y in zip(*results, strict=True):
         np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("op", [lax.scatter_min, lax.scatter_max])
+def test_the_derivative_of_an_extremum_counts_what_is_clipped(op):
+    """Index 9 is clipped to 3, which is written twice: the derivative is that of the update that wins."""
+    x, updates = np.array([5.0, 5.0, 5.0, 5.0]), np.array([4.0, 6.0, 7.0, 3.0])
+    at = np.array([[0], [3], [9], [9]], np.int32)
+    scalar = lax.min if op is lax.scatter_min else lax.max
+
+    def f(x, updates):
+        return [
+            op(
+                x,
+                at,
+                updates,
+                dimension_numbers=lax.ScatterDimensionNumbers(*POINTS),
+                mode=_mode("CLIP"),
+                unique_indices=False,
+                indices_are_sorted=False,
+                update_jaxpr=update_jaxpr_of(scalar, find_dtype("f64")),
+                update_consts=(),
+            )
+        ]
+
+    moves = np.array([1.0, 2.0, 4.0, 8.0]), np.array([16.0, 32.0, 64.0, 128.0])
+    (out,), (moved,) = jt.jvp(f, (x, updates), moves)
+    high, low = (f(x + e * moves[0], updates + e * moves[1])[0] for e in (1e-6, -1e-6))
+    np.testing.assert_allclose(moved, (high - low) / 2e-6, rtol=1e-8)
+    (_, back) = jt.vjp(f, x, updates)[1]([np.ones_like(out)])
+    winner = 3 if op is lax.scatter_min else 2
+    assert back.tolist() == [float(op is lax.scatter_min), *[float(k == winner) for k in (1, 2, 3)]]

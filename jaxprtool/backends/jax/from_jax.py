@@ -408,7 +408,8 @@ def _by_text(text: str, v: Any) -> Any:
     found = read_value(text)
     if isinstance(v, jax.lax.Tolerance):
         return LiveRecord.of(Record("Tolerance", (), **vars(v)), v)
-    if type(v).__name__ == "HashableArray" and isinstance(found, Record):
+    # as a param itself, it prints what `str` of the array is
+    if text.startswith("HashableArray(array(") and isinstance(found, Record):
         return LiveRecord.of(Record(found.name, (_printed_array(v.val),)), v)
     if isinstance(found, Structured):
         amend(found, live=v)

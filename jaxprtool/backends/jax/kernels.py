@@ -86,7 +86,12 @@ def without_empty_hints(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_space(text: str) -> Any:
-    """The memory of a reference in a kernel, by what its type prints: `vmem`, `smem`, `any`; None where JAX has none such."""
+    """The memory of a reference by what its type prints: `vmem`, `any`, `MemorySpace.Host`; None where JAX has none such."""
+    kind, _, member = text.rpartition(".")
+    if kind in ("MemorySpace", "Space") and hasattr(
+        jax, "memory"
+    ):  # of references outside of kernels
+        return getattr(jax.memory.Space, member, None)
     for module in ("core", "mosaic.core"):
         try:
             spaces = private.own_module(f"pallas.{module}").MemorySpace

@@ -87,6 +87,7 @@ _OURS: dict[str, frozenset[str]] = {
     "conj": frozenset({"_input_dtype"}),
     "custom_vmap_call": frozenset({"batched_by"}),
     "dim_as_value": frozenset({"dtype"}),
+    "dimension_size": frozenset({"dtype"}),
     "jit": frozenset({"backend"}),
     "linear_call": frozenset({"transpose_jaxpr"}),
     "pallas_call": frozenset({"index_maps", "vmapped_dims"}),

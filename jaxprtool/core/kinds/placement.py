@@ -182,7 +182,7 @@ MEMORY_SPACE = Described(
     "MemorySpace",
     "a memory space",
     "memory spaces",
-    classes=r"\w*MemorySpace",
+    classes=r"(?:\w*Memory)?Space",  # `Space.Host` to 0.9, `MemorySpace.Host` since
     texts=r"(?!\w*(?:int|float)\d)[a-z_]+\Z",
 )
 _DEVICE = Described(

@@ -8,22 +8,50 @@ An operation without one takes the layout of the first operand that has the resu
 summed along an axis, in some operand, or was, is so in the result.
 
 Makers: `reduced_layout`; `spec_of` helps others.
+
+`sums` says which operands may be still to be summed, as JAX has it: "refused", of an operation that is not linear (or of which JAX
+has no such rule); "kept", of one that is; "max" and "min", where that is to be taken in the place of the sum; "together", where all have to be so along the same axes; "product" and "quotient", where one has to be, and the other
+was summed along the same axes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jaxprtool.core.rule_table import RuleTable
+from jaxprtool.core.rule_table import FactTable, RuleTable
+from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.ir.avals import NO_GROUPS, AxisGroups, Spec
 from jaxprtool.ir.jaxpr import Aval, Primitive, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import Placement, placed, placement_of
 from jaxprtool.ir.sharding import varying_axes
 
-__all__ = ["laid_out", "layout_rules", "reduced_layout", "spec_of"]
+__all__ = ["fault_of_sums", "laid_out", "layout_rules", "reduced_layout", "spec_of", "sums_facts"]
 
 layout_rules = RuleTable("layout")
+sums_facts = FactTable("sums", "refused", "kept", "max", "min", "together", "product", "quotient")
+
+
+def fault_of_sums(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
+    """What is wrong with operands that are still to be summed along an axis, or ""."""
+    groups = [placement_of(a).groups for a in in_avals]
+    sums = [set(g.unreduced) if g else set() for g in groups]
+    summed = [set(g.reduced) if g else set() for g in groups]
+    k = next((i for i, axes in enumerate(sums) if axes), None)
+    fact = sums_facts[primitive]
+    if k is None or fact == "kept" or elements_facts[primitive] == "kept":
+        return ""
+    given = f"{primitive}: {in_avals[k]} is still to be summed along {', '.join(sorted(sums[k]))}"
+    if fact in ("refused", "max", "min"):
+        of_kind = fact == getattr(groups[k], "kind", "")
+        return "" if of_kind else f"{given}, and it takes no such operand"
+    if fact == "together":
+        return "" if all(s == sums[k] for s in sums) else f"{given}, and the other operand is not"
+    if fact == "quotient" and k == 1:
+        return f"{given}, and is what is divided by"
+    if any(sums[1 - k : 2 - k]) or summed[1 - k] != sums[k]:
+        return f"{given}, and the other operand has to be one that was"
+    return ""
 
 
 def laid_out(

@@ -1,13 +1,13 @@
-"""Values that are no arrays: tokens, and the cells that references point to."""
+"""Values that are no arrays: tokens, the cells that references point to, and boxes."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from jaxprtool.ir.avals import AbstractToken, RefType
+from jaxprtool.ir.avals import AbstractToken, OpaqueType, RefType
 from jaxprtool.ir.jaxpr import Value
 
-__all__ = ["Cell", "Token"]
+__all__ = ["Box", "Cell", "Token"]
 
 
 class Token:
@@ -40,3 +40,20 @@ class Cell:
 
     def __repr__(self) -> str:
         return f"Cell<{self.aval}>"
+
+
+class Box:
+    """What holds a list of values, of which its type says nothing.
+
+    Attributes:
+      values: what is in it now.
+    """
+
+    __slots__ = ("values",)
+    aval = OpaqueType("BoxTy")
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+
+    def __repr__(self) -> str:
+        return f"Box({len(self.values)})"

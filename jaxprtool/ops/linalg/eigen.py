@@ -3,7 +3,7 @@
 from jaxprtool.core.kinds.enums import EigenvalueAlgorithm, EigenvalueLibrary
 from jaxprtool.core.primitive import primitive, shown
 
-__all__ = ["eig", "eigh"]
+__all__ = ["eig", "eigh", "eigh_jacobi"]
 
 
 @primitive(multiple_results=True)
@@ -42,4 +42,13 @@ def eigh(
     sort_eigenvalues: whether the order matters; it is ascending in any case.
     subset_by_index: the first and last+1 of the eigenvalues to compute, or None for all of them.
     algorithm: a choice of algorithm; None or QR on a CPU.
+    """
+
+
+@primitive(multiple_results=True)
+def eigh_jacobi(a, *, lower: bool, sort_eigenvalues: bool = shown(True)):
+    """(w, v) as of `eigh`, which has them the other way round, by rotations; JAX had it until 0.10.
+
+    lower: as for `eigh`.
+    sort_eigenvalues: as for `eigh`.
     """

@@ -7,6 +7,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.kinds.enums import EIGENVALUE_ALGORITHM, EIGENVALUE_LIBRARY
+from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import ill_typed
 from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
@@ -18,6 +19,7 @@ from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
+from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
@@ -170,6 +172,29 @@ define(
     transpose=NONLINEAR,
     batch=leading_batch,
     lower=_eigh_lower,
+    cost=lambda ins, outs, **_: 9 * max(ins[0].size, 0) * ins[0].shape[-1],
+)
+
+
+def _jacobi_types(a: Aval, *, lower: bool, sort_eigenvalues: bool) -> list[Aval]:
+    check_square("eigh_jacobi", a)
+    real = a.dtype.real if a.dtype.kind == "c" else a.dtype
+    return [a.update(shape=a.shape[:-1], dtype=real), a]
+
+
+def _jacobi(in_avals: Sequence[Aval], a: Value, **params: ParamValue) -> list[Value]:
+    """Another algorithm for the same, of which this is the result up to the signs of the columns."""
+    v, w = lax.eigh(a, **params)
+    return [w, v]
+
+
+define(
+    lax.eigh_jacobi,
+    abstract_eval=_jacobi_types,
+    jvp=unsupported("JAX has no derivative of it; eigh has one"),
+    transpose=NONLINEAR,
+    batch=leading_batch,
+    **decomposed(_jacobi),
     cost=lambda ins, outs, **_: 9 * max(ins[0].size, 0) * ins[0].shape[-1],
 )
 

@@ -7,5 +7,6 @@ from jaxprtool.rules.parallel import ragged_all_to_all as ragged_all_to_all
 from jaxprtool.rules.parallel import reductions as reductions
 from jaxprtool.rules.parallel import sending as sending
 from jaxprtool.rules.parallel import shard_map as shard_map
+from jaxprtool.rules.parallel import spread as spread
 from jaxprtool.rules.parallel import sums_to_come as sums_to_come
 from jaxprtool.rules.parallel import xmap as xmap

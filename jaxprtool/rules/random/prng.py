@@ -457,3 +457,17 @@ define(
     cost=FREE,
     elements="kept",
 )
+
+# Marks of the checker of reused keys: nothing happens when the program runs.
+for _op, _effects in ((lax.consume, False), (lax.assert_consumed_value, True)):
+    define(
+        _op,
+        abstract_eval=lambda keys, **_: keys,
+        impl=lambda xp, keys, **_: keys,
+        **LOCALLY_CONSTANT,
+        batch=elementwise_batch,
+        lower=lambda ctx, keys, **_: keys,
+        cost=FREE,
+        elements="kept",
+        effects=_effects,
+    )

@@ -1,4 +1,5 @@
 """Rows of references."""
 
 from jaxprtool.rules.state import atomics as atomics
+from jaxprtool.rules.state import buffers as buffers
 from jaxprtool.rules.state import references as references
