@@ -492,9 +492,11 @@ def _not_varying(aval: Aval, axis_size: int) -> Value:
     if type(axis_size) is not NamedAxis or not isinstance(aval, ShapedArray):
         return aval
     groups, gone = aval.vary, axis_size.axes
-    names = (groups.varying, groups.unreduced, groups.reduced)
-    left = [[n for n in found if n not in gone] for found in names]
-    return aval.update(vary=AxisGroups(*left, groups.kind))
+    varying, unreduced, reduced = (
+        [n for n in names if n not in gone]
+        for names in (groups.varying, groups.unreduced, groups.reduced)
+    )
+    return aval.update(vary=AxisGroups(varying, unreduced, reduced, groups.kind))
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------

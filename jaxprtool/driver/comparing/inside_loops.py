@@ -58,12 +58,13 @@ class WrittenOut(NamedTuple):
         found = self.as_written(first)
         if first is None or found is not None:
             return found
-        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
         a, b = [
-            (_as_written(*side) or _loop_of(side[0], side[2]))
-            if isinstance(side[2], Place)
-            else side[2]
-            for side in sides
+            (_as_written(program, opened, place) or _loop_of(program, place))
+            if isinstance(place, Place)
+            else place
+            for program, opened, place in zip(
+                self.programs, self.opened, (first.a, first.b), strict=True
+            )
         ]
         return replace(first, a=a, b=b)
 
