@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from jaxprtool.analyses.on_devices import shares_of
 from jaxprtool.analyses.places import Place, Step, Watch, position
 from jaxprtool.interpreters.evaluation.limits import running_loops
-from jaxprtool.interpreters.evaluation.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import snapshot
 from jaxprtool.ir.diagnostics import UsageError, fail, place_of
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 from jaxprtool.ir.origin import stack_of
@@ -181,7 +181,7 @@ class Recorder(Watch):
             return
         place, key = self.place(eqn), self._key(eqn)
         if not any(step.mesh for step in place.path):
-            record = Record(place, key, [*map(_kept, ins)], [*map(_kept, outs)])
+            record = Record(place, key, [*map(snapshot, ins)], [*map(snapshot, outs)])
             self._hand_on(record, len(self._loops))
             return
         shares = shares_of(eqn, place)
@@ -190,7 +190,7 @@ class Recorder(Watch):
         for i, where in enumerate(shares.places):
             mine = [shares.of(ins, shares.ins, i), shares.of(outs, shares.outs, i)]
             device = f"@{i}" if len(shares.places) > 1 else ""
-            record = Record(where, f"{key}{device}", *[[*map(_kept, x)] for x in mine])
+            record = Record(where, f"{key}{device}", *[[*map(snapshot, x)] for x in mine])
             self._hand_on(record, len(self._loops))
 
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None:
@@ -273,8 +273,3 @@ def labels_of(jaxpr: Jaxpr) -> dict[JaxprEqn, str]:
         labels[eqn] = f"{origin}#{seen[origin]}"
         seen[origin] += 1
     return labels
-
-
-def _kept(x: Any) -> Any:
-    """Return a value that stays as it is: a cell is copied, since its content may change."""
-    return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.reuse.copies import is_pure
 from jaxprtool.interpreters.stage import stage
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import with_jaxprs
 
 __all__ = ["NewBody", "in_each_body", "is_pure", "with_inner"]
@@ -135,8 +135,3 @@ class NewBody:
         outs = [self.atom(x) for x in old.jaxpr.outs]
         jaxpr = old.jaxpr.replace(eqns=self.eqns, outs=outs, const_binders=binders)
         return old.replace(jaxpr=jaxpr, consts=[*old.consts, *(c for _, c in self._consts)])
-
-
-def is_dropped(v: Var) -> bool:
-    """Whether nobody reads a result."""
-    return isinstance(v, DropVar)

@@ -84,8 +84,6 @@ class Lockstep(Steps):
             return True
         if x.codes.shape != codes.shape or not (x.codes == codes).all():
             return False
-        if self.guess:
-            return False
         column.unions[v] = x.whole, x.several
         self.note(column, v, x.numbers, (x.whole > 0) * (6 - 4 * x.several))
         return True

@@ -17,7 +17,7 @@ from jaxprtool.analyses.places import Step, Watch
 from jaxprtool.interpreters.evaluation import limits, observe
 from jaxprtool.interpreters.evaluation.limits import Loop, Turns, limited_turns
 from jaxprtool.interpreters.evaluation.observe import Observer
-from jaxprtool.interpreters.evaluation.state_values import Cell
+from jaxprtool.interpreters.evaluation.state_values import Cell, snapshot
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
 
@@ -231,7 +231,7 @@ class _Telling(Watch):
             self.bytes += getattr(x, "nbytes", 0)
         event = See(eqn, ins, outs)
         if Cell in map(type, ins) or Cell in map(type, outs):
-            ins, outs = [*map(_kept, ins)], [*map(_kept, outs)]
+            ins, outs = [*map(snapshot, ins)], [*map(snapshot, outs)]
             event = See(eqn, ins, [*outs, *(x for x in ins if type(x) is Cell)])
         if self.run.tell(event) >= _PARCEL or self.bytes >= _PARCEL_BYTES:
             self.bytes = 0
@@ -242,8 +242,3 @@ class _Telling(Watch):
         if self.run.tell(Leave(outs)) >= _PARCEL:  # a loop may have no equations
             self.bytes = 0
             self.run.hand_over()
-
-
-def _kept(x: Any) -> Any:
-    """Return a value that stays as it is: a cell is copied, since its content may change."""
-    return Cell(x.value.copy(), x.aval) if type(x) is Cell else x

@@ -7,7 +7,7 @@ from typing import Any
 from jaxprtool.ir.avals import AbstractToken, OpaqueType, RefType
 from jaxprtool.ir.jaxpr import Value
 
-__all__ = ["Box", "Cell", "Token"]
+__all__ = ["Box", "Cell", "Token", "snapshot"]
 
 
 class Token:
@@ -57,3 +57,14 @@ class Box:
 
     def __repr__(self) -> str:
         return f"Box({len(self.values)})"
+
+
+def snapshot(value: Value) -> Value:
+    """Return a value that later writes do not change: a cell and a box are copied, with what they hold now."""
+    if type(value) is Cell:
+        return Cell(value.value.copy(), value.aval)
+    if type(value) is Box:
+        copy = Box()
+        copy.values = list(value.values)
+        return copy
+    return value
