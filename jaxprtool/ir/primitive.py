@@ -21,7 +21,7 @@ NO_PARAMS = Params()
 
 
 class Signature(NamedTuple):
-    """What a stub says of operands and params.
+    """The operands and params that a stub declares.
 
     Attributes:
       operands: names of the operands; a last one that starts with `*` takes any number.
@@ -149,7 +149,7 @@ class Primitive(Frozen):
         pending: str = "",
         library: str = "",
     ):
-        """A primitive, whose `signature` gives what is known of operands and params; without one, that is nothing."""
+        """Make a primitive; `signature` gives the declared operands and params (without one, none are known)."""
         amend(
             self,
             name=name,
@@ -175,7 +175,10 @@ class Primitive(Frozen):
 
 
 class _Unread(Primitive):
-    """A primitive whose signature nobody has asked for. The first who does makes it a plain `Primitive`."""
+    """A primitive whose signature was not read yet.
+
+    The first access to such a field makes it a plain `Primitive`.
+    """
 
     __slots__ = ()
 
@@ -188,7 +191,7 @@ class _Unread(Primitive):
 
 
 def _fill(primitive: Primitive, signature: Signature) -> None:
-    """Set the fields that the signature decides."""
+    """Set the fields that depend on the signature."""
     declared = signature.params.values()
     unchecked = any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
     amend(
