@@ -1,10 +1,11 @@
-"""The contracts of the columns: what a rule takes and gives, one protocol for each keyword of `define`.
+"""The contracts of the columns: what a rule takes and returns, one protocol for each keyword of `define`.
 
-Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it is there so that type checkers
-accept functions that name the params of their primitive. The rule of a primitive with one result returns one value, aval or
-axis; that of a primitive with `multiple_results` returns lists. The modules of the interpreters have the full contracts.
-What a rule of `jvp`, `linearize`, `transpose` or `batch` records may stand for other equations with the same params and types of
-operands (Note [Replayed rules]), so it depends on nothing else.
+Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it lets
+type checkers accept functions that name the params of their primitive. The rule of a primitive with
+one result returns one value, aval or axis; that of a primitive with `multiple_results` returns
+lists. The modules of the interpreters have the full contracts. The equations that a rule of `jvp`,
+`linearize`, `transpose` or `batch` records may be reused for other equations with the same params
+and types of operands (Note [Replayed rules]), so it must depend on nothing else.
 """
 
 from __future__ import annotations
@@ -204,13 +205,16 @@ class IdentityRule(Protocol):
 
 
 class RangeRule(Protocol):
-    """(params) -> where the results are, whatever the operands are."""
+    """(params) -> the range of the results, whatever the operands are."""
 
     def __call__(self, params: dict[str, Any], /) -> Range: ...
 
 
 class PassingRule(Protocol):
-    """(what hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them; see `interpreters.columns.passing`."""
+    """(function that hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them.
+
+    See `interpreters.columns.passing`.
+    """
 
     def __call__(
         self,

@@ -52,7 +52,7 @@ NONLINEAR = unsupported("it is not linear in its operands")
 
 
 class UndefPrimal(Symbolic):
-    """A linear operand: only its type is known."""
+    """A linear operand, of which only the type is known."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ def is_linear(x: Value) -> bool:
 
 
 def not_linear(primitive: str, why: str = "") -> NoReturn:
-    """Raise the error of an operation that is not linear in its linear operands."""
+    """Raise the error for an operation that is not linear in its linear operands."""
     reason = f": {why}" if why else ""
     fail(
         NotLinearError,
@@ -91,8 +91,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
 
     Args:
       jaxpr: linear in the linear arguments, for any values of the others.
-      args: for constants and arguments, a value or an `UndefPrimal` for a linear one.
-      cts_out: cotangents of the results; Zero where there is none.
+      args: for each constant and argument its value, or an `UndefPrimal` for a linear one.
+      cts_out: the cotangents of the results; Zero where there is none.
 
     Returns:
       For each linear argument, in order, its cotangent (or Zero).
@@ -139,7 +139,10 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
 
 
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Value]) -> list[JaxprEqn]:
-    """Apply the equations that no linear argument reaches. Returns the others, and adds the variables that they bind to `linear`."""
+    """Apply the equations that depend on no linear argument.
+
+    Returns the other equations, and adds the variables that they bind to `linear`.
+    """
     rest = []
     for eqn in interpreted(jaxpr.eqns):
         if linear.isdisjoint(eqn.inputs):
@@ -153,7 +156,7 @@ def _forward(jaxpr: Jaxpr, env: Env, linear: set[Value]) -> list[JaxprEqn]:
 
 
 def _transpose_eqn(eqn: JaxprEqn, ct: Value, ins: list[Value]) -> Sequence[Value]:
-    """The cotangents of an equation's operands, from that of its result (or those of its results)."""
+    """Return the cotangents of an equation's operands, given those of its results."""
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
     try:
@@ -235,7 +238,7 @@ def _transpose_jaxpr(
 
 
 def transpose_unary(f: Callable[..., Value]) -> Callable[..., Value]:
-    """The rule of a linear operation of one operand: f(ct, operand's aval, **params) is its cotangent."""
+    """Return the rule of a linear operation of one operand: f(ct, operand's aval, **params) is its cotangent."""
 
     def rule(ct: Value, x: Value, **params: ParamValue) -> list[Value]:
         return [f(ct, get_aval(x), **params) if is_linear(x) else None]

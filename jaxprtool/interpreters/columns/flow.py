@@ -1,4 +1,8 @@
-"""How values flow through an operation: which elements it moves, what may drop a NaN or an infinity, what only steers."""
+"""Facts on how values flow through an operation.
+
+Three columns: `elements` says which elements of the operands the results consist of, `masks`
+whether a NaN or an infinity may be dropped, and `steers` which operands only decide something.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +36,10 @@ steering_facts = FactTable(
 
 
 def passed_on(eqn: JaxprEqn, k: int, elements: Container[str]) -> Atom | None:
-    """The operand whose elements result k of an equation has; None where what it does with them is not among `elements`."""
+    """Return the operand whose elements result k of an equation consists of.
+
+    None where the fact in the column `elements` is not one of `elements`.
+    """
     found = elements_facts[eqn.primitive]
     if found not in elements:
         return None
@@ -40,10 +47,12 @@ def passed_on(eqn: JaxprEqn, k: int, elements: Container[str]) -> Atom | None:
 
 
 def goes_into_good_results(eqn: JaxprEqn) -> bool:
-    """Whether a good element of a result may have been computed from a bad one of an operand, as `nan > 0` and `pow(nan, 0)` are.
+    """Whether a finite element of a result may be computed from a NaN or an infinity, as in `nan >
+    0` and `pow(nan, 0)`.
 
-    Where nothing masks a bad value, what is computed from it is bad. What picks elements of its operands, by others or by
-    params, leaves those out that it does not pick. Conversions mask where their result is of integers.
+    False where nothing masks bad values: what is computed from one is bad. False too for operations
+    that pick elements of their operands, by other operands or params, since they do not use the
+    elements they leave out. Conversions mask where their result is of integers.
     """
     primitive, elements = eqn.primitive, elements_facts[eqn.primitive]
     if mask_facts[primitive] == "nothing" or elements in _PICKED:
