@@ -1,7 +1,7 @@
-"""The tokens of the grammar: what they are called in messages, and the patterns they are made of.
+"""The tokens of the grammar: their names in messages, and the patterns they are made of.
 
-A token is a tuple `(kind, value, start, end)`: its name in the grammar, what the builder needs of it,
-and the character offsets where it begins and ends.
+A token is a tuple `(kind, value, start, end)`: its name in the grammar, the value that the builder
+needs, and the character offsets where it begins and ends.
 """
 
 from __future__ import annotations

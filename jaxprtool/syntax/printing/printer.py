@@ -40,14 +40,14 @@ class Printer(Pieces):
         )
 
     def has_additions(self) -> bool:
-        """Whether what is written has an interface, values of constants, or comments."""
+        """Whether the text has lines that JAX does not write: an interface, values of constants, or comments."""
         if self.interface is not None or any(self.wheres.values()):
             return True
         jaxprs = self.nested.closed
         return any(j.comments or any(e.comments for e in j.eqns) for j in jaxprs)
 
     def write(self, head: bool = True) -> None:
-        """Write the pieces of the text: definitions, then the program (with the comments above it if `head`)."""
+        """Write the text: definitions, then the program (with the comments above it if `head`)."""
         for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
@@ -80,11 +80,11 @@ class Printer(Pieces):
         self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
 
     def _place(self, eqn: JaxprEqn) -> None:
-        """Remember that what is written next has the name of an equation's primitive."""
+        """Record that the next piece has the name of an equation's primitive."""
         self.places.append((len(self.out), eqn))
 
     def _place_all(self, jaxpr: Jaxpr) -> None:
-        """The same for the equations of a jaxpr on one line, and of those inside it."""
+        """Record the same for the equations of a jaxpr on one line, and of those inside it."""
         for eqn in jaxpr.eqns:
             self._place(eqn)
             if id(eqn) in self.holds:
@@ -173,13 +173,13 @@ class Printer(Pieces):
         self._fill([self._atom(x) for x in eqn.inputs], "", column + 1, indent + 2)
 
     def _of_line(self, text: str, indent: int) -> str:
-        """A param on a line of its own, where JAX breaks `()` that does not fit as it breaks a tuple of jaxprs."""
+        """Return a param on a line of its own; JAX breaks a `()` that does not fit like a tuple of jaxprs."""
         if not text.endswith("=()") or indent + size_of(text) <= self.width or indent < 0:
             return text
         return f"{text[:-1]}\n{' ' * indent}  \n{' ' * indent})"
 
     def _begin(self, eqn: JaxprEqn, indent: int) -> int:
-        """Write the results and the name of an equation; returns the column after."""
+        """Write the results and the name of an equation; return the column after."""
         out, column = self.out, indent
         if eqn.out_binders:
             names, types = self.names, self.types
@@ -249,7 +249,7 @@ class Printer(Pieces):
             yield self._jaxpr(closed.jaxpr, indent if indent < _MAX_INDENT else _NO_INDENT, column)
 
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
-        """Write texts one after the other, on more lines if they do not fit; returns the column after."""
+        """Write texts one after the other, on more lines if they do not fit; return the column after."""
         out, before, width = self.out, separator + " ", self.width
         measure = size_of
         if column < width:  # or else no text fits
