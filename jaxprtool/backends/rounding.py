@@ -1,4 +1,4 @@
-"""Errors of rounding of many values at once."""
+"""Rounding errors of many values at once."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _LARGE = (
 
 
 class Widened(NamedTuple):
-    """Values of one type in a wider one.
+    """Values of one type converted to a wider one.
 
     Attributes:
       values: the values.
-      flat: the elements of some of them after each other; of the next ones; and so on.
-      sizes: how many elements each of those has.
+      flat: the elements of consecutive groups of values, each group concatenated.
+      sizes: for each group the number of elements of each of its values.
     """
 
     values: list[Any]
@@ -33,11 +33,11 @@ class Widened(NamedTuple):
 
 
 def widened(values: Sequence[Any], wide: Callable[[Any], Any]) -> Widened:
-    """Values of one type in a wider one, small ones together.
+    """Convert values of one type to a wider one; small ones are converted together.
 
     Args:
       values: all of them scalars, or all of them arrays with elements.
-      wide: a function of an array that gives it in the wider type.
+      wide: converts an array to the wider type.
     """
     found = Widened([], [], [])
     for some in _chunks(values):
@@ -55,7 +55,7 @@ def widened(values: Sequence[Any], wide: Callable[[Any], Any]) -> Widened:
 
 
 def errors(dtype: Any, own: Widened, exact: Sequence[Sequence[Any]]) -> np.ndarray:
-    """How far values are from exact ones: of each, what `agreement.error_of` says.
+    """Return how far values are from exact ones: for each, the result of `agreement.error_of`.
 
     Args:
       dtype: the type of the values.
@@ -63,8 +63,8 @@ def errors(dtype: Any, own: Widened, exact: Sequence[Sequence[Any]]) -> np.ndarr
       exact: several lists of exact values.
 
     Returns:
-      For each list two rows, f64[len(exact), 2, len(own.values)]: units in the last place, and the error relative to the
-      largest element.
+      For each list two rows, f64[len(exact), 2, len(own.values)]: units in the last place, and the
+        error relative to the largest element.
     """
     found = np.empty((len(exact), 2, len(own.values)))
     at = 0
@@ -96,7 +96,9 @@ def _errors(
 
 @functools.cache
 def _least_powers(dtype: Any) -> tuple[int, np.ndarray]:
-    """How many bits of a type come after the point, and its smallest power of two with all of them, as often as is needed."""
+    """Return the number of bits of a type after the binary point, and its smallest power of two
+    with all of them, repeated.
+    """
     least, bits = least_and_bits(dtype)
     return bits, np.full(_CHUNK, least * 2.0**bits)  # NumPy takes four times as long for a scalar
 
@@ -106,7 +108,7 @@ def _largest(parts: Sequence[Any]) -> Any:
 
 
 def _most(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """The largest finite number of each part."""
+    """Return the largest finite number of each part."""
     found = _greatest(v, sizes)
     if np.isfinite(found).all():
         return found
@@ -123,7 +125,7 @@ def _greatest(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Values in parts that have not many elements, or one value."""
+    """Split values into parts of a limited number of elements, or one value."""
     if values and not values[0].shape:
         for start in range(0, len(values), _CHUNK):
             yield values[start : start + _CHUNK]
@@ -139,7 +141,7 @@ def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _joined(values: Sequence[Any]) -> np.ndarray:
-    """The elements of values of one type, one after the other; all of them scalars, or all of them arrays."""
+    """Concatenate the elements of values of one type; all of them scalars, or all of them arrays."""
     if not values[0].shape:
         return np.array(values)
     if len(values) == 1:
