@@ -45,7 +45,7 @@ def forget_traces() -> None:
 def trace_with_jax(
     f: Callable[..., Any], args: tuple[Any, ...], x64: bool | None = None, rules: bool = True
 ) -> ClosedJaxpr:
-    """|Return the program of a JAX function.
+    """Return the program of a JAX function.
 
     Primitives that only this process knows become calls of their implementation, where JAX traces it.
 

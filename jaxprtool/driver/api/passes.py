@@ -1,4 +1,7 @@
-"""`jt.opt` (`jt.optimize`), what passes of a user's own are written with, and `jt.hash`. See `driver.api.programs`."""
+"""`jt.opt` (`jt.optimize`), the names for writing passes of one's own, and `jt.hash`.
+
+See `driver.api.programs`.
+"""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ _PIECE = 1 << 20
 
 
 class _Kind(NamedTuple):
-    """A kind of compression: its first bytes, and what makes a decompressor."""
+    """A kind of compression: its first bytes, and a function that makes a decompressor."""
 
     magic: bytes
     name: str
@@ -59,7 +59,7 @@ def decompressed(data: bytes, name: str) -> bytes:
 
 
 def _member(reader: Any, data: bytes, pieces: list[bytes], name: str) -> bytes:
-    """Add what one member holds to pieces; returns what is left of the data."""
+    """Append the contents of one member to pieces; return the rest of the data."""
     total = sum(map(len, pieces))
     while not reader.eof:
         try:

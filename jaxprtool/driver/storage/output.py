@@ -18,11 +18,11 @@ INLINE = "inline"  # as the place of constants: in the text
 
 
 def program_text(programs: Mapping[str, ClosedJaxpr], dialect: str = "") -> str:
-    """The lossless text of programs, which holds all that they need: large constants as base64.
+    """Return the lossless text of programs with everything that they need: large constants as base64.
 
     Args:
       programs: by name; "" for one without a name.
-      dialect: the release of JAX whose print it is to be; "" for that of each program.
+      dialect: the release of JAX whose print to write; "" for that of each program.
 
     Raises:
       UsageError: a file that holds a constant cannot be read.
@@ -61,10 +61,10 @@ def write_programs(
 
 
 class Written(NamedTuple):
-    """What a file of programs holds.
+    """The contents of a file of programs.
 
     Attributes:
-      text: of the file.
+      text: its text.
       arrays: the `.npz` file beside it; "" where none is needed.
       data: the bytes of that.
     """
@@ -75,7 +75,10 @@ class Written(NamedTuple):
 
 
 def as_written(programs: Mapping[str, ClosedJaxpr], output: str, dialect: str = "") -> Written:
-    """What `write_programs` writes to a file. Raises UsageError when a file that holds a constant cannot be read."""
+    """Return what `write_programs` writes to a file.
+
+    Raises UsageError when a file that holds a constant cannot be read.
+    """
     return _whole(programs, beside(programs, output), "", dialect)
 
 
