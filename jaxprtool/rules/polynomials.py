@@ -69,7 +69,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Prim
 
 
 def _of(x: Value, coefficients: list[Value], params: Any) -> Value:
-    """A polynomial; the constant where there is one coefficient."""
+    """Return the polynomial as an expression; the constant where there is one coefficient."""
     if len(coefficients) > 1:
         return lax.polynomial(x, *coefficients, **params)
     return coefficients[0]
