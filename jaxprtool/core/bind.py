@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# What `state.eqn` is where no equation is being interpreted: it has neither span nor origin.
+# The value of `state.eqn` while no equation is being interpreted: it has neither span nor origin.
 NO_EQN: Any = JaxprEqn(None, (), {}, ())  # type: ignore[arg-type]
 
 

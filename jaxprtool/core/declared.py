@@ -32,7 +32,7 @@ __all__ = [
     "FAULTS",
 ]
 
-# Exceptions of Python in a rule that is given values of other types than it expects.
+# Python's exceptions in a rule that gets values of other types than it expects.
 FAULTS = (
     TypeError,
     ValueError,

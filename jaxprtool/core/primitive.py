@@ -72,7 +72,7 @@ _home = _DECLARED  # where declarations go
 
 
 _INDEX = Anything("Index")
-Index = Annotated[Any, _INDEX]  # as the annotation of an operand: a bare int there is i32
+Index = Annotated[Any, _INDEX]  # annotation of an operand for which a bare int is i32
 
 
 _UNDECLARED = Anything("")  # the kind of a param without an annotation
@@ -304,7 +304,7 @@ def _declare(
     stub: Callable[..., Any], name: str, *, library: str, **declarations: Any
 ) -> Primitive:
     of_ops = stub.__module__.startswith("jaxprtool.ops.")
-    home = _DECLARED if of_ops else _home  # a plug-in may be what needs the family
+    home = _DECLARED if of_ops else _home  # a plug-in may have asked for the family
     found = Primitive(
         name,
         functools.partial(_signature, stub),
@@ -313,7 +313,8 @@ def _declare(
         pending=stub.__module__ if of_ops else "",
         **declarations,
     )
-    if not of_ops and home is _DECLARED:  # of a user, who may not declare what a family has
+    # a user's primitive must not have the name of one in a family
+    if not of_ops and home is _DECLARED:
         gateways.load_family(name)
     if name in home:
         raise ValueError(f"a primitive named {name} is declared already")
@@ -325,7 +326,8 @@ def _declare(
 def _signature(stub: Callable[..., Any]) -> Signature:
     """Return the operands and params that a stub declares."""
     signature: Any = stub
-    while hasattr(signature, "__wrapped__"):  # that of another primitive, which this one is like
+    # declared like another primitive, whose signature counts
+    while hasattr(signature, "__wrapped__"):
         signature = signature.__wrapped__
     code, doc = signature.__code__, inspect.cleandoc(stub.__doc__ or "")
     n, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
@@ -366,14 +368,14 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
                 if type(value) not in _USUAL and not _is_usual(value):
                     params = _of_kinds(declared, params)
                     break
-            # No rule binds it, but a user's Python code.
+            # It is bound by a user's Python code, not by a rule.
             if state.eqn.primitive is NO_EQN.primitive:
                 refuse_misfits(declared, params)
         try:
             out = state.trace.process_primitive(declared, operands, params)
         except JaxprToolError:
             raise
-        except FAULTS:  # of a rule, which relies on params of their kinds
+        except FAULTS:  # raised by a rule, which relies on params of their kinds
             refuse_misfits(declared, params)
             raise
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
@@ -385,12 +387,12 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     return bound
 
 
-# Types of params that are what their kind has them.
+# Types of params whose values are in the form of their kinds.
 _NAMED = (
     Word,
     Opaque,
     Record,
-)  # and their subclasses, which hold the object of JAX's that they stand for
+)  # and their subclasses, which hold the JAX object that they represent
 _USUAL = frozenset({bool, int, float, complex, type(None), DType, ClosedJaxpr, *_NAMED})
 
 
@@ -425,7 +427,8 @@ def type_scalars(primitive: Primitive, operands: tuple[object, ...]) -> tuple[Va
         number_first = type(operands[0]) is float
         number, other = operands if number_first else reversed(operands)
         dtype = getattr(other, "dtype", None)
-        if type(number) is float and type(dtype) is DType and dtype.kind in "fc":  # most often
+        # the most common case
+        if type(number) is float and type(dtype) is DType and dtype.kind in "fc":
             typed_number = scalar_lit(number, dtype)
             return (typed_number, other) if number_first else (other, typed_number)
     dtypes = [

@@ -165,7 +165,7 @@ class _Outcome(Generic[T]):
         """Call f; store its result or its exception."""
         try:
             self.results.append(f())
-        except BaseException as e:  # handed on to the thread that waits
+        except BaseException as e:  # the waiting thread raises it again
             self.errors.append(e)
 
     def get(self) -> T:
@@ -192,7 +192,7 @@ def run_nested(first: Iterator[Any]) -> None:
 @contextmanager
 def heap_set_aside() -> Generator[None]:
     """Exclude the objects that exist now from garbage collection inside the block (Note [The collector])."""
-    if gc.get_freeze_count():  # somebody else has set something aside, which has to stay so
+    if gc.get_freeze_count():  # other code has frozen objects, which have to stay frozen
         yield
         return
     gc.freeze()

@@ -117,7 +117,7 @@ class Symbolic:
 
     __slots__ = ("aval",)
     aval: Aval
-    _trace: ClassVar[Any]  # its class, in the place of the trace of a tracer
+    _trace: ClassVar[Any]  # its class, where tracers have their trace
 
     def __init_subclass__(cls) -> None:
         cls._trace = cls
@@ -239,7 +239,7 @@ def get_aval(x: Value) -> Aval:
     dtype = dtype_of(getattr(x, "dtype", None))
     shape = getattr(x, "shape", None)
     if isinstance(x, SymbolicDim):
-        operator.index(x)  # raises UnsupportedError: it is no number
+        operator.index(x)  # raises UnsupportedError, since the dimension is not a known number
     if dtype is None or shape is None:
         raise TypeError(
             f"not an array, a number or a tracer: {brief(x)} of type {type(x).__name__}"
@@ -268,9 +268,9 @@ def words_of_key(value: Value) -> Value:
     found = dtype_of(dtype)
     if found is None or found.kind != "k":
         return value
-    if isinstance(dtype, DType):  # ours: keys, or their words in a text
+    if isinstance(dtype, DType):  # our type: the array holds keys, or their words in a text
         return value.data if hasattr(value, "impl") else value
-    jax = sys.modules.get("jax")  # it made the keys; nothing else can read them
+    jax = sys.modules.get("jax")  # only JAX can read keys that it made
     return value if jax is None else jax.random.key_data(value)
 
 

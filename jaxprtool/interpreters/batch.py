@@ -74,7 +74,7 @@ __all__ = [
 ]
 
 batch_rules = RuleTable("batch")
-# Whether a batched operation does for each example what it does for one, or follows a rule that its user wrote.
+# Whether a batched operation does for each example what the operation does for one, or follows a batching rule of the user.
 batching_facts = FactTable("batching", "examples", "rule")
 
 not_mapped = None
@@ -194,7 +194,7 @@ def one_by_one(
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
     if any(isinstance(a, AbstractToken) for a in (*body.in_avals, *body.out_avals)):
-        rule = batch_rules[primitive]  # which says why there is none: no loop has tokens
+        rule = batch_rules[primitive]  # tokens cannot go through a loop; the rule raises the error
         return rule(axis_size, vals, dims, **params)
     if are_devices(axis_size):
         runs_for_devices(body.jaxpr, tuple(axis_size.axes.items()))

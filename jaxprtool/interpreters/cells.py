@@ -51,7 +51,7 @@ class Cells:
     """Checks the references of one jaxpr, equation by equation in their order."""
 
     def __init__(self) -> None:
-        self.ended: dict[Var, JaxprEqn] = {}  # each variable that an equation gave up
+        self.ended: dict[Var, JaxprEqn] = {}  # consumed variable -> the equation that consumed it
 
     def faults(self, eqn: JaxprEqn) -> Iterator[Diagnostic]:
         """Iterate over diagnostics for the references among the operands and results of an equation."""
@@ -126,7 +126,7 @@ def consumed_operands(eqn: JaxprEqn) -> set[int]:
     try:
         inner = inner_arguments(primitive, avals, eqn.params)
     except (TypeError, ValueError, AttributeError):
-        return set()  # the params are wrong, which the type rule reports
+        return set()  # the params are wrong, and the type rule reports that
     return {
         t.position
         for closed, types in inner

@@ -78,7 +78,7 @@ __all__ = [
 ]
 
 abstract_eval_rules = RuleTable("abstract_eval")
-# Whether the memory and the varying axes of a result follow from the operands, or the `abstract_eval` rule says them.
+# Whether the memory and the varying axes of a result follow from the operands, or are given by the `abstract_eval` rule.
 memory_facts = FactTable("memory", "operands", "rule")
 varying_facts = FactTable("varying", "operands", "rule", "untracked")
 
@@ -208,7 +208,7 @@ def _check_all(
     problems: list[Diagnostic] = []
     consequences: list[Diagnostic] = []
     seen: set[tuple] = set()
-    types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # by the names of axes that are bound
+    types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # keyed by the names of the bound axes
     outer = state.axes
     pending = [(jaxpr, outer)]
     try:
@@ -342,7 +342,8 @@ class _Checker:
         self.problems, self.pending, self.types = problems, pending, types
         self.consequences = consequences
         self.bound: set[Var] = set()
-        self.doubtful: set[Var] = set()  # declared with another type than their equations give them
+        # variables declared with another type than their equation gives them
+        self.doubtful: set[Var] = set()
 
     def report(
         self,
@@ -456,7 +457,7 @@ class _Checker:
         try:
             axes = inner_axes(eqn) or state.axes
         except (ValueError, KeyError, TypeError, AttributeError):
-            return  # the params are wrong, which the type rule reports
+            return  # the params are wrong, and the type rule reports that
         self.pending.extend((c.jaxpr, axes) for c in sub_jaxprs(eqn))
 
     def check_declared(self, eqn: JaxprEqn) -> None:
@@ -476,7 +477,7 @@ class _Checker:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
                 if any(x.aval is UNTYPED for x in eqn.inputs):
-                    return  # what that comes from is reported
+                    return  # the cause of the missing type is reported already
                 if any(d.code == "unknown-param" for d in e.diagnostics) and self.is_unread_older(
                     eqn
                 ):
@@ -521,7 +522,7 @@ class _Checker:
 def _place(eqn: JaxprEqn, found: Diagnostic) -> Any:
     """Return the position of a fault of an equation: that of a param, or of the whole equation."""
     param = found.param
-    if found.code == "param-value" and not param:  # the message of a rule names it
+    if found.code == "param-value" and not param:  # the message of the type rule names the param
         message = found.message.replace("=", " ")
         named = [key for key in eqn.params if f" {key} " in message]
         param = min(named, key=lambda key: message.find(f" {key} "), default="")
@@ -551,7 +552,7 @@ def check_split(
     b1 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if not u]
     b2 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if u]
     residuals = first.out_types[len(b1) :]
-    # constants of jaxprs inside, which the known part uses outside of them, come after those of the whole
+    # constants of inner jaxprs that the known part uses outside of them come after the jaxpr's own constants
     inner = slice(len(jaxpr.const_binders), len(known.const_binders))
     known_ins = [t for i, t in enumerate(first.in_types) if not inner.start <= i < inner.stop]
     got = JaxprType(

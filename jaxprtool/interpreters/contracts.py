@@ -263,24 +263,26 @@ class MonoidRule(Protocol):
     def __call__(self, dtype: Any, /) -> Monoid: ...
 
 
-Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Follows = Literal["operands", "rule"]  # what determines a part of the result's type
 Varying = Literal[
     "operands", "rule", "untracked"
-]  # what says it; untracked: types do not, as in JAX
-Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
+]  # what determines the varying axes of the result; untracked: its type does not have them, as in JAX
+Effects = Literal[False, True, "inside", "state"]  # which side effects an operation has
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[
     "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
-]  # what those of the results are
+]  # where the elements of the results come from
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
-Batching = Literal["examples", "rule"]  # what a batched operation does
+Batching = Literal["examples", "rule"]  # what a batched operation computes
 Derivative = Literal[
     "jaxprs", "rule", "zero", "quantile"
-]  # what the derivative of an operation is made of
-Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
+]  # what the derivative of an operation consists of
+Residual = Literal[
+    "saved", "made again"
+]  # whether a known result of literals alone is saved or computed again
 Masks = Literal[
     "nothing", "nan", "inf", "both"
-]  # what an operand may have while results are finite
+]  # which non-finite values an operand may have while all results are finite
 Steers = Literal[
     "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
-]  # what decides
+]  # which operands decide something

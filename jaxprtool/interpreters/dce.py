@@ -38,8 +38,8 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-# Whether it has side effects; those "inside" are on references of its own jaxprs, of which nobody outside knows. One with a "state" of
-# its own gives other results each time; where nobody reads them, it may go.
+# Whether an operation has side effects. "inside": only on references of its own jaxprs, which are invisible outside. "state": it gives
+# different results each time, and may be removed where nothing reads them.
 effect_facts = FactTable("effects", False, True, "inside", "state")
 
 
@@ -72,7 +72,7 @@ def draws_anew(eqn: JaxprEqn) -> bool:
 
 
 _jaxpr_draws_anew = any_equation("gives other results each time", draws_anew)
-# Of a jaxpr without dead equations the atoms that are read, as operands or results.
+# For a jaxpr without dead equations: the atoms that are read as operands or results.
 live_atoms = Memo[set[Any]]("live atoms")
 
 
@@ -120,7 +120,7 @@ def live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> tuple[list[Jax
     """Return the equations that `outs` need, without results and operands that nothing reads, and
     the atoms that they read.
     """
-    live = set(outs)  # literals among them do no harm
+    live = set(outs)  # it may hold literals, which does no harm
     kept: list[JaxprEqn] = []
     for eqn in reversed(eqns):
         binders, primitive = eqn.out_binders, eqn.primitive

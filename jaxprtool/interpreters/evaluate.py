@@ -405,7 +405,7 @@ def _with_room(jaxpr: Jaxpr) -> _Program:
     return program
 
 
-_SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
+_SHALLOW = 40  # levels of nesting that always fit on the stack
 
 
 def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:

@@ -61,9 +61,9 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
-# Whether the derivative of an operation is made of those of the jaxprs in its params, if it has some; follows a rule of its own;
-# is zero, since no result changes with small changes of the operands; or is that of a quantile of the distribution that it draws
-# from, where the draws of a key, which are accepted or rejected, are another function of the operands.
+# What the derivative of an operation is. "jaxprs": made from the derivatives of the jaxprs in its params, if it has some. "rule": given
+# by a rule of its own. "zero": no result changes with small changes of the operands. "quantile": that of a quantile of the
+# distribution it draws from, since its draws by acceptance and rejection are another function of the operands.
 derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero", "quantile")
 
 
@@ -114,7 +114,7 @@ def add_tangents(x: Value, y: Value) -> Value:
     """Return the sum of two tangents, either of which may be Zero."""
     if type(x) is Zero or type(y) is Zero:
         return y if type(x) is Zero else x
-    if isinstance(x, Tracer) and isinstance(y, Tracer):  # most often: what is given needs no checks
+    if isinstance(x, Tracer) and isinstance(y, Tracer):  # the common case: tracers need no checks
         return state.trace.process_primitive(lax.add_any.primitive, (x, y), {})
     return lax.add_any(x, y)
 
@@ -301,7 +301,7 @@ def jvp_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_jvp(closed.interface, flags, flags_out))
         found = _JVP.keep(closed, key, (made, flags_out))
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _JVP.keep(closed, (flags, tuple(found[1])), found)
     return found
 
@@ -460,7 +460,7 @@ def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
         y: Value, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
     ) -> Value:
         out: Any = None
-        if get_aval(y).dtype.is_inexact:  # it may not be, with a `preferred_element_type`
+        if get_aval(y).dtype.is_inexact:  # with a `preferred_element_type` y may be of integers
             for t, term in zip(tangents, terms, strict=True):
                 if term is not None and type(t) is not Zero:
                     part = term(t, y, *primals, **params)

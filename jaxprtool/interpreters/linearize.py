@@ -119,7 +119,7 @@ def linearize_body(
         if computes_again(closed, made.n_res):
             made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
         _LINEARIZED.keep(closed, key, made)
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _LINEARIZED.keep(closed, (tuple(nonzeros), tuple(made.flags)), made)
     return made
 

@@ -25,7 +25,7 @@ class LocatedContext(LoweringContext):
 
     def __init__(self, *given: Any, **named: Any):
         super().__init__(*given, **named)
-        self._mark = 0  # the lines before this one have locations
+        self._mark = 0  # number of leading lines that have locations already
 
     def block(
         self, avals: Sequence[Aval], body: Callable[..., Value], terminator: str

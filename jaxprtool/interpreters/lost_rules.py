@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds, or says why it cannot"
-# What an error says of a derivative that is not there; other limits would be there with the rule too.
+# Codes of errors about a missing derivative. Other limits would remain with the rule.
 _NO_DERIVATIVE = {
     "no-derivative",
     "no-forward-derivative",
@@ -45,7 +45,7 @@ _NO_DERIVATIVE = {
 _BEFORE = (
     "a rule that cannot be traced alone cannot be kept: take the derivative before, and trace that"
 )
-_COLUMNS = {"jvp": "jvp", "bwd": "vjp"}  # by the params that name rules
+_COLUMNS = {"jvp": "jvp", "bwd": "vjp"}  # keyed by the params that name rules
 _NOTED = Memo[bool]("the text of a body without its custom rule is noted")
 
 

@@ -64,7 +64,7 @@ partial_eval_rules = RuleTable("partial_eval")
 _RULES = partial_eval_rules.rules
 _record = JaxprTrace.process_primitive
 _record_again = JaxprTrace.process_again
-# Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
+# For a known equation whose operands are all literals: whether its result is saved for the unknown part, or computed again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
 
@@ -126,7 +126,7 @@ class PartialEvalTrace(JaxprTrace):
                 break
         else:
             parent = self.parent
-            if type(parent) is JaxprTrace:  # records, and applies nothing else
+            if type(parent) is JaxprTrace:  # it only records
                 return parent.process_primitive(primitive, args, params)
             return self.known(parent.process_primitive, primitive, args, params)
         rule = _RULES.get(primitive) or (primitive.pending and partial_eval_rules.find(primitive))
@@ -177,7 +177,7 @@ def partial_eval_jaxpr(
             known, unknown = map(with_interface, (known, unknown), faces)
             found = known, unknown, unks_out, n_res
         _PARTS.keep(closed, key, found)
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)
     known, unknown, unks_out, n_res = found
     if verify or verifying():

@@ -74,9 +74,9 @@ __all__ = [
 _TYPE_RULES = abstract_eval_rules.rules
 
 
-# The results' types of operations without params, or with simple ones, which these and the operands' types determine.
+# Memo of result types of operations with no params or simple ones: those and the operands' types determine them.
 _OUT_TYPES: dict[tuple[Any, ...], Any] = {}
-# Types of values that are equal only where they are the same.
+# Types of values that are only equal where they are the same object.
 _SIMPLE: frozenset[type[Any]] = frozenset([type(None), bool, DType])
 
 
@@ -112,7 +112,7 @@ def _out_types(
         rule = annotated_rule(primitive, rule)
     try:
         out = rule(*avals, **params)
-    except FAULTS:  # which `abstract_eval` tells as an error of the operation
+    except FAULTS:  # `abstract_eval` raises them again as an error of the operation
         out = abstract_eval(primitive, avals, params)
         out = out if primitive.multiple_results else out[0]
     if key is not None and not annotated:
@@ -206,14 +206,14 @@ class JaxprTrace(Trace):
         var = self.const_vars.get(id(value))
         if var is not None:
             return var
-        if type(value) is JaxprTracer:  # of an outer trace
+        if type(value) is JaxprTracer:  # a tracer of an outer trace
             if type(value.atom) is Lit:
                 return value.atom
             aval = value.aval
         elif type(value) in (bool, int, float, complex):
             return scalar_lit(value, get_aval(value).dtype)
         else:
-            refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
+            refuse = getattr(value, "refuse_as_constant", None)  # an object that stands for a value
             if refuse is not None:
                 refuse()
             aval = get_aval(value)

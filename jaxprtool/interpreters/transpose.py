@@ -118,7 +118,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
             if not is_inexact(binders[0].aval):
                 linear_atoms = (*binders, *(x for x in inputs if x in linear))
                 if not any(is_inexact(x.aval) for x in linear_atoms):
-                    continue  # of integers to integers: cotangents are zeros, which need no rule
+                    continue  # from integers to integers: the cotangents are zero, and need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
                 cts = ct
@@ -133,7 +133,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
             for x, ct_in in zip(inputs, cts_in, strict=True):
                 if ct_in is None or type(ct_in) is Zero or x not in linear:
                     continue
-                if is_inexact(x.aval):  # what else there is has zeros as cotangents
+                if is_inexact(x.aval):  # other types have zero cotangents
                     ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
@@ -206,7 +206,7 @@ def transpose_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))
         found = _TRANSPOSED.keep(closed, key, (made, flags))
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
     return found
 

@@ -35,7 +35,7 @@ Spec = tuple[tuple[str, ...], ...]
 FIX_SIZES = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
 
 
-# (operator, a, b) -> a op b, of which at least one is a dimension; None where nobody can say.
+# (operator, a, b) -> a op b, where at least one of a and b is a dimension; None where the result is unknown.
 _Arithmetic = Callable[[Callable[[Any, Any], Any], Any, Any], Any]
 
 
@@ -87,7 +87,7 @@ class SymbolicDim(str):
     def __radd__(self, other: object) -> Any:
         return other + str(self) if isinstance(other, str) else _right_sum(self, other)
 
-    if not TYPE_CHECKING:  # they are not those of a text
+    if not TYPE_CHECKING:  # type checkers reject operators that differ from those of `str`
         __lt__, __le__ = _dim_operator(operator.lt), _dim_operator(operator.le)
         __gt__, __ge__ = _dim_operator(operator.gt), _dim_operator(operator.ge)
         __add__, __sub__ = _dim_operator(operator.add), _dim_operator(operator.sub)
@@ -150,7 +150,7 @@ ARRAY_LIMIT = "array-limit"
 
 def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
     """Raise JaxprTypeError for a shape that no array can have, not even an empty one."""
-    rank = len(shape) + (dtype.kind == "k")  # the words of a key are an axis
+    rank = len(shape) + (dtype.kind == "k")  # the words of a key take one more axis
     numbers = [d for d in shape if isinstance(d, int)]
     nbytes = max(dtype.itemsize, 1) * math.prod(d for d in numbers if d)
     if rank <= MAX_RANK and nbytes <= MAX_BYTES and min(numbers, default=0) >= 0:

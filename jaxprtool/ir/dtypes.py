@@ -152,7 +152,8 @@ def find_dtype(name: str) -> DType | None:
     return _BY_NAME.get(name)
 
 
-SEMAPHORES = ("dma_sem", "semaphore", "barrier_semaphore")  # of kernels: elements of no number
+# element types of kernels that are not numbers
+SEMAPHORES = ("dma_sem", "semaphore", "barrier_semaphore")
 
 
 def custom_dtype(name: str) -> DType:

@@ -40,8 +40,8 @@ __all__ = [
 
 Kind = Literal["leaf", "none", "tuple", "list", "dict", "object"]
 Key = str | int | None
-MAX_DEPTH = 100  # of a tree: what is nested deeper has no place in a file
-_SHOWN = 8  # names of arguments in a message
+MAX_DEPTH = 100  # levels of a tree; a file cannot hold a deeper one
+_SHOWN = 8  # names of arguments to show in a message
 
 
 class Tree(NamedTuple):
@@ -387,7 +387,7 @@ def named_arguments(f: Callable[..., Any], args: Sequence[Any]) -> list[tuple[st
     """
     try:
         parameters = [*inspect.signature(f).parameters.values()]
-    except (TypeError, ValueError):  # a builtin may have none
+    except (TypeError, ValueError):  # a builtin may have no signature
         parameters = []
     named: list[tuple[str, Any]] = []
     for i, arg in enumerate(args):

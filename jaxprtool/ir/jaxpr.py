@@ -56,7 +56,7 @@ __all__ = [
 
 # An `AbstractType`. Readers of `x.aval` know which class of types it is (most often `ShapedArray`), and read its fields.
 Aval = Any
-# What an atom stands for while a program is interpreted: an array or scalar of a backend, a `Lit`, a tracer.
+# The value of an atom while a program is interpreted: an array or scalar of a backend, a `Lit`, or a tracer.
 Value = Any
 
 
@@ -134,7 +134,7 @@ class Lit(Frozen):
 
     __slots__ = ("aval", "cached", "span", "val")
     __copy__ = __deepcopy__ = itself
-    _trace = None  # in the place of the trace of a tracer
+    _trace = None  # tracers have their trace here; a literal has none
     val: Value
     aval: Aval
     span: Span | None
@@ -167,7 +167,7 @@ class Lit(Frozen):
 
 
 Atom = Var | Lit
-type_of = operator.attrgetter("aval.strong")  # of an atom, without its weak-type mark
+type_of = operator.attrgetter("aval.strong")  # the type of an atom, without its weak-type mark
 _aval_of = operator.attrgetter("aval")
 
 

@@ -25,7 +25,7 @@ UNREAD: Any = _Unread()
 # How a text spells values: in the literal grammar, as a type, as a name (which may hold anything but the end of a param),
 # or freely.
 Spelling = Literal["value", "type", "name", "free"]
-# What JAX prints, or also what it drops.
+# Whether a text holds what JAX prints, or also what JAX drops.
 Style = Literal["jax", "lossless"]
 
 

@@ -41,7 +41,7 @@ class Frame(NamedTuple):
 
 
 Names = tuple[str, ...]
-SOURCE, NAMES = 1, 2  # what is shown of an origin: the line of Python, the names
+SOURCE, NAMES = 1, 2  # bit mask of the parts of an origin to show: the line of Python, the names
 
 
 class Origin(Frozen):

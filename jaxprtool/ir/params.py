@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# What the module's docstring lists: a type checker narrows it with `isinstance`.
+# The values that the module's docstring lists. A type checker narrows them with `isinstance`.
 ParamValue: TypeAlias = "bool | int | float | complex | str | tuple[Any, ...] | list[Any] | dict[Any, Any] | frozenset[Any] | slice[Any, Any, Any] | EllipsisType | DType | Frozen | Record | Opaque | None"
 
 

@@ -12,7 +12,8 @@ from jaxprtool.ir.params import Opaque, PrintedFunction, Record
 
 __all__ = ["process_objects"]
 
-_PLAIN = frozenset({int, bool, float, str, type(None), DType})  # what holds no object
+# types whose values hold no object of the process
+_PLAIN = frozenset({int, bool, float, str, type(None), DType})
 _ADDRESS = " at 0x"
 _ANONYMOUS = "<lambda>"
 
@@ -34,7 +35,7 @@ class _Same:
         return self.value is other.value or _are_equal(self.value, other.value)
 
     def __hash__(self) -> int:
-        return hash(_Same)  # equal objects of two classes have no other
+        return hash(_Same)  # one hash for all, since objects of different classes may be equal
 
 
 def _are_equal(a: Any, b: Any) -> bool:

@@ -49,7 +49,7 @@ def settled(eqn: JaxprEqn) -> JaxprEqn:
     steps: list[Step] = []
     for step in index.steps:
         steps.append(numbers.step(step, shape) if isinstance(step, Indexer) else step)
-        shape = ()  # of what the first step selects, which later ones index
+        shape = ()  # later steps index the selection of the first one, whose shape is not needed
     inputs = [*eqn.inputs[:first], *numbers.kept, *eqn.inputs[after:]]
     return eqn.replace(inputs=inputs, params={**eqn.params, "index": RefIndex(*steps)})
 

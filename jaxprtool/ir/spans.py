@@ -30,7 +30,7 @@ class Source:
         if self._starts is None:
             lengths = map(len, self.text.split("\n"))
             self._starts = [0, *accumulate(n + 1 for n in lengths)]
-            self._starts.pop()  # there is no line behind the last one
+            self._starts.pop()  # no line starts behind the last line break
         return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:

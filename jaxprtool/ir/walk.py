@@ -229,7 +229,7 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
             done[current] = f(_with_inner(current, done))
             continue
         stack.append((current, True))
-        named = _definitions(current).values()  # some may be used nowhere
+        named = _definitions(current).values()  # some may not be called anywhere
         inner = (c for eqn in current.eqns for c in sub_jaxprs(eqn))
         stack += [(c, False) for c in (*inner, *named) if c not in done]
     return done[root]

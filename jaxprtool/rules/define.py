@@ -189,7 +189,7 @@ def define(
       op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
-      effects, order: whether it is kept when dead ("inside": if its jaxprs use references; "state": results differ each time); when it is ordered.
+      effects, order: whether it has side effects ("inside": only on references of its jaxprs; "state": results differ each time); when they are ordered.
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape.
       keys, on_keys: how its batch rule applies it to arrays of keys (None: it needs no rule for that); whether it uses up a key.

@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# An array of NumPy that a caller gave for a tuple, as releases print it that keep what they are given.
+# A NumPy array that a caller gave for a tuple, as it is printed by releases that keep it.
 _ARRAY = re.compile(r"\[ *(-?\d+(?: +-?\d+)+) *\]")
 
 
@@ -87,7 +87,7 @@ class TupleOf(Kind):
         return _mapped(self.item.given, value)
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        if isinstance(value, list):  # of JAX's, which prints it as one
+        if isinstance(value, list):  # a param of JAX's that JAX prints as a list
             return [self.item.printed(x, style) for x in value]
         return _mapped(lambda x: self.item.printed(x, style), value)
 

@@ -83,7 +83,7 @@ class EnumKind(Kind):
             return self.members[value] if 0 <= value < len(self.members) else None
         name = getattr(
             value, "name", None
-        )  # of an `EnumMember`, of a member itself, or of a primitive
+        )  # `value` is an `EnumMember`, a member itself, or a primitive
         return self._words.get(name) if isinstance(name, str) else None
 
     def number(self, value: Any) -> int | None:
@@ -130,9 +130,7 @@ class AddressedRecord(RecordKind):
     prints_itself = False
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        live = getattr(
-            value, "value", None
-        )  # of a record that stands for an object of a running JAX
+        live = getattr(value, "value", None)  # `value` is a record for an object of a running JAX
         if style != "jax" or live is None:
             return value
         return Opaque(_ADDRESS.sub(lambda m: f"0x{'X' * len(m[1])}", str(live)))

@@ -93,7 +93,7 @@ def _unquoted(text: str) -> str | None:
     return found if isinstance(found, str) and repr(found) == text else None
 
 
-# What the text of a param cannot hold, since a reader drops it or takes it for something else: carriage returns, colours,
+# Texts that a param cannot hold, since a reader drops or misreads them: carriage returns, colours,
 # a line that begins as a param does or closes the list of them, and an annotation.
 _LOST = re.compile(
     r"\r|\x1b\[[0-9;]*m|\n {4,}(?:[^\W\d]\w*=|\])"
@@ -154,7 +154,7 @@ class SolverTuple(Kind):
 
 JAXPR = JaxprKind("ClosedJaxpr", "a jaxpr", "jaxprs")
 NAME = NameKind("str", "a name", "names")
-LABEL = NameKind("Label", "a name", "names")  # of a value, which other params may mention
+LABEL = NameKind("Label", "a name", "names")  # a label of a value, to which other params may refer
 TEXT = TextKind("Text", "a text", "texts")
 
 VMAP_METHOD = OneOfWords(

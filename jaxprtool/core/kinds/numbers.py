@@ -69,7 +69,7 @@ def _brackets(depth: int) -> str:
     return rf"\((?:[^()]|{_brackets(depth - 1)})*+\)" if depth else r"\([^()]*+\)"
 
 
-BRACKETS = _brackets(4)  # in each other, as tuples of tuples of polynomials have them
+BRACKETS = _brackets(4)  # nested, as in tuples of tuples of polynomials
 _ONE = rf"(?:[^,()]|{BRACKETS})++"
 
 

@@ -14,12 +14,14 @@ from jaxprtool.ir.jaxpr import Atom, JaxprEqn
 
 __all__ = ["elements_facts", "goes_into_good_results", "mask_facts", "passed_on", "steering_facts"]
 
-# What the elements of the results are. "computed": numbers of their own. "kept": those of the operand, in their order (repeated,
-# where it broadcasts); of an operation with several results, each those of the operand in its place. "permuted": those of the
-# first operand in another order. "chosen": some of those of the first operand, which other operands and params say (and a fill value for indices out of bounds).
-# "converted": those of the first operand in their order, each rounded or converted. "placed": some of those of several operands, whose
-# places params and operands of integers or booleans say. "ordered": of each result those of the operand in its place, as the first
-# ones are ordered; further operands would be ordered in the same way.
+# Where the elements of the results come from.
+# "computed": they are new numbers.
+# "kept": they are the operand's elements in order (repeated by a broadcast); result k has those of operand k.
+# "permuted": they are the first operand's elements in another order.
+# "chosen": they are elements of the first operand chosen by other operands and params, or a fill value for indices out of bounds.
+# "converted": they are the first operand's elements in order, each rounded or converted.
+# "placed": they are elements of several operands, placed by params and by operands of integers or booleans.
+# "ordered": result k has the elements of operand k, all reordered by the first ones; further operands would be reordered likewise.
 elements_facts = FactTable(
     "elements", "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
 )
@@ -27,9 +29,8 @@ elements_facts = FactTable(
 # Which of NaN and infinity an operand may have while all results are finite. (Infinities that turn into NaN are not dropped.)
 mask_facts = FactTable("masks", "nothing", "nan", "inf", "both")
 
-# What of an operation decides something: none of its operands, all (a comparison: the result is a decision), the one at a
-# position (an index), the operands that are indices (`Primitive.index_from`), as many of the first ones as the param `num_keys`
-# says, or what the jaxpr `cond_jaxpr` returns.
+# Which operands of an operation only decide something: none, all (a comparison: its result is a decision), the one at a position
+# (an index), the operands that are indices (`Primitive.index_from`), the first `num_keys` ones, or the results of `cond_jaxpr`.
 steering_facts = FactTable(
     "steers", "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
 )

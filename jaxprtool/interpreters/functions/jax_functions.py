@@ -39,7 +39,7 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
         TypeError,
         AttributeError,
         NameError,
-    ) as error:  # NameError: of an axis's name, which we bind
+    ) as error:  # NameError: for the name of an axis that we bind
         if not _refused_by_jax(error):
             raise
     trace.forget(mark)

@@ -81,7 +81,7 @@ def original(f: Callable[..., Any]) -> Callable[..., Any]:
 def _names_of_positions(f: Callable[..., Any], n: int) -> list[str]:
     """Return the names of the first n positional arguments; `arg3` where one has none."""
     names = [name for name, _ in named_arguments(f, [None] * n)]
-    if len(names) < n:  # those of `*rest` have one name together
+    if len(names) < n:  # all of `*rest` share one name
         names.pop()
     return [*names, *[f"arg{i}" for i in range(len(names), n)]]
 
@@ -178,7 +178,7 @@ class Statics(NamedTuple):
         names = None if argnames is None else _given_names(argnames)
         try:
             parameters = [*inspect.signature(f).parameters.values()]
-        except (TypeError, ValueError):  # a builtin may have none
+        except (TypeError, ValueError):  # a builtin may have no signature
             return cls(tuple(given or ()), tuple(names or ()))
         ordered = [p.name for p in parameters if p.kind in _BY_POSITION]
         kinds = {p.kind for p in parameters}

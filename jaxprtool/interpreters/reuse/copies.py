@@ -60,14 +60,14 @@ def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -
     found = Copies({}, {})
     instead: dict[Any, Any] = {**literals}
     renamed = instead.keys()
-    firsts: dict[Any, Any] = {}  # an equation; of several with the same key, those by a finer one
-    roughs: dict[int, Any] = {}  # of params, by their ids
+    firsts: dict[Any, Any] = {}  # key -> equation; where several share it, a dict by a finer key
+    roughs: dict[int, Any] = {}  # rough keys of params, by their ids
     for eqn in eqns:
         inputs = eqn.inputs
         if not renamed.isdisjoint(inputs):
             inputs = tuple([instead.get(x, x) for x in inputs])
         met = firsts.setdefault((eqn.primitive, inputs), eqn)
-        if met is eqn:  # most often; params are looked at only where operands are shared
+        if met is eqn:  # most often; params are only compared where operands are the same
             continue
         if type(met) is not dict:
             met = firsts[eqn.primitive, inputs] = {_rough_params(met, roughs): met}
@@ -123,7 +123,7 @@ def _equal_literals(eqns: Sequence[JaxprEqn], keys: Keys) -> dict[Any, Any]:
     instead: dict[Any, Any] = {}
     for x in literals:
         value = x.val
-        # the bits of other numbers follow from type and value
+        # type and value determine the bits of a plain number; others need a finer key
         plain = type(value) in (int, float) and value
         first = firsts.setdefault((x.aval, value) if plain else keys.literal(x), x)
         if first is not x:

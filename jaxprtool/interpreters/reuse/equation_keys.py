@@ -12,7 +12,7 @@ from jaxprtool.ir.process_objects import process_objects
 
 __all__ = ["Keys"]
 
-_INTS = frozenset([int])  # and no booleans, which are equal to some
+_INTS = frozenset([int])  # without bool: True equals 1
 _PLAIN = frozenset([int, bool, str, type(None)])
 
 
@@ -22,7 +22,7 @@ class Keys:
     def __init__(self) -> None:
         self._jaxprs: dict[ClosedJaxpr, int] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._held: list[Any] = []  # what has no hash, so that its address stays its own
+        self._held: list[Any] = []  # unhashable values, kept alive since their addresses are keys
 
     def equation(self, eqn: JaxprEqn, atom: Callable[[Any], Hashable] | None = None) -> Hashable:
         """Return the key of an equation: of its operation, params, operands and the types of its results.
@@ -103,7 +103,7 @@ class Keys:
                 numbers[v] = len(numbers)
         outs = [self.literal(x) if type(x) is Lit else numbers[x] for x in jaxpr.outs]
         types = tuple([v.aval for v in jaxpr.all_binders])
-        # a constant whose value nobody knows is equal to itself alone
+        # a constant of unknown value is only equal to itself
         pairs = zip(jaxpr.const_binders, closed.consts, strict=True)
         consts = tuple([id(v if c is None else c) for v, c in pairs])
         return types, consts, tuple(eqns), tuple(outs)

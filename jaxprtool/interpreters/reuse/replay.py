@@ -41,7 +41,7 @@ from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["Replayer", "joined"]
 
-_FEWEST = 8  # equations with the same params for which it pays to keep a recording
+_FEWEST = 8  # fewest equations with the same params for which a recording pays
 
 _atom_of = operator.attrgetter("atom")
 _aval_of = operator.attrgetter("aval")
@@ -95,7 +95,7 @@ class Replayer:
         self.first, self.second = trace.recorders()
         self.often: set[JaxprEqn] = set()
         if self.first is None or len({e.primitive for e in eqns}) > len(eqns) - _FEWEST + 1:
-            return  # no primitive occurs as often
+            return  # no primitive occurs often enough
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
         self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
@@ -181,7 +181,7 @@ class Replayer:
         read = {*outs, *residuals.values()}
         boxed = [x for x in bound if x in read]
         boxed_rest = [x for x in (*residuals, *bound_rest) if x in read]
-        numbers: dict[Any, int] = {}  # in the list of values
+        numbers: dict[Any, int] = {}  # value -> its position in the list of values
         for i, x in enumerate([*given, *map(id, same), *boxed, *boxed_rest]):
             numbers.setdefault(x, i)
         of_results = zip(recording.results, outs, strict=True)
@@ -204,7 +204,7 @@ class Replayer:
         operands = dict.fromkeys(chain.from_iterable(map(_inputs_of, eqns)))
         bound = {*variables, *_bound(eqns)}
         consts = [x for x in operands if type(x) is not Lit and x not in bound]
-        for start in (len(self.consts), 0):  # those that are new; all of them, if some were dropped
+        for start in (len(self.consts), 0):  # the new ones; all, if some were dropped
             if self.consts.keys() >= {*consts}:
                 break
             binders, known = self.second.const_binders, self.second.consts
