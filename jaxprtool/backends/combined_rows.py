@@ -11,8 +11,9 @@ __all__ = ["combine_rows"]
 
 _MANY = 50_000  # elements from which loading `scipy.sparse` is worth while
 _MOST = np.iinfo(np.int32).max
-_KEPT = 1_000_000  # rows up to which what describes their sparse matrix is kept for the next call
-# Up to so many, a pass for each beats one over all elements, whose places would have to be computed.
+# rows up to which the index arrays of the sparse matrix are kept for the next call
+_KEPT = 1_000_000
+# Up to this number of columns, one pass per column is faster than one over all elements, which needs their positions.
 _FEW_COLUMNS = 16
 
 

@@ -35,9 +35,7 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20  # elements that are compared at one time
-_EXACT_BYTES = (
-    1 << 14
-)  # of arrays so small that copying their bytes is the fastest way to compare them
+_EXACT_BYTES = 1 << 14  # bytes up to which arrays are compared fastest as byte strings
 
 
 class Found(NamedTuple):
@@ -331,7 +329,8 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance, ex
         x, y = x.astype(np_dtype(dtype)), y.astype(np_dtype(dtype))
         scale = _largest(x, y) if tolerance.rounding else 0.0
         worst: tuple[float, float, int] | None = None
-        total = [0, 0, 0, 0.0, 0.0, 0.0]  # different, zeros, NaNs; max abs, rel, ulp
+        # numbers of different elements, zeros, NaNs; largest abs, rel, ulp
+        total = [0, 0, 0, 0.0, 0.0, 0.0]
         for start, p, q in _chunks(x, y):
             ulps, nans, zeros = _distances(p, q, dtype)
             wide = np.complex128 if dtype.kind == "c" else np.float64

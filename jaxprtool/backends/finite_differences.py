@@ -32,8 +32,9 @@ __all__ = [
     "wide",
 ]
 
-_FEW_BITS = 2.0**-16  # the relative error of the types that have so few
-_SMALLEST_KINK = 1e-6  # of the slopes; a change of them that is smaller is the rounding of what a result is computed from
+_FEW_BITS = 2.0**-16  # types with a larger relative error have few bits
+# relative change of the slopes; a smaller one is due to rounding in the function
+_SMALLEST_KINK = 1e-6
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -193,7 +194,7 @@ def estimate(
             moved = [_moved(x, t, sign) for x, t in zip(args, direction, strict=True)]
             sides.append([*map(wide, f(moved))])
         pairs.append(sides)
-    # of few bits, a result may have the rounding of others, from which it is computed
+    # with few bits, a result may be rounded as the larger values that it is computed from
     among = max(map(_largest, at), default=0.0) if steps.epsilon > _FEW_BITS else 0.0
     with np.errstate(all="ignore"):
         return [

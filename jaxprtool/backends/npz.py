@@ -23,13 +23,13 @@ from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 __all__ = ["Member", "Npz", "npz_bytes", "open_regular"]
 
 _LOCAL_HEADER = (
-    30  # bytes before the name of a member, in which the lengths of name and extra data stand
+    30  # size of the header before a member's name; it has the lengths of name and extra data
 )
-_LONGEST_HEADER = 10_000  # bytes of the text that says the type of an array, as NumPy has it
+_LONGEST_HEADER = 10_000  # most bytes of NumPy's text with the type of an array
 _SUFFIX = ".npy"
 _DAMAGED = "not a NumPy file, or damaged"
-_ENCRYPTED = 0x1  # among the flags of a member
-# What reading a damaged file raises, here and there.
+_ENCRYPTED = 0x1  # bit among the flags of a member
+# Exceptions that reading a damaged file may raise.
 _FAULTS = (
     *(ValueError, TypeError, SyntaxError, OverflowError, EOFError, OSError, RuntimeError),
     *(NotImplementedError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error),

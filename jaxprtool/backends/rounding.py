@@ -12,10 +12,8 @@ from jaxprtool.backends.agreement import least_and_bits, powers_of_two
 
 __all__ = ["Widened", "errors", "widened"]
 
-_CHUNK = 1 << 14  # elements that are looked at together: the caches hold all that is made of them
-_LARGE = (
-    1 << 12
-)  # elements of a value from which on it is looked at by itself, and not put beside others
+_CHUNK = 1 << 14  # elements handled at a time, so that all temporary arrays fit in the caches
+_LARGE = 1 << 12  # elements from which a value is handled alone, not joined with others
 
 
 class Widened(NamedTuple):
@@ -82,7 +80,7 @@ def _errors(
 ) -> None:
     bits, least = _least_powers(dtype)
     pieces: list[list[Any]] = []
-    for start in range(0, len(own), _CHUNK):  # of one large value there are several
+    for start in range(0, len(own), _CHUNK):  # a large value has several chunks
         size = np.abs(exact[start : start + _CHUNK])
         away = own[start : start + _CHUNK] - exact[start : start + _CHUNK]
         away = np.abs(away, out=None if away.dtype.kind == "c" else away)
@@ -146,7 +144,7 @@ def _joined(values: Sequence[Any]) -> np.ndarray:
         return np.array(values)
     if len(values) == 1:
         return values[0].reshape(-1)
-    try:  # quicker, and right where only the first axes differ
+    try:  # faster, and possible where only the first axes differ
         return np.concatenate(values).reshape(-1)
     except ValueError:
         return np.concatenate([x.reshape(-1) for x in values])

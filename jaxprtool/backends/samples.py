@@ -37,7 +37,8 @@ class Domain(NamedTuple):
 _KINDS = ("normal", "small", "ties", "wide", "ramp", "halves", "written", "powers", "equal")
 # Samples of these numbers hold ordinary values, the following ones special values too.
 ORDINARY = len(_KINDS)
-_SPECIAL = ("mixed", "extreme", "signs")  # between those whose elements are all one special value
+# kinds of samples between those with one special value everywhere
+_SPECIAL = ("mixed", "extreme", "signs")
 
 
 def contains(domain: Domain | None, x: np.ndarray) -> bool:
@@ -363,7 +364,7 @@ def _inside(
         "small",
         "ties",
         "wide",
-    ):  # those that are spread over the domain are more telling
+    ):  # values spread over the whole domain are more telling
         inside = inside & (rng.random(shape) < 0.5)
     return np.where(inside, free, found).astype(dtype)
 

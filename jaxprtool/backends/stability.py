@@ -22,7 +22,7 @@ __all__ = ["all_finite", "normal", "plain", "stable_differences"]
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 _NEIGHBOURS = 4
-_FACTOR = 16.0  # a difference may be so many times what rounding the arguments does
+_FACTOR = 16.0  # how many times the effect of rounding the arguments a difference may be
 
 
 def stable_differences(

@@ -19,7 +19,7 @@ from jaxprtool.ir.printable import one_line, printable
 __all__ = ["show", "show_pairs", "start", "start_bar"]
 
 _STYLES = {"removed": "red", "added": "green", "moved": "blue"}
-_WIDTH = 160  # of what is no terminal
+_WIDTH = 160  # columns of an output that is no terminal
 
 
 def start(message: str) -> Status:

@@ -44,7 +44,7 @@ class Tolerance(NamedTuple):
         if self.rounding:
             least = max(
                 scale, _smallest_normal(dtype.real)
-            )  # what is smaller is rounded as that is
+            )  # subnormal numbers are rounded as the smallest normal one is
             return epsilon(dtype.real) ** (2 / 3) * np.maximum(size, least)
         return np.zeros_like(size)
 

@@ -188,7 +188,7 @@ def retyped(eqns: Sequence[JaxprEqn]) -> None:
     for eqn in eqns:
         try:
             avals = typecheck_eqn(eqn)
-        except Exception:  # whatever it is, the check of the program meets it again
+        except Exception:  # of any kind: checking the program will raise it again
             continue
         binders = eqn.out_binders[: len(avals)]
         for v, aval in zip(binders, avals, strict=False):

@@ -21,7 +21,7 @@ __all__ = ["draw_typed", "is_sized"]
 _SIZES = (1, 1, 2, 2, 3, 4, 6)
 # how often a seed is changed, is put into another equation, takes types that the program has, takes its values
 _CHANGED, _WRAPPED, _RETYPED, _TAKEN = 0.4, 0.15, 0.8, 0.85
-_TRIES = 40  # for each equation
+_TRIES = 40  # tries for each equation
 _MOST, _MOST_AXES = 1 << 12, 16  # elements and axes of an argument
 
 

@@ -118,5 +118,5 @@ def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Value]:
     return rule
 
 
-# (primitive, the rule for other elements) -> the rule of an operation that takes keys too, by column.
+# Column -> function of (primitive, the rule for other elements) that returns the rule of an operation on keys too.
 TAKING_KEYS: dict[str, Callable[[Primitive, Any], Any]] = {"impl": _KeyImpl, "lower": _key_lower}

@@ -133,7 +133,7 @@ def by_devices(
     return one_by_one(primitive, values, in_dims, axis_size, made)
 
 
-# A value, the axis along which devices stand, and whether it is the index of each group of them.
+# An operand: its value, the axis along which devices are stacked, and whether it is the index within each group of devices.
 _Operand = tuple[Value, int | None, bool]
 
 

@@ -116,13 +116,13 @@ class Selection:
 
     def inside(self, starts: Value) -> Value:
         """Return for each index vector whether its window lies within the operand."""
-        unsigned = self.unsigned  # in which what is negative is beyond every limit
+        unsigned = self.unsigned  # as unsigned numbers, negative starts are beyond every limit
         within = starts.view(unsigned) <= self.limits.view(unsigned)
         return self.xp.logical_and.reduce(within, axis=-1)
 
     def clipped(self, starts: Value) -> Value:
         """Return the starts moved so that the windows lie within the operand."""
-        if self.inside(starts).all():  # seen without arrays of the size of the starts
+        if self.inside(starts).all():  # checked without temporary arrays of the size of the starts
             return starts
         return self.xp.maximum(self.xp.minimum(starts, self.limits), 0)
 
@@ -136,7 +136,7 @@ class Selection:
             zeros = [] if columns else [self.xp.zeros(self.batch, self.integer)]
             first = functools.reduce(operator.add, [*columns, *zeros])
         places = self.xp.reshape(first, self.first)
-        if self.offsets.size > 1:  # else it is 0
+        if self.offsets.size > 1:  # a single offset is 0
             places = places + self.offsets
         if places.shape == self.shape:
             return places

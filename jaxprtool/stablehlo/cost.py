@@ -38,7 +38,7 @@ _MOVING = """
     slice transpose
 """
 
-# The cost of these depends on more than the types at hand: the rule that writes them counts it.
+# The cost of these depends on more than the types, so the lower rule counts it.
 _PRODUCTS = frozenset({"convolution", "dot_general", "fft"})
 
 _MOVES, _TRANSCENDENTAL = frozenset(_MOVING.split()), frozenset(_FUNCTIONS.split())

@@ -11,7 +11,7 @@ __all__ = ["Written", "functions_of"]
 
 _HEAD = pattern(r"module @\S+ (?:attributes \{[^\n]*\} )?\{")
 _FUNCTION = pattern(r"  func\.func (?:public|private) @([\w$.\-]+)\(")
-_SYMBOL = pattern(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` says nothing
+_SYMBOL = pattern(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` has no meaning
 # What belongs to a process (its functions of Python) or to its devices, and tokens, which the operands of an array have not.
 _BOUND = pattern(r"xla_ffi_partitioned_|xla_ffi_python_|xla_python_|!stablehlo\.token|\bsdy\.")
 

@@ -11,7 +11,7 @@ from jaxprtool.stablehlo.builder import Builder, HloValue, new_value
 
 __all__ = ["OFTEN", "Template"]
 
-OFTEN = 1  # equations that are written before a template is made of the next one like them
+OFTEN = 1  # equations to write in full before a template is made
 
 _NAME = re.compile(r"(%\w+(?:#\d+)?)")
 _STRING = re.compile(r'"([^"]*)"')
@@ -66,7 +66,7 @@ class Template:
             return False
         whole = "\n".join(lines)
         if '"' in whole and any("%" in s for s in _STRING.findall(whole)):
-            return False  # what looks like a name is none
+            return False  # a `%` in a string is not a name
         parts = _NAME.split(whole)
         found = parts[1::2]
         if whole.count("%") > len(found):

@@ -62,7 +62,7 @@ def _index(predicate: Any) -> tuple[Any, JaxprEqn | None]:
     """
     if isinstance(predicate, UntypedLit):
         return Lit(int(predicate.text == "True"), ShapedArray((), INT32)), None
-    if getattr(predicate.aval, "dtype", None) is INT32:  # a program of JAX's has an index
+    if getattr(predicate.aval, "dtype", None) is INT32:  # JAX's own programs have an index
         return predicate, None
     index = Var(ShapedArray((), INT32))
     convert = find_primitive("convert_element_type")

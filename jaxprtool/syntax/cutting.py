@@ -125,5 +125,5 @@ def _head_around(before: str) -> int:
         if depth <= 0:
             return m.start()
         end = m.end()
-        depth -= 1  # the brace that opens this jaxpr stands before its head
+        depth -= 1  # the brace that opens this jaxpr comes before its head
     return -1

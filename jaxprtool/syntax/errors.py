@@ -14,7 +14,7 @@ from jaxprtool.ir.spans import Source, Span
 
 __all__ = ["UNBALANCED", "Errors"]
 
-UNBALANCED = "has brackets that do not balance"  # what is said of the value of a param
+UNBALANCED = "has brackets that do not balance"  # message about the value of a param
 
 _MOST = 200
 _START = attrgetter("start")

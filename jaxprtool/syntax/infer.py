@@ -58,13 +58,14 @@ _rule: list[TypeRule] = []
 # What a function of a row raises for operands and params that do not fit.
 FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 
-_MOST_TRIES = 60  # combinations of types that are tried for one equation
+_MOST_TRIES = 60  # combinations of types to try for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, UINT32, INT64, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
-_KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}  # of element types that print so
+# element types that a literal of that Python type may have
+_KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}
 
 
 class UntypedWarning(UserWarning):
@@ -175,7 +176,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
     """
     outermost = [closed.jaxpr for closed in programs]
     order = list(reachable(outermost))
-    for jaxpr in order:  # results of what is called, which the binders of the call tell
+    for jaxpr in order:  # types of the results of called jaxprs, from the binders of the call
         for eqn in jaxpr.eqns:
             for closed in inner_jaxprs(eqn):
                 _type_results(closed.jaxpr, eqn.out_binders, wide)
@@ -232,7 +233,7 @@ def operand_choices(
 
     The number of choices is limited.
     """
-    inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
+    inputs = cast("tuple[Any, ...]", eqn.inputs)  # some may still be `UntypedLit`
     places = [i for i, x in enumerate(inputs) if is_untyped(x)]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
     formals = taken_types(eqn, list(sub_jaxprs(eqn)))
@@ -297,18 +298,20 @@ class ResultTypes:
         """
         primitive, params = eqn.primitive, eqn.params
         if primitive.holds_jaxprs or not primitive.known:
-            return self.rule(eqn, operands)  # what is inside may be given types in between
+            # not memoised, since the types inside may change meanwhile
+            return self.rule(eqn, operands)
         avals = [x.aval for x in operands]
         key = (primitive, id(params), len(eqn.out_binders), scope, *avals)
         known = self.found.get(key)
         if known is None:
-            known = self.found[key] = params, self.rule(eqn, operands)  # keeps the params alive
+            # the params are kept alive, since their id is in the key
+            known = self.found[key] = params, self.rule(eqn, operands)
         return known[1]
 
 
 def result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None:
     """Return the types of an equation's results for some operands; None where the equation does not fit them."""
-    if not _rule:  # the text is read by who checks nothing: `fmt`
+    if not _rule:  # no checker is loaded, as in `fmt`
         gateways.load_type_rule()
     try:
         params = _without_rules(eqn)

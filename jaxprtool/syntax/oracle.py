@@ -24,7 +24,7 @@ _OPENS = {
     **dict.fromkeys(("PARAMS_OPEN", "SPACED_OPEN"), "params"),
     **dict.fromkeys(("INDEX_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
 }  # fmt: skip
-_BECOMES = {  # what is inside of a jaxpr after a token
+_BECOMES = {  # token -> the part of a jaxpr that follows it
     **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
     "RESULT": "left",
     "LOOSE_RESULT": "loose",
@@ -41,7 +41,7 @@ class _Open:
     def __init__(self, kind: str, unknown: bool = False, line: int = 0):
         self.kind = kind  # `head`, `arguments`, `third` (of three runs of binders), `left`, `loose`, `over`, `body`, `results` of a jaxpr; `params`, ...
         self.unknown, self.line = unknown, line
-        self.column = -1  # of the line that the equation begins; -1 where it begins no line
+        self.column = -1  # column of the line that the equation begins; -1 where it begins no line
         self.operands = False  # whether operands may follow
         self.typed = False  # whether a binder has a type
 

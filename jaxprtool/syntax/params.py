@@ -55,7 +55,7 @@ _TOKEN = pattern(
     r"|(?P<mark>[()\[\]{},:=]))"
 )
 _INTEGER = r"-?(?:0|[1-9]\d{0,17})"
-_INTEGERS = pattern(  # a tuple of some, or `()`: shapes, axes and indices are most values
+_INTEGERS = pattern(  # a tuple of integers or `()`: most values are shapes, axes or indices
     rf"\((?:{_INTEGER}(?:(?:, {_INTEGER})++|,))?+\)", re.ASCII
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
@@ -69,7 +69,7 @@ _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
 _CLASS = pattern(r"<class '((?:numpy|jax(?:\._src)?\.numpy(?:\.lax_numpy)?|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
-_LONGEST_RANGE = 1000  # of axes, for which ranges stand
+_LONGEST_RANGE = 1000  # number of axes in a range
 _SCALAR_TYPES = pattern(r"np\.(u?)int(\d{1,3})")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
@@ -146,7 +146,7 @@ class _Reader:
         # Inside a mesh, a tree definition, a print of an array.
         self.placing = self.in_tree = self.in_array = False
         self.keeps_lines = (
-            False  # whether the value is to print as it stands here, or is none of the grammar
+            False  # whether to print the value as it stands, since the grammar does not cover it
         )
 
     def next(self) -> re.Match[str]:
@@ -265,7 +265,7 @@ class _Reader:
             return array
         if word in PLACEMENTS and (found := self.placement(word, depth)) is not None:
             return found
-        # In what is no literal of Python's, of a function or an array, line breaks mean something.
+        # Except in functions and arrays, line breaks are significant in values that are no Python literals.
         self.keeps_lines |= "\n" in self.text and "lambda" not in self.text and not self.placing
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)

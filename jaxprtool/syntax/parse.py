@@ -181,7 +181,8 @@ def _unexpected(reading: Reading, error: UnexpectedToken) -> Diagnostic:
     kind, _, start, end = error.token
     labels = error.expected
     if LABELS["EQUATION"] in labels and LABELS["OUTS"] in labels:
-        labels = [label for label in labels if label != LABELS["LAMBDA"]]  # only below an equation
+        # a jaxpr is only expected below an equation
+        labels = [label for label in labels if label != LABELS["LAMBDA"]]
     if found := hint(source.text, start, labels):
         span = Span(source, found.start, found.end)
         return Diagnostic(found.message, "syntax", span, found.help)
@@ -204,7 +205,7 @@ def _truncated(reading: Reading, at: int, expected: str) -> Diagnostic:
         return Diagnostic("the text is empty: expected a jaxpr", "empty", span)
     last = reading.open[-1] if reading.open else None
     if last is not None and last.kind == "params" and source.text[:at].endswith("}"):
-        span = Span(source, last.start, last.start + 1)  # the text is whole
+        span = Span(source, last.start, last.start + 1)  # the text is complete otherwise
         return Diagnostic("the `[` of a list of params is not closed", "truncated", span)
     opened = [f"{_OPENED[f.kind]} opened at {Span(source, f.start, f.start)}" for f in reading.open]
     shown = opened[-3:]

@@ -77,7 +77,7 @@ def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> Partitio
     return PartitionSpec(*args, **fields, kind="" if kind == "sum" else str(kind))
 
 
-# What reads each constructor, from its name, the sizes of axes in it, the arguments and the fields.
+# Readers of the constructors: (name, sizes of axes in it, arguments, fields) -> the value.
 PLACEMENTS: dict[str, Callable[[str, Fields, list[Any], Fields], Structured]] = {
     "AbstractMesh": _mesh,
     "Mesh": _mesh,

@@ -27,7 +27,7 @@ __all__ = [
     "words_read_as_names",
 ]
 
-_DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
+_DEEPEST = 8  # levels of jaxprs inside values; deeper ones are written by name
 _WORD = pattern(r"[^\W\d]\w*")
 
 

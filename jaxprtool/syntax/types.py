@@ -36,9 +36,9 @@ __all__ = [
     "untyped_scalar",
 ]
 
-UNTYPED = OpaqueType("?")  # of what has no type in the text
+UNTYPED = OpaqueType("?")  # the type of an atom whose type is missing in the text
 
-Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds one
+Scalar: TypeAlias = bool | int | float | complex  # the Python value of a literal
 
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
@@ -47,7 +47,7 @@ VARYING = rf"\{{(?:{_LETTER}:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?={_LETTER}:
 _KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
 _ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{VARYING})?)")
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|(\w+))>)?\{(.*)\}")
-_NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
+_NAME = pattern(r"\w+(?:<\w+>)?")  # name of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR])(?:_(m(?:ax|in)))?:(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")

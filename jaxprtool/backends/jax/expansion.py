@@ -51,7 +51,7 @@ class _Expansion:
     """
 
     def __init__(self, rules: bool, batches: bool = True) -> None:
-        self.batches = batches  # whether rules for batches are looked at
+        self.batches = batches  # whether batch rules are inspected
         self.depth = DEPTH if rules else 0
         self.done: dict[Any, ClosedJaxpr] = {}
         self.calls: dict[Any, JaxprEqn] = {}
@@ -231,7 +231,7 @@ class _Expansion:
         order = sorted(range(len(avals)), key=lambda i: linear[i])
         operands = [Var(a) for a in avals]
         results = [Var(v.aval.strong) for v in eqn.out_binders]
-        # What a rule looks at in Python stays a literal.
+        # Literals stay literals, since a rule may inspect their values in Python.
         read = [x if type(x) is Lit else v for x, v in zip(eqn.inputs, operands, strict=True)]
         inner = self.call(eqn.replace(inputs=read, out_binders=_only(results, moving)))
         inputs = [operands[i] for i in order]

@@ -16,7 +16,7 @@ from jaxprtool.syntax.releases.scan_trees import parts_of_trees
 
 __all__ = ["flat_trees"]
 
-# What a text of another release, which has other trees, may come to here.
+# Exceptions that a text of another release may cause here, since its trees differ.
 _FAULTS = (ValueError, TypeError, IndexError, AttributeError, AssertionError)
 
 

@@ -200,7 +200,7 @@ def _load_module_of(name: str) -> None:
         private.own_module("pallas.pallas_call")
 
 
-# In the place of those of JAX's of which JAX lacks rules.
+# Used in place of JAX's own primitives that lack rules in JAX.
 _WITH_MORE_RULES = {"linear_call": LINEAR_CALL}
 
 

@@ -104,7 +104,7 @@ _HINTS = frozenset(
     {("erfc", "accuracy"), ("scan", "ft_in"), ("scan", "ft_out"), ("top_k", "is_stable"), *LOST}
 )
 
-# Params that we have as texts alone, of which JAX's objects are made beside the others.
+# Params that we hold as text only; their JAX objects are made from other params.
 TEXTS = frozenset({("scan", "ft_in"), ("scan", "ft_out")})
 
 
@@ -219,7 +219,7 @@ def _leave_no_groups(params: Params, n_in: int, n_out: int, rank: int) -> Params
     return {**params, "axis_index_groups": None}
 
 
-# (primitive, the first release of which it holds, the first of which it does not any more, what it is)
+# (primitive, first release of the change, first release without it, the change)
 _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
     ("jit", (0, 11), (), _Change(_enter_inline, _leave_inline)),

@@ -60,7 +60,7 @@ def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jax
         same = unnamed.meet(closed)
         if same is not None:
             found[closed.jaxpr] = same
-        else:  # what it calls may be one
+        else:  # its callees may be written twice
             below = dict.fromkeys(c for eqn in closed.jaxpr.eqns for c in sub_jaxprs(eqn))
             pending += [c for c in reversed(below) if c not in seen]
             seen.update(below)
@@ -77,7 +77,7 @@ class _Unnamed:
 
     def __init__(self, defined: list[ClosedJaxpr]):
         self.defined = defined
-        self.met: dict[ClosedJaxpr, int] = {}  # how often, the latest last
+        self.met: dict[ClosedJaxpr, int] = {}  # jaxpr -> number of occurrences, the latest last
         self.same: dict[str, list[ClosedJaxpr]] = {}
         for closed in defined:
             self.same.setdefault(format_standalone(closed), []).append(closed)

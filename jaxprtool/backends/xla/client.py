@@ -506,7 +506,8 @@ def tilings(loaded: Any, n_args: int, n_outs: int) -> tuple[list[Any], list[Any]
 def _tilings(protos: Any, n: int) -> list[Any]:
     if protos is None:
         return [None] * n
-    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos[:n]]  # one for none, too
+    # XLA gives one sharding even for no values
+    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos[:n]]
 
 
 def _tiling(sharding: Any) -> Tiling | str | None:

@@ -64,7 +64,7 @@ class Cluster:
         def connect() -> None:
             try:
                 self._client.connect()
-            except RuntimeError as e:  # without a reason in it
+            except RuntimeError as e:  # its message gives no reason
                 refused.append(e)
 
         thread = threading.Thread(target=connect, daemon=True)
@@ -126,9 +126,7 @@ class Cluster:
 
     def close(self) -> None:
         """Disconnect; process 0, through which the others communicate, waits until all of them have finished."""
-        with contextlib.suppress(
-            RuntimeError
-        ):  # one that is gone already has nothing to say either
+        with contextlib.suppress(RuntimeError):  # a process that is gone cannot be told
             if self._service is None:
                 self._client.key_value_set(f"left/{self.index}", "")
                 self._client.shutdown()

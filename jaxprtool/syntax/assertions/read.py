@@ -41,7 +41,7 @@ from jaxprtool.syntax.tables import grammar_folder
 
 __all__ = ["CODE", "ORDERS", "read_claim", "read_pattern"]
 
-CODE = "expression"  # of the diagnostics
+CODE = "expression"  # the code of the diagnostics
 ORDERS = ("==", "!=", "<", "<=", ">", ">=")
 PROGRAMS = ("A", "B")
 _LONGEST, _DEEPEST = 20_000, 200  # characters, brackets inside of brackets

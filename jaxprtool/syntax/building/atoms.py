@@ -52,7 +52,7 @@ class Run(NamedTuple):
     def find(self, name: str) -> Span:
         places, by_name = _places(self.source, self.start, self.end)
         at = by_name.get(name) if self.number < 0 else self.number
-        whole = self.start, self.end  # of a variable that somebody has given another name
+        whole = self.start, self.end  # a variable that was given another name
         return Span(self.source, *(whole if at is None else places[at]))
 
 
@@ -140,7 +140,7 @@ class Atoms:
         self.scopes: list[Scope] = []
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
-        self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
+        self.unbound: set[Var] = set()  # placeholders of variables that are read but not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.units: dict[Lit, str] = {}  # for results that are bound nowhere, with their names
         self.names: set[str] = set()  # those elsewhere than among results, once one asks

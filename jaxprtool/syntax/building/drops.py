@@ -75,7 +75,7 @@ class Drops:
         read = {x for p in programs for eqn in all_eqns(p.jaxpr) for x in eqn.inputs}
         read.update(x for p in programs for x in p.jaxpr.outs)
         live: set[Any] = set()
-        for v, binder in reversed(self.around):  # those of jaxprs around others come last
+        for v, binder in reversed(self.around):  # binders of surrounding jaxprs come last
             if binder in read or binder in live:
                 live.add(v)
         for v in self.doubtful:

@@ -24,7 +24,7 @@ from jaxprtool.syntax.tokens import Token
 
 __all__ = ["GivenParam", "ParamCallbacks", "ReadInner"]
 
-# A param as the grammar gives it: the token of its key; its text, or the jaxprs that it holds.
+# A param from the grammar: the token of its key, and its text or the jaxprs that it holds.
 GivenParam: TypeAlias = "tuple[Token, Token | ClosedJaxpr | list[ClosedJaxpr]]"
 
 # (the text, the offset in it where a jaxpr begins, its depth inside values, the definitions around it) -> the errors in the
@@ -61,7 +61,7 @@ class ParamCallbacks:
         self.reading, self.read_inner, self.depth = reading, read_inner, depth
         self.definitions, self.errors, self.atoms = definitions, errors, atoms
         self.told = reading.told
-        self.bound: dict[ClosedJaxpr, Token] = {}  # what jaxprs below equations take first
+        self.bound: dict[ClosedJaxpr, Token] = {}  # first binders of jaxprs below equations
         self._values: dict[tuple[Kind | None, str], Any] = {}
         self._repeated: dict[tuple[Any, ...], Params] = {}
 

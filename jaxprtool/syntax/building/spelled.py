@@ -200,7 +200,7 @@ _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 def may_be_earlier(reading: Reading) -> bool:
     """Whether a text may be of a release to 0.4.35, by signs that are found without looking at each equation."""
-    text = reading.text  # words are found much quicker than patterns
+    text = reading.text  # searching words is much faster than matching patterns
     found = "sharding=None" not in text and ("shape=(" in text or "new_sizes=(" in text)
     found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
@@ -237,7 +237,7 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
     if last is None or last >= TYPED_LITERALS or not (untyped or until):
-        return None  # who writes by hand leaves out params
+        return None  # a text written by hand leaves out params
     return dialect_in(last)
 
 

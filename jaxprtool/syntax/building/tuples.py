@@ -40,7 +40,7 @@ def has_tuples(eqn: JaxprEqn) -> bool:
         return False
     if name == "while":
         return "cond_jaxpr" in params and not {"cond_nconsts", "body_nconsts"} & params.keys()
-    return name == "cond" and "true_jaxpr" in params  # a later one is up to date by now
+    return name == "cond" and "true_jaxpr" in params  # later ones are up to date already
 
 
 def take_tuples_apart(programs: Sequence[ClosedJaxpr]) -> list[Diagnostic]:
@@ -262,7 +262,7 @@ class _Body:
         self._learn(eqn.out_binders[0], out)
         try:
             params, inputs = branches({"true_jaxpr": true, "false_jaxpr": false}, operands)
-        except ValueError:  # they take other operands: the checker says so of the branches
+        except ValueError:  # the operands differ: the checker reports that for the branches
             params, inputs = {"branches": (false, true)}, operands
         _become(eqn, inputs, params)
 

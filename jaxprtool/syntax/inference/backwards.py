@@ -28,7 +28,7 @@ __all__ = [
     "with_result",
 ]
 
-_PROBE = 7, 5  # a shape that no equation asks for
+_PROBE = 7, 5  # an unlikely shape, to probe with
 _MOST_AXES = 5
 
 

@@ -27,7 +27,7 @@ from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["OpenShapes"]
 
-_LONGEST_CHAIN = 200  # of values that have one shape, which a use decides
+_LONGEST_CHAIN = 200  # values that share one shape, which a use decides
 
 
 class OpenShapes:
@@ -92,7 +92,7 @@ class OpenShapes:
         except FAULTS:
             return []
         variables = {id(mark): x for x, mark in marks.items()}
-        if eqn not in self.entered:  # the uses of an operand that a jaxpr takes are those inside
+        if eqn not in self.entered:  # where jaxprs take an operand, its uses are inside them
             self.entered.add(eqn)
             taken = {variables.get(id(aval)) for _, types in found for aval in types}
             self.uses.subtract([x for x in eqn.inputs if isinstance(x, Var) and x in taken])

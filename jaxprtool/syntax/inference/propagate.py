@@ -43,9 +43,10 @@ from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["propagate_types"]
 
-_MOST_PASSES = 20  # over equations whose operands have no types, so that time is linear
-_MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
-_MOST_GUESSED = 50  # equations that one guess is behind
+# passes over equations whose operands have no types; a bound keeps the time linear
+_MOST_PASSES = 20
+_MOST_LOOKS = 100  # walks of jaxprs for shapes that equations inside decide
+_MOST_GUESSED = 50  # equations that depend on one guess
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
 
@@ -152,7 +153,7 @@ class _Propagation:
                 if _open_among(eqn.inputs):
                     self.shapes.await_result(eqn)
                     left.append(eqn)
-                    continue  # what that comes from is reported
+                    continue  # the cause of the missing type is reported
             before, told = eqn.inputs, not _open_among(eqn.out_binders)
             formal = taken_types(eqn, inner_jaxprs(eqn)) if self.warn and not told else {}
             inside = {i for i, avals in formal.items() if any(a is not UNTYPED for a in avals)}
@@ -205,7 +206,7 @@ class _Propagation:
         with contextlib.suppress(*FAULTS):
             inside = inner_axes(eqn) or axes
         for closed, _ in found:
-            if self.looks:  # jaxprs in jaxprs are walked each time that one around them is
+            if self.looks:  # limited, since inner jaxprs are walked with each walk of an outer one
                 self.looks -= 1
                 yield self.jaxpr(closed.jaxpr, inside, eqn)
         self.shapes.unite(eqn)
@@ -341,7 +342,7 @@ class _Propagation:
         if not any(map(is_untyped, outs)):
             return
         beside = [c.jaxpr.outs for c in inner if len(c.jaxpr.outs) == len(outs)]
-        taken = closed.jaxpr.in_avals  # some of which a loop gives back
+        taken = closed.jaxpr.in_avals  # a loop returns some of them
         typed = [
             likeliest(x, self.wide, [*[o[i].aval for o in beside], *taken])
             for i, x in enumerate(outs)
@@ -376,7 +377,7 @@ class _Propagation:
             guess.made[eqn] = before
             self.guesses.update((e.out_binders[0], guess) for e in (*made, eqn))
         else:
-            for e in made:  # that equation decides
+            for e in made:  # the type is decided by that equation, not guessed
                 self.guesses.pop(e.out_binders[0], None)
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:

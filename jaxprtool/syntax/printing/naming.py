@@ -118,7 +118,7 @@ def _strays(params: Mapping[str, ParamValue]) -> bool:
 _DEFINED = pattern(DEFINED)
 _ELSEWHERE = pattern(
     r"(?<![^\s}\[=,;])#|[{}='\"]"
-)  # what begins a comment, a jaxpr, a value or a string
+)  # characters that begin a comment, a jaxpr, a value or a string
 
 
 def _can_be_defined(name: str) -> bool:
@@ -250,7 +250,8 @@ def name_variables(
         if name_read:
             _name_read(names, {*names.values(), *shared.values(), *(outer or {}).values()})
         return names, set()
-    inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
+    # an unread variable of the jaxpr may have a name elsewhere
+    inside = lossless and outer is not None
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
     namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later, follows)
     outermost = {v for eqn in root.eqns for v in eqn.out_binders} if namer.unnamed else set[Var]()

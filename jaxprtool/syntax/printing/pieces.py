@@ -37,8 +37,9 @@ __all__ = ["Pieces", "end_of"]
 
 _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
-_MOST_WRITTEN_OUT = 200_000  # equations of definitions that have those after them written out
-_NUMBERS = frozenset({int, bool, float})  # which print as Python does, but for odd NaNs
+_MOST_WRITTEN_OUT = 200_000  # bound on equations when definitions are written out
+# types that print as in Python, except for NaNs with odd bits
+_NUMBERS = frozenset({int, bool, float})
 
 
 def end_of(jaxpr: Jaxpr) -> str:
@@ -131,7 +132,7 @@ class Pieces(ABC):
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types = _Types(dialect)
         self.params: dict[int, tuple[str, list[str]]] = {}
-        self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
+        self.pairs: dict[int, list[tuple[str, Any]]] = {}  # params of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.tried: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
@@ -239,8 +240,9 @@ class Pieces(ABC):
         if not isinstance(value, (Record, tuple, list, dict)):
             text = self._in_one(format_value(value, inside))
             return text if isinstance(value, (str, int)) else self.dialect.respell(text)
-        found = self.records.get(id(value))  # may hold jaxprs, and is printed more than once
-        if found is None:  # the value is kept, so that no other one can have its id
+        # such a value may hold jaxprs, and is printed several times
+        found = self.records.get(id(value))
+        if found is None:  # the value is kept alive, so that its id stays its own
             text = self.dialect.respell(self._in_one(format_value(value, inside)))
             found = self.records[id(value)] = value, text
         return found[1]
@@ -266,9 +268,7 @@ class Pieces(ABC):
         printer = type(self)(
             closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows, untyped=self.untyped
         )
-        printer.annotated = (
-            False  # `str` has no lines of Python, nor has JAX's text around it there
-        )
+        printer.annotated = False  # neither `str` nor JAX prints lines of Python there
         return printer.text()
 
     def _name(self, eqn: JaxprEqn) -> str:

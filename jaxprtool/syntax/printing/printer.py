@@ -54,7 +54,7 @@ class Printer(Pieces):
             self.write_definition(jaxpr, name)
             self.shared[jaxpr] = name
         written = self.root.written
-        # a lone equation that packs values in a tuple is none any more
+        # an equation that packs values in a tuple is not counted as lone
         if written is not None and written.lone_equation and len(self.root.eqns) == 1:
             eqn = self.root.eqns[0]
             if id(eqn) in self.holds:
@@ -237,7 +237,8 @@ class Printer(Pieces):
                     yield from self._inner(closed, indent + 2, indent + 2)
                 self.out.append(newline + ")")
             elif value == () and column + 2 > self.width and indent >= 0:
-                self.out.append(f"({newline}  {newline})")  # as JAX has a tuple of no jaxprs
+                # JAX prints an empty tuple of jaxprs like this
+                self.out.append(f"({newline}  {newline})")
             else:
                 self.out.append(self._value(value))
 
@@ -252,7 +253,7 @@ class Printer(Pieces):
         """Write texts one after the other, on more lines if they do not fit; return the column after."""
         out, before, width = self.out, separator + " ", self.width
         measure = size_of
-        if column < width:  # or else no text fits
+        if column < width:  # otherwise no text fits
             flat = before.join(texts)
             size = size_of(flat)
             if column + size <= width:

@@ -287,7 +287,7 @@ def _installed_version() -> str:
         return loaded
     try:
         spec = find_spec("jax")
-    except Exception:  # whatever finds modules here; nothing of JAX has run
+    except Exception:  # raised by an import hook, since nothing of JAX has run
         return ""
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         folder = os.path.dirname(place)

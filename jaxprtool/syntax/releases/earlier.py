@@ -348,7 +348,8 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
         return True
     if older.told_by:
         return not found.isdisjoint(older.told_by)
-    if not older.foreign or not primitive.params:  # the names of none tell nothing
+    # a primitive without params has no names to compare
+    if not older.foreign or not primitive.params:
         return True
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
@@ -394,7 +395,7 @@ def from_older(
     if older.expand is not None and not older.name and not primitive.known:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
-        return primitive, inputs, params  # another primitive of this name, or the current one
+        return primitive, inputs, params  # the current primitive of this name, or an unrelated one
     new = {older.renamed.get(k, k): v for k, v in params.items() if k not in older.dropped}
     if older.given and not older.given.keys() <= new.keys():
         new = {**older.given, **new}
@@ -408,7 +409,7 @@ def from_older(
         return primitive, inputs, params
     found = find_primitive(older.name) if older.name else primitive
     others = found is not primitive and not new.keys() <= found.params.keys()
-    # One that nobody declares, with a param of this one, is this one with a param that is misspelled.
+    # An undeclared primitive that shares a param with this one counts as this one, with another param misspelled.
     if others and (primitive.known or new.keys().isdisjoint(found.params)):
         return primitive, inputs, params
     if new == params and found is primitive:

@@ -203,7 +203,7 @@ def device_put(params: Params, inputs: Inputs) -> Params:
         new["devices"] = tuple(map(_without_memory, new["devices"]))
     if "copy_semantics" in new:
         new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
-    else:  # to 0.4.33: what was there already was used again
+    else:  # to 0.4.33: existing buffers were reused
         new["copy_semantics"] = (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(inputs)
     return new
 
@@ -429,7 +429,7 @@ def padding(params: Params, inputs: Inputs) -> Params:
     pads: list[tuple[int, int]] = []
     windowed = (
         inputs[0] if "jaxpr" in params else inputs[-1]
-    )  # reduce_window takes the first value last
+    )  # the initial value is the last operand of reduce_window
     for n, size, stride in zip(_shape(windowed), sizes, strides, strict=True):
         total = max((-(-n // stride) - 1) * stride + size - n, 0)
         pads.append((total // 2, total - total // 2))

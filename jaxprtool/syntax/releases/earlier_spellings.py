@@ -125,7 +125,7 @@ def _deprecated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """
     method = params.get("vmap_method")
     if method is None or "vectorized" in params:
-        return params  # it says nothing, which had no word
+        return params  # there was no word for None
     if method == "legacy_vectorized":
         return {**params, "vectorized": True}
     method = None if method == "sequential" else method
@@ -136,7 +136,7 @@ def _vectorized(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """Return `vectorized` in the place of `vmap_method`."""
     method, called = params.get("vmap_method"), params.get("vectorized")
     if called is not True and (method is not None or called != Word("Deprecated")):
-        return {**params, "vmap_method": method}  # there is no other word for it
+        return {**params, "vmap_method": method}  # that release has no other word for it
     return {**{k: v for k, v in params.items() if k != "vmap_method"}, "vectorized": called is True}
 
 

@@ -39,7 +39,7 @@ def type_in(release: Release, aval: AbstractType) -> str:
 
 
 _LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
-# Of numbers; other types, as `bool`, have one name.
+# Spellings of number types; other types, such as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
 
 

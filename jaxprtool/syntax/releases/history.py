@@ -26,7 +26,7 @@ def history(name: str) -> list[tuple[str, str]]:
         if (older.name or theirs) == name and older.last:
             words = "; ".join(_older(theirs, older)) or "other values of params"
             found.append((older.last, 0, (f"to {older.until}", words)))
-    # A change that texts of earlier releases are read by has its row already.
+    # If earlier releases are covered by `OLDER` already, the table of earlier spellings has no further row.
     earlier = () if found else EARLIER_SPELLINGS.get(name, ())
     for spelling in (*earlier, *SPELLINGS.get(name, ())):
         since = ".".join(map(str, spelling.since))

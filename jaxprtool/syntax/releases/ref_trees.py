@@ -227,7 +227,8 @@ def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
     """Return the index of a dimension of this size."""
     if not isinstance(x, _Node):
         return number_of(number(x), size)
-    if len(x.about) + len(x.parts) == 2:  # to 0.4.28: no stride, and what is known is no part
+    # to 0.4.28: there was no stride, and static numbers were not among the parts
+    if len(x.about) + len(x.parts) == 2:
         start, length = map(number, (*x.parts, *x.about))
         return slice_of(start, length, 1, size)
     *known, stride = x.about

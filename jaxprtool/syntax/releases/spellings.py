@@ -40,12 +40,12 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
-TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
-WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`, and was `:,:`
-EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree
+TYPED_LITERALS: Release = (0, 6, 1)  # since then literals have types
+WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`; before, `:,:`
+EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree only
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
-LONG = 10  # those with more equations
-# The params of an equation by the names that they are printed with, and the equation -> the same in another release.
+LONG = 10  # a long jaxpr has more equations than this
+# (the params of an equation by their printed names, the equation) -> its params in another release.
 Rewrite = Callable[[dict[str, Any], JaxprEqn], dict[str, Any]]
 
 
@@ -322,7 +322,7 @@ def bounds(
       found: the names of its params, as in the text.
       none: the names of those that are None.
     """
-    # Params that came and went: where one lacks, the text may be of a release before or after.
+    # Params that were added and later removed: a text without one may be of a release before or after.
     passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
     for spelling in row:
         since = spelling.since

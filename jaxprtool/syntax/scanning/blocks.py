@@ -23,7 +23,7 @@ _PLAIN = pattern(  # on one line, or one below the other as JAX writes them
 _PAIR = pattern(rf"({IDENT})=({PLAIN_VALUE})")
 _WORDS = pattern(IDENT)
 _LAMBDA = pattern(LAMBDA)
-_MOST = 8  # blocks that are looked for after each primitive
+_MOST = 8  # remembered blocks to try after each primitive
 _LONGEST = 500  # characters
 
 
@@ -93,7 +93,8 @@ class Blocks:
     def __init__(self, text: str, names: set[str], odd: bool):
         self.text, self.names, self.odd = text, names, odd
         self._plain: dict[tuple[str, str], Block] = {}
-        self._last: dict[str, list[Block]] = {}  # that are not plain, by the primitive before them
+        # blocks that are not plain, by the primitive before them
+        self._last: dict[str, list[Block]] = {}
 
     def at(self, primitive: str, pos: int) -> Block | None:
         """Return the block whose text stands at an offset; None where the params have to be read one by one."""

@@ -56,7 +56,7 @@ class CommentScanner:
             m = _COMMENT.match(text, gap.end())
             if m is None:
                 break
-            if version_line(m[0]):  # of a text that is not the first here; ours gets its own
+            if version_line(m[0]):  # the version line of a text inside; ours is written anew
                 pos = m.end()
                 continue
             comment = m[0].rstrip()

@@ -43,7 +43,8 @@ _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
 _OLD_OUTS = pattern(
     r"[\s;]*+(?<![^\s;])in (?!#)(?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
 )
-_BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
+# the first binders of a jaxpr below
+_BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
 _WHERE = pattern(WHERE)
 _WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[,\])}])")

@@ -33,7 +33,7 @@ _TORN_TYPE = pattern(
 )
 LOOSE_START = pattern(
     rf"\s*+({IDENT}) = ({IDENT})(?=[ \[])"
-)  # of an equation whose results have no types
+)  # the start of an equation whose results have no types
 # Among the results of an equation, or right behind its `=`.
 _ODD_BLANK = pattern(r"\s*+(?:[^\n#=]*?([^\S \r\n])[^\n#=]*=|[^\n#=]*=([^\S \r\n]))")
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")

@@ -61,7 +61,7 @@ class InterfaceCallbacks:
         self, program: ClosedJaxpr, found: tuple[Token, Interface, int]
     ) -> ClosedJaxpr:
         (_, _, start, _), interface, end = found
-        if self.twice:  # which leaves out a tree
+        if self.twice:  # a name or a key occurs twice, so the tree is incomplete
             return program
         self.comments.give(program, start, "interface")
         n_in, n_out = len(program.jaxpr.in_binders), len(program.jaxpr.outs)

@@ -13,7 +13,7 @@ from jaxprtool.syntax.tokens import ATOMS
 
 __all__ = ["Line", "Lines", "start_of"]
 
-# An equation of several: the match of its binders and its name, its params, and the offsets of its operands.
+# An equation on a line: the match of its binders and its name, its params, and the offsets of its operands.
 Line: TypeAlias = "tuple[re.Match[str], Block | None, int, int]"
 
 _OPERANDS = everywhere(ATOMS)

@@ -10,7 +10,7 @@ __all__ = ["MOST_DIGITS", "check_numbers", "long_number"]
 
 MOST_DIGITS = 4000  # Python's own limit is 4,300, unless somebody has changed it
 _LONG = pattern(rf"(?<![\d_])[\d_]{{{MOST_DIGITS + 1}}}")
-_SAMPLED = pattern(r"[\d_]{16}")  # what is left of one in every 250th character of a text
+_SAMPLED = pattern(r"[\d_]{16}")  # a long number, in a text reduced to every 250th character
 
 
 def long_number(text: str) -> int | None:

@@ -24,10 +24,10 @@ __all__ = ["DEFINED_NAME", "AfterLine", "Frame", "Reading", "State", "nowhere", 
 State: TypeAlias = Literal[
     "module", "header", "equations", "params", "jaxprs", "jaxpr_below", "after_jaxpr", "end"
 ]
-# What matches, at an offset of a text, up to a line that continues an equation.
+# Matches, at an offset of a text, up to the end of a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
-# What may not stand before `let ` is said after it, since a search for a fixed beginning is fast.
+# The lookbehinds come after `let `, since the search for a fixed beginning is fast.
 DEFINED_NAME = pattern(
     r"let (?<![\w.]let )(?<!\. let )" + DEFINED.removeprefix("let ") + r"\{ lambda\b"
 )

@@ -43,7 +43,7 @@ _SUSPECT = pattern(r"[=()\[\]{}]")
 _HASHABLE = pattern(
     r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)"
 )
-# From the start of a word: to look from each of its letters takes the square of its length.
+# It starts at the start of a word: a search from each letter would take quadratic time.
 _STRAY = pattern(rf"\b\d*+{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
