@@ -187,7 +187,7 @@ def grep(
         items = subject.find(wanted)
         found.append((name, [*dict.fromkeys(i.match() for i in items[:top])]))
         unknown.append(subject.unknown)
-    # a name that one of the programs has is known
+    # a name is only unknown if no program has it
     everywhere = [u for u in unknown[0] if all(u in other for other in unknown)] if unknown else []
     return Found(pattern, found, only_count, everywhere)
 

@@ -67,9 +67,7 @@ def blame(
     stopped = ""
     try:
         run(flat.program, args, observer=flow, max_bytes=max_bytes, step_limit=step_limit)
-    except (
-        UsageError
-    ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
+    except UsageError as e:  # a NaN may keep a loop from ending, or fail a check of the program
         with numpy_namespace().errstate(all="ignore"):
             flow.flush()
         if not flow.origins:

@@ -181,7 +181,7 @@ def _placed(programs: Programs, name: str) -> Programs:
     for key, program in programs.items():
         try:
             found[key] = with_places(program, name)
-        except JaxprToolError:  # a variable is not bound, say
+        except JaxprToolError:  # for example, a variable is not bound
             found[key] = program
     return found
 

@@ -54,7 +54,7 @@ def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
 
     places = [f.found.place for f in linted.ignored if f.fix]
     ignored = {place.eqn for place in places if place is not None}
-    # with the places that the findings are at
+    # the spans show where the findings are
     made = left_alone(with_places(program), ignored, run)
     typecheck_jaxpr(made, allow_unknown=True)
     return made

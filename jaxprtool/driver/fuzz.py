@@ -46,7 +46,7 @@ __all__ = [
 ]
 
 FOLDER = "fuzz-found"
-SECONDS = 60.0  # of drawing, by default
+SECONDS = 60.0  # default time for drawing programs
 PATIENCE = 20.0  # seconds for the reduction of one finding
 
 

@@ -111,7 +111,8 @@ def _second(program: ClosedJaxpr, args: Sequence[Value], how: How, mode: str) ->
 
     The derivative is made of a copy, so that it is freed afterwards.
     """
-    made = derivative_of(copied(program), mode)  # of a copy, since it is kept with the program
+    # of a copy, since the derivative is memoised with its program
+    made = derivative_of(copied(program), mode)
     return _checked(made, [*args, *directions_of(program, args, mode, how)], how, 2, mode)
 
 
@@ -164,7 +165,8 @@ def _checked(
                 check.clear_doubted()
         if differs and "wrong" not in found:
             more = find_equations(evaluate, alone, every=True, known=known)
-            if not any(f.kind == "wrong" for f in more):  # a loop may hide what its body shows
+            # a fault inside a loop may be invisible outside
+            if not any(f.kind == "wrong" for f in more):
                 more = find_inside(evaluate, alone, known)
             equations = more if any(f.kind == "wrong" for f in more) else equations
             explained = _explained(program, args, how, checks, equations)

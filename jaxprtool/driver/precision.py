@@ -161,7 +161,7 @@ def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
 
     def tried(eqns: Collection[JaxprEqn]) -> Functions:
         places = {eqn.span.start for eqn in eqns if eqn.span is not None}
-        # what has no place are the conversions between those that are raised and others
+        # only conversions between raised equations and others have no span
         return extended.Extended(lambda e: e.span is None or e.span.start in places)
 
     return _Wider(functions.of, extended.widened, functions, tried, functions.narrow)
@@ -170,7 +170,7 @@ def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
 _SHADOWS = {"f64": _f64, "f128": _f128}
 
 
-_FAR = 100  # results that are off by more times what any equation adds come from what is amplified
+_FAR = 100  # errors larger than this many times those of any equation are amplified ones
 
 _RAISED = Memo[Raised]("in double precision")
 

@@ -81,7 +81,8 @@ def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
         _shown.pop(finished, None)
 
 
-_shown: dict[threading.Event, threading.Thread] = {}  # what is on the terminal, or soon will be
+# displays that are on the terminal, or soon will be
+_shown: dict[threading.Event, threading.Thread] = {}
 
 
 def stop_showing() -> None:

@@ -190,7 +190,7 @@ class Rescue:
           scrub: whether nothing is rescued, since values and names are replaced only at the end.
         """
         self.output, self.interest, self.scrub = output, interest, scrub
-        self.search: Search | None = None  # what has the candidate
+        self.search: Search | None = None  # holds the current candidate
         self._lock, self._ended = threading.Lock(), False
         self._written: Candidate | None = None
 

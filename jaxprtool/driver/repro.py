@@ -188,7 +188,7 @@ def text_of(
         text = decode(data, name)
         try:
             programs = read_programs(text, name)
-        except JaxprToolError:  # that may be what it is about
+        except JaxprToolError:  # the bundle may be about this very error
             return text
         if not any(map(has_references, programs.values())):
             return text

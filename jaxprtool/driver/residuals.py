@@ -120,7 +120,7 @@ def _cheapest(
         least = kept.computed if least is None else min(least, kept.computed)
         if kept.computed <= limit and (found is None or _rank(kept) < _rank(found[1])):
             found = words, kept
-        del kept  # else it stays until the next one is there
+        del kept  # frees it before the next one is made
     if found is None:
         message = f"--best: {least:,} bytes are the least that was found, more than {limit:,}"
         span = next(iter(tried.values()))().jaxpr.span
@@ -175,4 +175,4 @@ def under_policy(program: ClosedJaxpr, policy: str | None) -> ClosedJaxpr:
     return program if policy is None else checkpointed(program, policy_of(policy))
 
 
-_SECONDS = 10.0  # for which the solver is given time
+_SECONDS = 10.0  # time limit of the solver

@@ -178,7 +178,8 @@ def _run_with_jax(
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
     def lower(part: ClosedJaxpr) -> StableHLO | None:
-        with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
+        # JAX may still lower and run the program
+        with suppress(UnsupportedError, MissingRuleError):
             return lower_jaxpr(part)
         return None
 

@@ -161,7 +161,7 @@ def _made_of(entry: Entry, directory: str, verify: bool) -> Iterator[Kept]:
 
 def _made(entry: Entry) -> Iterator[tuple[str, Programs]]:
     """Return the program of a function under "", and its transformations by verbs, after passes."""
-    with contextlib.redirect_stdout(sys.stderr):  # of what the function prints
+    with contextlib.redirect_stdout(sys.stderr):  # the output of the function
         program = trace(
             entry.function,
             entry.shapes,

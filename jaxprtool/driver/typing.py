@@ -18,7 +18,7 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["typed_by_words", "with_types"]
 
-# What a number begins with, or a list of numbers.
+# The beginning of a number or of a list of numbers.
 _LITERAL = pattern(r"[\[(+\-.\d]|(?:true|false|nan|inf)\b", re.IGNORECASE)
 
 

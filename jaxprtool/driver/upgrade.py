@@ -157,7 +157,7 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
         changes += _respelled_types(program.jaxpr, again[key].jaxpr)
         changes += _lost(program)
     releases = releases_of(reading, before.values())
-    if not version_line(text):  # a text of ours draws as it says, here and everywhere
+    if not version_line(text):  # our texts name the generator, so they draw the same everywhere
         changes += _draws(reading, programs)
         changes += _strides(programs)
         changes += _masks(programs)
@@ -337,7 +337,7 @@ def _strides(programs: Programs) -> Iterator[Change]:
         for eqn in all_eqns(program.jaxpr):
             index = next((v for v in eqn.params.values() if isinstance(v, RefIndex)), None)
             if index is None or eqn.span is None or not _ARROW.search(_text(eqn.span)):
-                continue  # with all its params an equation shows the stride
+                continue  # an equation printed with all params shows the stride
             held = getattr(eqn.inputs[0].aval, "inner", None)
             shape = getattr(held, "shape", ())
             first = index.steps[0] if index.steps else None

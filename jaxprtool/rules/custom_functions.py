@@ -80,7 +80,7 @@ def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
 def _custom_jvp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
-    # Results stay where their axis is; a tangent has its axis where the primal has it.
+    # Results keep their batch axes; a tangent has the axis of its primal.
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
     if rule is not None:

@@ -103,7 +103,7 @@ def _jvp(
     transformed, _ = jvp_jaxpr(call, flags, instantiate_outs=True)
     live = [instantiate(t) for t, f in zip(tangents, flags, strict=True) if f]
     ours = _JvpRule(rule, flags) if hasattr(rule, "batched") else rule
-    if ours is rule and batched_by:  # what is not in the text has no derivative there
+    if ours is rule and batched_by:  # a rule that is not in the text cannot be differentiated
         ours = None
     outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours, batched_by=batched_by)
     outs, out_tangents = split_list(outs, len(call.out_avals))
@@ -170,7 +170,7 @@ def _partial_eval(
 
 
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
-del _COLUMNS["saving"]  # to a policy it is one operation
+del _COLUMNS["saving"]  # a policy sees it as one operation
 
 define(
     lax.custom_vmap_call,

@@ -208,7 +208,7 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
     primitive, caller = primitive_of(op), sys._getframe(2)
     if primitive.pending and rows_of(primitive.pending) not in sys.modules:
-        gateways.load_rows(primitive.pending)  # somebody adds to a row of ours
+        gateways.load_rows(primitive.pending)  # a user adds rules to a row of ours
     rules = {column: given[column] for column in _RULES if given[column] is not None}
     needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
     missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]

@@ -111,7 +111,7 @@ def _ldexp(in_avals: Sequence[Aval], x: Value, n: Value, **_: Any) -> Value:
     parts, dtype = _taken_apart(x), get_aval(n).dtype
     if dtype.bits < INT32.bits:
         n = lax.convert_element_type(n, new_dtype=INT32)
-    most = 2 * (parts.top + 1)  # moves every number out of its range
+    most = 2 * (parts.top + 1)  # this exponent takes every number out of range
     n = lax.min(n, full_like(n, most))
     if dtype.kind == "i":
         n = lax.max(n, full_like(n, -most))

@@ -37,7 +37,7 @@ from jaxprtool.rules.linalg.matrices import adjoint, matmul
 __all__ = ["known_function"]
 
 _CALLS = frozenset({"jit", "custom_jvp_call"})
-_UNNAMED = "f"  # what a custom call is called that has no name in the text
+_UNNAMED = "f"  # name of a custom call that has none in the text
 _SHAPES = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "pvary"})
 
 

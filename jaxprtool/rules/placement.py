@@ -86,7 +86,7 @@ define(
     jvp=_put_jvp,
     transpose=_put_transpose,
     batch=lambda size, vals, dims, **params: (lax.device_put(*vals, **params), list(dims)),
-    lower=lambda ctx, *xs, **_: list(xs),  # as JAX's, on the CPU
+    lower=lambda ctx, *xs, **_: list(xs),  # as JAX lowers it on the CPU
     cost=FREE,
     memory="rule",
     elements="kept",

@@ -27,7 +27,7 @@ from jaxprtool.rules.define import define
 
 __all__: list[str] = []
 
-_UNROLLED = 8  # terms of which JAX writes no loop, where the equation does not say
+_UNROLLED = 8  # terms up to which JAX unrolls the loop if the equation does not say
 
 
 def _type(x: Aval, *coefficients: Aval, **_: Any) -> Aval:

@@ -145,7 +145,7 @@ define(
 )
 
 
-_ROWS = (((2,), (2,)), ((0,), (0,)))  # what `scaled_matmul_wrapper` contracts
+_ROWS = (((2,), (2,)), ((0,), (0,)))  # dimension_numbers of `scaled_matmul_wrapper`
 
 
 def _type_of_rows(

@@ -274,7 +274,7 @@ def _top_k_type(x: Aval, *, k: int, axis: int, is_stable: bool) -> list[Aval]:
     return _with_size(x, axis, k)
 
 
-_BLOCKS = 16  # for each of the keys that are wanted
+_BLOCKS = 16  # blocks for each wanted key
 
 
 def _few_with_the_smallest(xp: Namespace, row: Value, k: int) -> Value:

@@ -112,7 +112,7 @@ def _fused_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list
 _dce_fused = call_dce_rule("jaxpr")
 
 
-# Equations in its place have the memory of their operands; inside, they are in any.
+# Inlined equations are in the memory of their operands; in the call they may be in any.
 define(
     lax.fused_call,
     **{
@@ -297,7 +297,7 @@ define(
     jvp=_alike_jvp,
     transpose=_alike_transpose,
     batch=_alike_batch,
-    lower=lambda ctx, x, y: [x, y],  # without a partitioner it says nothing
+    lower=lambda ctx, x, y: [x, y],  # it only matters to a partitioner
     cost=FREE,
     varying="rule",
     elements="kept",
@@ -348,9 +348,9 @@ define(
     **{
         **CallRules(lax.custom_partitioning, "call").columns(),
         "abstract_eval": tree_call_types("custom_partitioning"),
-        # A batch drops the call: what its user says of how it is spread is for other shapes.
+        # A batched call is inlined, since the user's sharding rules are for other shapes.
         **inline_columns("call"),
-        # The functions of its user take all arguments.
+        # All operands stay, since the user's functions take all of them.
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
 )

@@ -24,7 +24,7 @@ __all__ = ["for_the_function", "is_function", "is_of_jax", "refuse_texts"]
 R = TypeVar("R")
 _OF_CALLERS = frozenset(
     {"name", "observer", "timeline"}
-)  # what functions of this package give the drivers
+)  # keywords that only functions of this package give
 
 
 def is_of_jax(x: Any) -> bool:

@@ -46,7 +46,7 @@ MOST_BYTES = 1 << 30
 _MOST_MANIFEST = 1 << 24
 _MOST_MEMBERS = 64
 _ENCRYPTED = 0x1
-_DATE = (1980, 1, 1, 0, 0, 0)  # of all members, so that the same things give the same bytes
+_DATE = (1980, 1, 1, 0, 0, 0)  # the date of all members, so that equal contents give equal bytes
 _FAULTS = (
     *(ValueError, OSError, EOFError, RuntimeError, NotImplementedError),
     *(RecursionError, OverflowError, zipfile.BadZipFile, zlib.error, LookupError),
@@ -155,7 +155,7 @@ def read_bundle(data: bytes, name: str, most: int = MOST_BYTES) -> Bundle:
             members = {key: _read(archive, info, name) for key, info in infos.items()}
         return _of_members(members, name)
     except JaxprToolError:
-        raise  # it says what is wrong
+        raise  # its message is clear already
     except _FAULTS as e:
         _refuse(name, f"it is damaged: {e}")
 

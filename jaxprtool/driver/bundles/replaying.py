@@ -22,7 +22,7 @@ __all__ = ["Outcome", "executed", "happens", "platform_of_here", "versions_of_he
 
 TIME_LIMIT = 600.0
 _PACKAGES = ("numpy", "scipy", "ml_dtypes", "jax", "jaxlib")
-_MOST_OUTPUT = 1 << 22  # characters of it that are kept
+_MOST_OUTPUT = 1 << 22  # characters of the output to keep
 # Only plug-ins of this package: what is installed on this machine is no part of a bundle.
 _MAIN = (
     "from jaxprtool.driver.user_code.entry_points import only_built_in; only_built_in(); "
@@ -134,7 +134,7 @@ def _plain(data: bytes | None, folder: str) -> str:
 
 
 _FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
-_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # XLA's own
+_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # lines of XLA's own log
 _VERSIONS = re.compile(r"jaxprtool \d[\w.]*, Python \d[\w.]*")
 
 

@@ -253,7 +253,7 @@ def _inside(
             return first_of_prefixes(*sides, difference)
         except (
             JaxprToolError
-        ):  # of a backend that does not take a body alone: one with collectives, say
+        ):  # the backend cannot run a body alone, for example one with collectives
             return None
 
     return Bodies(tell).watch(p, operands)

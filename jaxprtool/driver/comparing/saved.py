@@ -79,7 +79,7 @@ class Saved(NamedTuple):
         return arrays.fit(arrays.load_npy(path), arrays.Slot(-1, Var(aval), path), path)
 
 
-_FIRST = b'{"key": '  # of a line of digests
+_FIRST = b'{"key": '  # the beginning of a line of digests
 
 
 def is_saved(path: str) -> bool:
@@ -89,7 +89,7 @@ def is_saved(path: str) -> bool:
 
 def _begins_as_digests(path: str) -> bool:
     """Whether a file begins like a file of digests, whatever its name."""
-    if not os.path.isfile(path):  # what is read of a pipe is gone
+    if not os.path.isfile(path):  # reading from a pipe would consume it
         return False
     try:
         with open(path, "rb") as f:
@@ -294,7 +294,7 @@ class _Table:
         """Whether operands agree; None where it is not known."""
         if p is None or q is None:
             return None
-        if len(p) != len(q):  # another operation stands in its place
+        if len(p) != len(q):  # different numbers of results: it is another operation
             return True if self._are_others(p, q) else None
         self.common |= {s for s, t in zip(p, q, strict=True) if s == t}
         if self._are_others(p, q):

@@ -14,7 +14,7 @@ from jaxprtool.analyses.diffing.align import align
 
 __all__ = ["Kinds", "kinds_of", "paired"]
 
-Kind = tuple[str, tuple[str, ...]]  # primitive, types of the results
+Kind = tuple[str, tuple[str, ...]]  # name of the primitive, types of the results
 Kinds = dict[str, Kind]
 
 
@@ -59,7 +59,7 @@ def _aligned(keys: Sequence[str], others: Sequence[str], a: Kinds, b: Kinds) -> 
     pairs = align([kinds, types], len(keys), len(others))
     i = j = 0
     for p, q in [*pairs, (len(keys), len(others))]:
-        if p - i == q - j:  # as many on both sides: each stands in the place of one
+        if p - i == q - j:  # equally many on both sides: they correspond in order
             pairs += zip(range(i, p), range(j, q), strict=True)
         i, j = p + 1, q + 1
     return {keys[p]: others[q] for p, q in pairs}

@@ -26,8 +26,8 @@ from jaxprtool.passes.precisions.jitter import Jitter, flushed
 
 __all__ = ["COLUMNS", "Deviation", "Refused", "Tried", "column_named", "deviation", "tried"]
 
-_NOISY = 48  # runs with rounding errors of their own, of one place or of a few
-MAX_BYTES, STEP_LIMIT = 1 << 26, 200  # of a run
+_NOISY = 48  # runs with their own rounding errors, of one place or a few
+MAX_BYTES, STEP_LIMIT = 1 << 26, 200  # limits of a run
 BATCH = 3  # elements of a batch
 
 
@@ -231,7 +231,7 @@ def deviation(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Deviati
         raise Refused(str(e)) from e
     except (Refused, KeyboardInterrupt, MemoryError):
         raise
-    except Exception as e:  # whatever it is, a user would see it
+    except Exception as e:  # any exception counts, since a user would see it
         return Deviation(name, "crash", f"{type(e).__name__}: {e}", type(e).__name__)
 
 
@@ -325,7 +325,7 @@ def _takes(
     except (JaxprToolError, Refused):
         return False
     except Exception:
-        return True  # it is for the column to find
+        return True  # the column reports it when it is tried
 
 
 def _is_finite(program: ClosedJaxpr, args: Sequence[Value]) -> bool:

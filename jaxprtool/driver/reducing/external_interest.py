@@ -285,7 +285,7 @@ class Crash(External):
             return None
         self.recorded, message = found
         status, code, _ = self.recorded
-        if code == "usage":  # of every candidate, whatever it is
+        if code == "usage":  # wrong usage fails for every candidate
             help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
             fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"

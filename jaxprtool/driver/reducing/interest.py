@@ -252,7 +252,7 @@ def _check_end(c: Candidate, max_bytes: int | None) -> None:
         if e.diagnostics[0].code in ("step-limit", "time-limit"):
             raise
     except FAULTS:
-        pass  # NumPy need not take what the two others do
+        pass  # NumPy need not support what the two backends do
 
 
 class Slow(Interest):
@@ -336,7 +336,7 @@ class CheckError(Interest):
 
     def why_not(self, c: Candidate) -> str:
         """Do as `Interest.why_not`. Raises UsageError for a code that does not exist."""
-        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
+        find_page(self.code)  # programs may load plug-ins with codes of their own
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:

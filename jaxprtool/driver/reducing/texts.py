@@ -57,7 +57,7 @@ class TextRescue:
 
     def __init__(self, output: str | None):
         self.output = output
-        self.search: TextSearch | None = None  # what has the text
+        self.search: TextSearch | None = None  # holds the current text
 
     def __call__(self) -> None:
         """Write it, where there is a file for it."""
@@ -96,7 +96,7 @@ class CheckedText:
 
     def why_not(self, c: str) -> str:
         """Do as `Interest.why_not`. Raises UsageError for a code that does not exist."""
-        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
+        find_page(self.code)  # programs may load plug-ins with codes of their own
         return none_of_code(self.code, [*_errors(c, self.load).values()])
 
 

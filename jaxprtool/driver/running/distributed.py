@@ -89,7 +89,7 @@ def run_together(
             executable = xla.compile_stablehlo(program, cluster.runtime(each))
         arrays = executable.host_arguments(args)
         cluster.agree("value for the arguments", [a.tobytes() for a in arrays])
-    except JaxprToolError:  # the others have it too
+    except JaxprToolError:  # the other processes raise it too
         cluster.close()
         raise
     with cluster.quiet():

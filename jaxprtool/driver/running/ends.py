@@ -51,5 +51,5 @@ def ends_for_sure(program: ClosedJaxpr) -> bool:
     """Whether the number of iterations of each loop of a program is known."""
     try:
         return cost_jaxpr(program.jaxpr).is_known
-    except MissingRuleError:  # of a primitive that somebody else has defined
+    except MissingRuleError:  # a primitive defined elsewhere has no cost rule
         return False

@@ -36,7 +36,7 @@ class CompiledFigures(Report):
 
     def __init__(self, compiled: Compiled, program: ClosedJaxpr, trips: int | None):
         costs = compiled.cost_analysis()
-        self.once = {name: costs.get(name, 0.0) for name in _COSTS}  # it leaves out zeros
+        self.once = {name: costs.get(name, 0.0) for name in _COSTS}  # XLA leaves out costs of zero
         self.turns, self.known = compiled.cost_with_turns(trips) or (None, False)
         self.loops = compiled.loops()
         self.memory = {

@@ -197,7 +197,7 @@ def _inside(
             bodies[jaxpr] = ClosedJaxpr(whole, [])
         try:
             shown = bad.first(bodies[jaxpr], given)
-        except JaxprToolError:  # of a body that XLA does not take alone: one with collectives, say
+        except JaxprToolError:  # XLA cannot compile the body alone, for example with collectives
             return None
         return None if shown is None else (bodies[jaxpr], [*given], step)
 

@@ -11,11 +11,12 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
 __all__ = ["together_of", "trials_of"]
 
-_HELPS = 0.5  # what leaves less than this part of the error is what it comes from
-_GOOD = 0.01  # what leaves less than this part needs nothing more
-_NEARLY = 4  # times the error when all equations are wide: that of few
-_MANY = 3  # that help together, for each one that may be tried alone: all from where a value is rounded to where it is cancelled
-_RUNS = 5  # to find equations that help together, for each one that may be tried alone
+_HELPS = 0.5  # equations whose widening leaves less than this part of the error cause it
+_GOOD = 0.01  # if less than this part is left, no further equation is needed
+_NEARLY = 4  # equations suffice if at most so many times the error with all equations wide is left
+# most equations that help together, per equation tried alone: all from where a value is rounded to where it is cancelled
+_MANY = 3
+_RUNS = 5  # most runs to find equations that help together, per equation tried alone
 
 
 def trials_of(

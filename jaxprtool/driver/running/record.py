@@ -201,7 +201,7 @@ def _check_selection(selection: Selection, program: ClosedJaxpr) -> None:
             return
         looked_at += 1
         names.add(eqn.primitive.name)
-    if looked_at >= MOST:  # nobody knows of the others
+    if looked_at >= MOST:  # the other equations were not examined
         return
     held, wanted = sorted(names), [x for x in selection.primitives if x not in names]
     near = [found for x in wanted for found in close_names(x, held)]

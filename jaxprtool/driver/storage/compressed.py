@@ -66,7 +66,7 @@ def _member(reader: Any, data: bytes, pieces: list[bytes], name: str) -> bytes:
             piece = reader.decompress(data, _PIECE)
         except Exception as e:  # each module has a class of its own, which derives from this alone
             _damaged(name, str(e))
-        # zlib keeps the rest of the input apart, the others to themselves
+        # zlib keeps unread input in `unconsumed_tail`, other modules inside the reader
         data = getattr(reader, "unconsumed_tail", b"")
         if not piece and not reader.eof and not data:
             _damaged(name, "it is cut short")

@@ -23,7 +23,7 @@ _OTHER = (
     (re.compile(r"jax_\d+_.*\.jaxpr\.html", re.DOTALL), "jaxprs as web pages"),
     (re.compile(r"jax_\d+_.*\.eqn_count_pprof", re.DOTALL), "counts of equations"),
 )
-_NO_NAME = re.compile(r"[^\w.\-]+")  # what stands in no name of a program
+_NO_NAME = re.compile(r"[^\w.\-]+")  # characters that are not in names of programs
 _SETTING = (
     "set JAX_DUMP_IR_MODES=jaxpr beside JAX_DUMP_IR_TO (jaxpr,stablehlo for both), and run the program again; "
     "a release of JAX that does not know this writes only StableHLO: print(jax.make_jaxpr(f)(*args)) there"

@@ -29,7 +29,7 @@ __all__ = [
 
 STDIN = "<stdin>"
 _VALUES = pattern(r"[^\s=,:(){}\[\]\"']+\.np[yz]\b")
-_MOST_FILES = 10_000  # in a folder, among which one with a similar name is looked for
+_MOST_FILES = 10_000  # files of a folder among which to look for a similar name
 
 
 def split_selector(path: str) -> tuple[str, str]:

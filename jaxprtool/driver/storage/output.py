@@ -14,7 +14,7 @@ from jaxprtool.syntax.version import HEADER
 
 __all__ = ["INLINE", "Written", "as_written", "program_text", "write_programs"]
 
-INLINE = "inline"  # as the place of constants: in the text
+INLINE = "inline"  # value of `consts` for constants in the text
 
 
 def program_text(programs: Mapping[str, ClosedJaxpr], dialect: str = "") -> str:
@@ -55,7 +55,7 @@ def write_programs(
         fail(UsageError, f"constants are written to an .npz file, or {INLINE}: {consts}", "option")
     parts = inline(programs) if consts == INLINE else beside(programs, output, consts)
     made = _whole(programs, parts, comments, dialect)
-    if made.arrays:  # first, so that no text ever names a file that is not there
+    if made.arrays:  # before the text, which must not name a missing file
         write_output(made.arrays, made.data)
     write_output(output, made.text)
 

@@ -204,7 +204,7 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
         first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
     help = _concretization_help(error) or _devices_help(message) or _beginning(rest)
-    if isinstance(error, SystemExit) and error.code == 2:  # as parsers of arguments end
+    if isinstance(error, SystemExit) and error.code == 2:  # as argument parsers exit
         help = "the code runs without arguments of a command line: `sys.argv` has its name alone"
     raise UsageError(Diagnostic(message, "user-exception", span, help)) from error
 

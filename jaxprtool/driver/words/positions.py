@@ -10,7 +10,7 @@ _RANGE = pattern(r"(\d+)-(\d+)")
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
 _NAME = pattern(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
 _PART = pattern(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
-_MOST = 100_000  # arguments that a range may mean
+_MOST = 100_000  # most arguments in a range
 
 
 def parse_positions(text: str) -> tuple[int | str, ...] | None:

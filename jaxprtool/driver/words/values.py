@@ -108,7 +108,7 @@ def arguments(
             giving.give(part, giving.value(m[2], part), name)
         elif not giving.by_name(word):
             unnamed.append(word)
-    if not binders:  # a generator then has no argument to make
+    if not binders:  # there is no argument for a generator to make
         unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
     for k, word in enumerate(unnamed):
         giving.give_next(word, k == len(unnamed) - 1)

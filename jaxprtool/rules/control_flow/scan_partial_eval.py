@@ -218,7 +218,7 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
     read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
     shared = [x for x in read if isinstance(x, Var) and x not in varying]
     body = new_jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
-    if live_atoms.find(jaxpr) is not None:  # then all that is kept is read
+    if live_atoms.find(jaxpr) is not None:  # then everything kept is live as well
         live_atoms.keep(body, {*read, *stack})
     stacked = {x: i for i, x in enumerate(stack, n_out)}
     return _Hoisted(before, shared, verified(new_closed(body)), stacked)

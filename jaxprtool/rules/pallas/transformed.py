@@ -111,7 +111,7 @@ def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> Clo
                 moved = found[len(refs) + live_outs.index(i)] if flags[i] else None
                 after[where[i]] = full(refs[i].inner, 0) if moved is None else moved
             for k, x in after.items():
-                if x is not values[k]:  # what is in the cell still
+                if x is not values[k]:  # otherwise the cell has it already
                     lax.swap(by_place[k], x, index=_WHOLE)
         return []
 

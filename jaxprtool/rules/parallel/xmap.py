@@ -58,8 +58,9 @@ def _types(
         try:
             typecheck_jaxpr(call_jaxpr.jaxpr)
         except JaxprTypeError:
-            return found  # reported where it stands
-    _vectorised(call_jaxpr, sizes, in_axes, out_axes)  # a result may vary along an axis it lacks
+            return found  # the checker reports it inside of the jaxpr
+    # raises if a result varies along an axis that it lacks
+    _vectorised(call_jaxpr, sizes, in_axes, out_axes)
     return found
 
 

@@ -38,7 +38,7 @@ from jaxprtool.rules.state.references import (
 
 __all__: list[str] = []
 
-# What is made of what was there and a value; and its scatter, which meets an element that is selected twice twice.
+# kind -> operation of (old element, value), and its scatter, which combines repeatedly for repeated elements.
 _OPERATIONS: dict[str, tuple[Any, Any]] = {
     "ADD": (lax.add, lax.scatter_add),
     "MAX": (lax.max, lax.scatter_max),

@@ -307,7 +307,7 @@ def _is_plain(shape: tuple[int, ...], params: dict[str, Any]) -> bool:
 
 def in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
     """Apply a discharge rule to a cell, and store its new contents there."""
-    before = cell.value.copy()  # what a result may be a view of
+    before = cell.value.copy()  # a copy, since a result may be a view of it
     state = State(before, cell.aval)
     with set_current_trace(base_trace()):
         out = rule(state, *args, **params)
