@@ -1,4 +1,4 @@
-"""The packages that are not of Python's own: NumPy, JAX, XLA, the terminal."""
+"""Adapters to external packages: NumPy, JAX, XLA, the terminal."""
 
 import os
 

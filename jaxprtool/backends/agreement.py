@@ -1,4 +1,4 @@
-"""How far results are from each other."""
+"""Measure how far results are from each other."""
 
 from __future__ import annotations
 
@@ -30,12 +30,14 @@ class Gap(NamedTuple):
     """The difference of two results of one type.
 
     Attributes:
-      differing: how many elements differ by more than the tolerance; in types without rounding, how many differ.
-      max_abs, max_rel, max_ulp: the largest difference of finite elements.
+      differing: the number of elements that differ by more than the tolerance; in types without
+        rounding, the number that differ.
+      max_abs, max_rel, max_ulp: the largest difference of finite elements: absolute, relative, and
+        in units in the last place.
       element: the index of the element that differs most; None where none does.
       finite: whether all elements of both are finite.
       rounded: whether they are of a type with rounding.
-      zero_signs: whether a number is 0 in one and -0 in the other.
+      zero_signs: whether an element is 0 in one and -0 in the other.
     """
 
     differing: int
@@ -49,7 +51,10 @@ class Gap(NamedTuple):
 
 
 def larger(room: Any, x: Any, y: Any) -> Any:
-    """The larger of `room` and sixteen times the difference of two results, elementwise; not where that is not finite."""
+    """Return the larger of `room` and sixteen times the difference of two results, elementwise.
+
+    `room` is kept where the difference is not finite.
+    """
     if isinstance(x, KeyArray) or (np.asarray(x).dtype.kind == "V" and np.asarray(x).dtype.names):
         return room
     wide = np.complex128 if np.asarray(x).dtype.kind == "c" else np.float64
@@ -69,14 +74,14 @@ def gap(
 ) -> Gap:
     """Compare two results.
 
-    NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal within the tolerance, and where none
-    is given within what rounding explains (`backends.tolerances`).
+    NaNs are equal, and zeros of both signs. Numbers of types with rounding are equal within the
+    tolerance, or, where none is given, within what rounding explains (`backends.tolerances`).
 
     Args:
       a, b: arrays, or keys.
       rtol, atol: the tolerance; None: by the type.
-      extra: what is allowed besides, elementwise.
-      alone: whether each element is judged by its own size; else what rounding explains goes by the largest one of the array.
+      extra: an additional difference that is allowed, elementwise.
+      alone: whether each element is judged by its own size; else rounding is judged by the largest element of the array.
     """
     x, y = (v.data if isinstance(v, KeyArray) else np.asarray(v) for v in (a, b))
     if x.dtype.kind == "V" and x.dtype.names is not None:
@@ -119,7 +124,7 @@ def _other_zeros(x: np.ndarray, y: np.ndarray) -> bool:
 
 
 def is_integer(dtype: np.dtype) -> bool:
-    """Whether values of a type are integers, those of ml_dtypes (int4) too."""
+    """Whether values of a type are integers, including those of ml_dtypes (int4)."""
     try:
         ml_dtypes.iinfo(dtype)
     except ValueError:
@@ -146,9 +151,11 @@ def _first(size: np.ndarray, differs: np.ndarray) -> tuple[int, ...] | None:
 
 
 def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
-    """How far an array is from its exact values: the most in units in the last place, and relative to the largest.
+    """Return the largest error of an array in units in the last place, and its largest error
+    relative to the largest element.
 
-    Elements that are not finite in both are left out. A unit is that of the type of x at the exact value.
+    Elements that are not finite in both are left out. A unit is that of the type of x at the exact
+    value.
     """
     x = np.asarray(x)
     with np.errstate(all="ignore"):
@@ -162,12 +169,12 @@ def error_of(x: Any, exact: np.ndarray) -> tuple[float, float]:
 
 
 def not_finite(x: Any) -> int:
-    """How many elements are NaN or infinite."""
+    """Return the number of elements that are NaN or infinite."""
     return int(np.size(x) - np.isfinite(x).sum())
 
 
 def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
-    """A unit in the last place of numbers of some sizes in a type, in double precision."""
+    """Return a unit in the last place of numbers of given magnitudes in a type, in double precision."""
     least, bits = least_and_bits(dtype)
     return np.maximum(powers_of_two(size) * 2.0**-bits, least)
 
@@ -176,7 +183,10 @@ _EXPONENT = np.int64(0x7FF << 52)
 
 
 def powers_of_two(size: Any) -> Any:
-    """The largest power of two that is no larger than a number, 0 for 0; of arrays f64 or long double, which are not negative."""
+    """Return the largest power of two that is not larger than each element, 0 for 0.
+
+    The elements are f64 or long double, and not negative.
+    """
     if size.dtype == np.float64:
         return (size.view(np.int64) & _EXPONENT).view(np.float64)
     return np.where(size > 0, np.ldexp(size.dtype.type(1), np.frexp(size)[1] - 1), 0)
@@ -184,6 +194,6 @@ def powers_of_two(size: Any) -> Any:
 
 @functools.cache
 def least_and_bits(dtype: np.dtype) -> tuple[float, int]:
-    """The smallest positive number of a type, and how many bits come after the point."""
+    """Return the smallest positive number of a type, and the number of bits after its binary point."""
     info = ml_dtypes.finfo(dtype)
     return float(info.smallest_subnormal), int(info.nmant)

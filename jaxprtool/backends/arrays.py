@@ -1,8 +1,8 @@
-"""NumPy arrays from words and files, and results to text and files.
+"""Make NumPy arrays from words and files, and write results as text and files.
 
-Element types that NumPy lacks (bf16, f8, i4) are held as ml_dtypes has them. A `.npy` or `.npz` file has no name for
-them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as what the program asks for. PRNG keys
-are kept as their words, u32[..., n].
+Element types that NumPy lacks (bf16, f8, i4) are those of ml_dtypes. A `.npy` or `.npz` file has no
+name for them and keeps their bytes as type `V2` or `V1`; reading takes such bytes as the type that
+the program asks for. PRNG keys are kept as their words, u32[..., n].
 """
 
 from __future__ import annotations
@@ -62,12 +62,12 @@ def _spelt(dtype: Any) -> str:
 
 
 class Slot(NamedTuple):
-    """What a value is given for.
+    """The argument or constant for which a value is given.
 
     Attributes:
-      position: among the arguments; -1 of a constant.
+      position: its position among the arguments; -1 for a constant.
       var: the binder.
-      label: for messages: `argument params["w"]`.
+      label: its name in messages: `argument params["w"]`.
     """
 
     position: int
@@ -76,7 +76,7 @@ class Slot(NamedTuple):
 
     @classmethod
     def constant(cls, v: Var) -> Slot:
-        """That of a constant; raises UsageError for one that is no array."""
+        """Return the slot of a constant; raises UsageError for one that is no array."""
         slot = cls(-1, v, f"the constant ({v.name})" if v.name else "the constant")
         if not isinstance(v.aval, ShapedArray):
             message = f"{slot.label} is declared as {v.aval}, of which no value can be given"
@@ -84,7 +84,7 @@ class Slot(NamedTuple):
         return slot
 
     def of_words(self) -> Slot:
-        """That of the words of keys."""
+        """Return the slot of the words of keys."""
         return self._replace(var=of_words(self.var))
 
 
@@ -94,7 +94,7 @@ def _mismatch(slot: Slot, got: str, help: str = "") -> NoReturn:
 
 
 def fit(array: np.ndarray, slot: Slot, name: str) -> Any:
-    """The array when it has the type of what it is for; raises UsageError when not.
+    """Return an array as the value for a slot; raises UsageError when it has another type.
 
     Bytes without a type (see the module's docstring) are taken as that type, and words as keys.
     """
@@ -122,7 +122,7 @@ _LITERAL_TYPES = ((complex, COMPLEX64), (float, FLOAT32), (int, INT32), (bool, B
 
 
 def from_literal(literal: Any, slot: Slot) -> Any:
-    """A number or nested list as an array of the type of what it is for: for a key, its seed or its words."""
+    """Convert a number or nested list to an array of the type of a slot; for a key it is its seed or its words."""
     aval, shape = slot.var.aval, _literal_shape(literal)
     if shape is None:
         fail(UsageError, f"{slot.label}: the lists in it have different lengths", "bad-value")
@@ -144,7 +144,10 @@ def from_literal(literal: Any, slot: Slot) -> Any:
 
 
 def literal_type(literal: Any) -> ShapedArray:
-    """The type that JAX gives to a number or a nested list of Python's. Raises UsageError for lists of different lengths."""
+    """Return the type that JAX gives to a Python number or nested list.
+
+    Raises UsageError for lists of different lengths.
+    """
     shape = _literal_shape(literal)
     if shape is None:
         fail(UsageError, f"{literal}: the lists in it have different lengths", "bad-value")
@@ -198,16 +201,16 @@ def _check_scalar(x: Any, slot: Slot) -> None:
 
 
 def generate(kind: str, seed: int, position: int, aval: Any, below: int | None = None) -> Any:
-    """An array of a type.
+    """Return an array of a type.
 
     Args:
-      kind: `zeros`, `ones`, `ramp` (0, 1, 2, ... in C order), or `random`: standard normal for floats and complex
-        numbers, uniform from 0 to 9 for integers, fair coins for booleans. Of keys these are the seeds, random
-        ones being uniform over 32 bits.
-      seed: of the random numbers; every position of an argument has its own stream.
-      position: which argument it is.
+      kind: `zeros`, `ones`, `ramp` (0, 1, 2, ... in C order), or `random`: standard normal for
+        floats and complex numbers, uniform from 0 to 9 for integers, fair coins for booleans. For
+        keys these are the seeds, random ones being uniform over 32 bits.
+      seed: the seed of the random numbers; each position of an argument has a stream of its own.
+      position: the position of the argument.
       aval: the type.
-      below: of random integers, what they are to be below.
+      below: an upper bound (exclusive) of random integers.
     """
     if is_key(aval):
         if kind != "random":
@@ -254,13 +257,14 @@ def _load(f: Any, path: str) -> Any:
 
 
 def load_npz(path: str, left: Sequence[Slot]) -> list[Any]:
-    """The arrays of an `.npz` file for the first of the arguments that are left.
+    """Return the arrays of an `.npz` file for the first of the arguments that are left.
 
-    Arrays are found by the arguments' names (`a`, `b`), else by `arg0`, `arg1`, ..., else taken in order.
+    Arrays are found by the arguments' names (`a`, `b`), else by `arg0`, `arg1`, ..., else taken in
+    order.
 
     Args:
-      path: of the file.
-      left: the arguments.
+      path: the path of the file.
+      left: the arguments that have no value yet.
     """
     with Npz(path) as members:
         named = zip(left, _assign(list(members), left, path), strict=False)
@@ -274,12 +278,15 @@ def member_names(path: str) -> set[str]:
 
 
 def load_member(path: str, key: str, v: Var) -> Any:
-    """The array `key` of an `.npz` file, for the constant that `v` binds."""
+    """Return the array `key` of an `.npz` file, for the constant that `v` binds."""
     return load_named(path, key, Slot.constant(v))
 
 
 def load_named(path: str, key: str, slot: Slot) -> Any:
-    """The array `key` of an `.npz` file. Raises UsageError where there is none, or of another type."""
+    """Return the array `key` of an `.npz` file.
+
+    Raises UsageError where there is none, or one of another type.
+    """
     with Npz(path) as members:
         if key not in members:
             held = ", ".join([*members][:_NAMES_SHOWN]) or "nothing"
@@ -294,7 +301,7 @@ def load_named(path: str, key: str, slot: Slot) -> Any:
 
 
 def constant(value: Any, v: Var) -> Any:
-    """A value that is given for the constant that `v` binds: an array or keys of its type, a list, or a number."""
+    """Convert a value given for the constant that `v` binds: an array or keys of its type, a list, or a number."""
     slot = Slot.constant(v)
     if isinstance(value, (bool, int, float, complex, list)):
         return from_literal(value, slot)
@@ -307,13 +314,16 @@ def constant(value: Any, v: Var) -> Any:
 
 
 def _fit_member(member: Member, slot: Slot, name: str) -> Any:
-    """The array of a member, which is read once its type is known to be that of what it is for."""
+    """Return the array of a member for a slot.
+
+    Its data are read only after its type was checked.
+    """
     fit(member.like(), slot.of_words() if is_key(slot.var.aval) else slot, name)
     return fit(member.read(), slot, name)
 
 
 def _assign(names: Sequence[str], left: Sequence[Slot], path: str) -> Sequence[str]:
-    """The members for the arguments that are left, in order."""
+    """Assign members to the arguments that are left, in order."""
     by_name = [slot.var.name or "" for slot in left]
     by_position = [f"arg{slot.position}" for slot in left]
     for keys in (by_name, by_position):
@@ -330,7 +340,9 @@ def _assign(names: Sequence[str], left: Sequence[Slot], path: str) -> Sequence[s
 
 
 def pack(arrays: Sequence[Any], path: str, names: Sequence[str]) -> bytes:
-    """The bytes of a `.npy` file (when `path` ends so; there must be one array), or of an `.npz` file of arrays with names."""
+    """Return the bytes of a `.npy` file (when `path` ends so; there must be one array), or of an
+    `.npz` file of named arrays.
+    """
     values = [_held(x) for x in arrays]
     buffer = io.BytesIO()
     if path.endswith(".npy"):
@@ -348,12 +360,12 @@ def pack(arrays: Sequence[Any], path: str, names: Sequence[str]) -> bytes:
 
 
 def _held(x: Any) -> np.ndarray:
-    """A result as NumPy holds it: keys as their words."""
+    """Return a result as a NumPy array; keys as their words."""
     return x.data if isinstance(x, KeyArray) else np.asarray(x)
 
 
 def result_text(array: Any) -> str:
-    """A result for people: its type, and the value as NumPy prints it; of keys, the words."""
+    """Return a result as text for people: its type, and the value as NumPy prints it; for keys, the words."""
     value = _held(array)
     head = f"{type_name(array if isinstance(array, KeyArray) else value)} "
     if value.dtype == float0:
@@ -374,7 +386,7 @@ def result_json(array: Any) -> dict[str, Any]:
 
 
 def word_of(array: Any) -> str:
-    """A value as a word of the command line: a number or nested lists, of keys their words; "" for float0."""
+    """Return a value as a word of the command line: a number or nested lists; for keys the words; "" for float0."""
     value = _held(array)
     return "" if value.dtype == float0 else _word(value)
 

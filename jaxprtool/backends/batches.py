@@ -1,4 +1,4 @@
-"""Batches of arguments: made of one value, taken apart, put together."""
+"""Make batches of arguments from one value, take elements out of batches, and stack results."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ __all__ = ["batch", "element", "stacked"]
 
 
 def batch(x: Any, aval: Any, axis: int, size: int, position: int) -> Any:
-    """A batch whose first element is a value, and whose others are drawn of its type.
+    """Return a batch whose first element is a value, and whose others are random values of its type.
 
     Args:
       x: the value.
       aval: its type.
-      axis: where the batch axis goes.
-      size: how many elements there are.
-      position: which argument it is.
+      axis: the position of the batch axis.
+      size: the number of elements.
+      position: the position of the argument.
     """
     others = [generate("random", k, position, aval) for k in range(1, size)]
     return _joined([x, *others], axis)
 
 
 def element(x: Any, axis: int | None, k: int) -> Any:
-    """An element of a batch; the value itself where it is not one."""
+    """Return an element of a batch; the value itself where it is not batched."""
     if axis is None:
         return x
     if isinstance(x, KeyArray):
@@ -37,7 +37,7 @@ def element(x: Any, axis: int | None, k: int) -> Any:
 
 
 def stacked(values: Sequence[Any]) -> Any:
-    """Results as a batch along the first axis."""
+    """Stack results along a new first axis."""
     return _joined(values, 0)
 
 

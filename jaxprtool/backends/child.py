@@ -1,4 +1,4 @@
-"""Work in a process of its own, for what may end the process: which programs, and how."""
+"""Run work that may end the process in a process of its own: decide for which programs, and how."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _FRAGILE = frozenset({"int2", "uint2", "float6_e2m3fn", "float6_e3m2fn"})
 
 
 def has_fragile_types(jaxpr: Jaxpr) -> bool:
-    """Whether an equation, at any depth, has an operand or a result of an element type that XLA may end the process on."""
+    """Whether an equation, at any depth, has an operand or result of an element type on which XLA
+    may end the process.
+    """
     around = (*jaxpr.all_binders, *jaxpr.outs)
     inside = (x for eqn in all_eqns(jaxpr) for x in (*eqn.inputs, *eqn.out_binders))
     return any(_is_fragile(x.aval) for x in itertools.chain(around, inside))
@@ -34,14 +36,15 @@ def _is_fragile(aval: Aval) -> bool:
 def calls_host_in_while(jaxpr: Jaxpr) -> bool:
     """Whether the program may call the host in a `while` loop that takes no step.
 
-    XLA removes a loop that it finds to take none, and ends the process where a call is left whose operands are constants.
+    XLA removes a loop that it finds to take none, and ends the process where a call with constant
+    operands is left over.
     """
     loops = (e for e in all_eqns(jaxpr) if e.primitive is lax.while_call.primitive)
     return any(has_effects(loop) for loop in loops)
 
 
 def signal_of(script: str, data: str, *words: str) -> str | None:
-    """The name of the signal that ends a script of Python; None where it ends by itself, even if it fails.
+    """Return the name of the signal that ends a Python script; None where it ends by itself, even if it fails.
 
     Args:
       script: the program.

@@ -1,4 +1,6 @@
-"""The cheapest choice of what to keep and what to compute again, as a mixed-integer program that HiGHS solves."""
+"""Choose at the least cost which values to keep and which to recompute, as a mixed-integer program
+that HiGHS solves.
+"""
 
 from __future__ import annotations
 
@@ -21,24 +23,25 @@ def cheapest(
     limit: int,
     seconds: float,
 ) -> list[bool] | None:
-    """Which values to keep, such that the others can be computed again at the least cost.
+    """Return which values to keep, such that the others can be recomputed at the least cost.
 
-    Of each value the equation that makes it is known. A value is there for the second computation if it is kept, or if its
-    equation is computed again, for which all values that the equation reads have to be there. (Each equation is computed
-    again at most once; Jain et al. 2020, "Checkmate", where a value may be computed several times.)
+    Each value is made by a known equation. A value is available to the second computation if it is
+    kept, or if its equation is computed again, which requires all values that the equation reads.
+    (Each equation is computed again at most once; Jain et al. 2020, "Checkmate", where a value may
+    be computed several times.)
 
     Args:
       sizes: the bytes of each value.
       costs: the operations of each equation.
       makers: for each value the equation that makes it.
       reads: for each equation the values that it reads.
-      needed: the values that have to be there.
+      needed: the values that have to be available.
       limit: the bytes that may be kept.
-      seconds: when to be content with the best choice so far.
+      seconds: the time after which the best choice so far is taken.
 
     Returns:
-      For each value whether it is kept; None where no choice was found, and where there are more than 20,000 values: HiGHS
-      then prepares for minutes without a look at the clock.
+      For each value whether it is kept; None where no choice was found, and where there are more
+        than 20,000 values: HiGHS then prepares for minutes without looking at the clock.
     """
     n = len(sizes)
     if not n:
@@ -73,10 +76,11 @@ def _constraints(
     reads: Sequence[Sequence[int]],
     needed: Sequence[int],
 ) -> tuple[Any, np.ndarray]:
-    """The coefficients of the constraints that values are there and, in the last row, of their sizes.
+    """Return the coefficients of the constraints that values are available and, in the last row, of their sizes.
 
     Returns:
-      The matrix, and the least that the products of its rows with the variables may be, the last row's aside.
+      The matrix, and the lower bounds of the products of its rows with the variables, except for
+        the last row.
     """
     n, made = len(sizes), np.array(makers)
     pairs = [(v, e) for e, values in enumerate(reads) for v in values if makers[v] != e]

@@ -1,4 +1,4 @@
-"""Rows combined with those of a table at given places: sums by SciPy's sparse products where there are many."""
+"""Combine rows with those of a table at given places; many sums are computed by SciPy's sparse products."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ __all__ = ["combine_rows"]
 
 _MANY = 50_000  # elements from which loading `scipy.sparse` is worth while
 _MOST = np.iinfo(np.int32).max
-_KEPT = 1_000_000  # rows up to which what describes their sparse matrix is kept for the next call
-# Up to so many, a pass for each beats one over all elements, whose places would have to be computed.
+# rows up to which the index arrays of the sparse matrix are kept for the next call
+_KEPT = 1_000_000
+# Up to this number of columns, one pass per column is faster than one over all elements, which needs their positions.
 _FEW_COLUMNS = 16
 
 
@@ -20,7 +21,7 @@ def combine_rows(ufunc: Any, table: Any, places: Any, rows: Any) -> None:
     """Combine `table[places[k]]` with `rows[k]` for each k in turn, in place.
 
     Args:
-      ufunc: of two operands: `numpy.add`, `numpy.multiply`, `numpy.minimum`, `numpy.maximum`.
+      ufunc: the operation: `numpy.add`, `numpy.multiply`, `numpy.minimum`, `numpy.maximum`.
       table: array[n, columns], contiguous.
       places: int[m] below n; one may occur many times.
       rows: array[m, columns] of the table's type.
@@ -37,10 +38,12 @@ def combine_rows(ufunc: Any, table: Any, places: Any, rows: Any) -> None:
 
 
 def _add_by_product(table: Any, places: Any, rows: Any) -> bool:
-    """Add a sparse matrix with a 1 in each of its m columns times the rows to the table; whether SciPy can.
+    """Add the product of a sparse matrix, with a 1 in each of its m columns, and the rows to the
+    table; whether SciPy can.
 
-    SciPy's loop goes through the columns in their order, and adds to what is there: every sum is that of `np.add.at`.
-    Its public products add to zeros instead, which loses the order of the first sum and the sign of -0.0.
+    SciPy's loop goes through the columns in order, and adds to what the table holds: every sum
+    equals that of `np.add.at`. Its public products add to zeros instead, which changes the order of
+    the first sum and loses the sign of -0.0.
     """
     rows = np.ascontiguousarray(rows, table.dtype)
     if table.dtype.kind == "c":  # parts are added apart, and 1 times an infinity would be NaN
@@ -62,5 +65,8 @@ def _add_by_product(table: Any, places: Any, rows: Any) -> bool:
 
 @lru_cache(maxsize=4)
 def _ones_and_ends(m: int, dtype: Any) -> tuple[Any, Any]:
-    """The values of the sparse matrix, and where its columns end: the same at each call of a program."""
+    """Return the values of the sparse matrix, and where its columns end.
+
+    Cached: they are the same at each call of a program.
+    """
     return np.ones(m, dtype), np.arange(m + 1, dtype=np.int32)

@@ -1,8 +1,9 @@
-"""How two arrays differ: how many elements, by how much, and where.
+"""Describe how two arrays differ: in how many elements, by how much, and where.
 
-A NaN equals a NaN, and 0.0 equals -0.0 (which is counted apart). The distance of two floats in ulps is the number of steps from
-one to the next float that lie between them, in the type of both; where the types differ, in the coarser one, to which
-the other array is rounded first. The distance of two complex numbers is the larger one of their parts.
+A NaN equals a NaN, and 0.0 equals -0.0 (which is counted separately). The distance of two floats in
+ulps is the number of steps from one float to the next between them, in the type of both. Where the
+types differ, it is measured in the coarser one, to which the other array is rounded first. The
+distance of two complex numbers is the larger one of their parts.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ __all__ = [
 ]
 
 _CHUNK = 1 << 20  # elements that are compared at one time
-_EXACT_BYTES = (
-    1 << 14
-)  # of arrays so small that copying their bytes is the fastest way to compare them
+_EXACT_BYTES = 1 << 14  # bytes up to which arrays are compared fastest as byte strings
 
 
 class Found(NamedTuple):
-    """What differs between two arrays.
+    """The difference of two arrays.
 
     Attributes:
       type_a, type_b: their types, as jaxprs spell them.
-      size: how many elements each has.
-      n_different: how many differ by more than the tolerance; all of them where shapes or kinds differ.
-      max_abs, max_rel, max_ulp: the largest differences, whether tolerated or not; `inf` where one side alone is NaN. None where
-        there is no such number: of booleans and keys, in ulps of integers, between shapes that differ.
+      size: the number of elements of each.
+      n_different: the number of elements that differ by more than the tolerance; all of them where
+        shapes or kinds differ.
+      max_abs, max_rel, max_ulp: the largest differences, whether tolerated or not; `inf` where only
+        one side is NaN. None where there is no such number: for booleans and keys, in ulps of
+        integers, between different shapes.
       where: the index of the element that differs most; None where none differs at all.
       a, b: the elements there.
-      n_zero_signs: how many elements are 0.0 in one and -0.0 in the other.
-      n_nan: how many elements are NaN in one alone.
-      exact: whether they are integers, booleans or keys, which no tolerance is for.
+      n_zero_signs: the number of elements that are 0.0 in one and -0.0 in the other.
+      n_nan: the number of elements that are NaN in only one.
+      exact: whether they are integers, booleans or keys, which are compared without a tolerance.
     """
 
     type_a: str
@@ -78,12 +79,12 @@ NOTHING = _Nothing()
 
 
 def snapshot(x: Any) -> Any:
-    """A value that stays what it is now: what is in a cell may change, and is copied."""
+    """Return a value that will not change: the contents of a cell, which may change, are copied."""
     return np.array(x.value) if isinstance(x, Cell) else x
 
 
 def _array(x: Any) -> Any:
-    """An array for a value: keys as their words, what is in a cell, nothing for a token."""
+    """Return an array for a value: the words of keys, the contents of a cell, an empty one for a token."""
     if type(x) is np.ndarray:
         return x
     if isinstance(x, KeyArray):
@@ -94,7 +95,10 @@ def _array(x: Any) -> Any:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether two values are equal bit by bit; the fast way to see that nothing differs."""
+    """Whether two values are equal bit by bit.
+
+    This is the fast way to find that nothing differs.
+    """
     if a is b:
         return True
     if type(a) is np.ndarray and type(b) is np.ndarray:
@@ -111,11 +115,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def clearly_near(a: Any, b: Any) -> bool:
-    """Whether floats are so near that rounding explains it: sufficient, and quicker than `difference` where most are.
+    """Whether floats are so near that rounding certainly explains the difference.
 
-    By half of the tolerance (`Tolerance.rounding`) of the largest element that differs by more than its last place, so that it
-    is the same of what they are rounded to in the coarser of two types. Overflows in it are warnings, unless the caller keeps
-    NumPy quiet.
+    False may mean either.
+
+    Quicker than `difference` where most are near. The bound is half of the tolerance
+    (`Tolerance.rounding`) of the largest element that differs by more than its last place; so the
+    answer also holds after rounding to the coarser of two types. Overflows cause warnings, unless
+    the caller keeps NumPy quiet.
     """
     x, y = _array(a), _array(b)
     if x.dtype.kind != "f" or y.dtype.kind != "f" or x.shape != y.shape or not x.size:
@@ -135,9 +142,12 @@ def clearly_near(a: Any, b: Any) -> bool:
 
 
 def clearly_within(a: Any, b: Any, rtol: float, atol: float) -> bool:
-    """Whether no floats differ by a tolerance, element by element: sufficient, and quicker than `difference`.
+    """Whether floats certainly agree within a tolerance, element by element.
 
-    As `clearly_near` it is the same of what they are rounded to in the coarser of two types, and leaves overflows to the caller.
+    False may mean either; quicker than `difference`.
+
+    As with `clearly_near`, the answer also holds after rounding to the coarser of two types, and
+    overflows are left to the caller.
     """
     x, y = _array(a), _array(b)
     if x.dtype.kind != "f" or y.dtype.kind != "f" or x.shape != y.shape or not x.size:
@@ -154,7 +164,9 @@ def clearly_within(a: Any, b: Any, rtol: float, atol: float) -> bool:
 
 
 def clearly(tolerance: Tolerance) -> Callable[[Any, Any], bool] | None:
-    """A function that says of two values, quickly, that they agree by a tolerance, where it can; None where there is none."""
+    """Return a quick function that says whether two values certainly agree within a tolerance; None
+    where there is none.
+    """
     if tolerance == Tolerance(rounding=True):
         return clearly_near
     rtol, atol, ulp, rounding = tolerance
@@ -165,18 +177,20 @@ def clearly(tolerance: Tolerance) -> Callable[[Any, Any], bool] | None:
 
 @functools.cache
 def _near_by(dtype: Any) -> tuple[float, float]:
-    """How far floats of a type may be apart that are clearly near, relative to the largest, and what that has to be below."""
+    """Return the largest difference of floats of a type that are clearly near, relative to the
+    largest, and a bound on these.
+    """
     info = np.finfo(dtype)
     return 0.5 * float(info.eps) ** (2 / 3), 0.5 * float(info.max)
 
 
 def quiet() -> Any:
-    """Inside the block NumPy gives no warnings."""
+    """Switch NumPy's warnings off inside the block."""
     return np.errstate(all="ignore")
 
 
 def as_bits(x: np.ndarray) -> np.ndarray:
-    """The elements of an array of numbers as unsigned integers of their width; complex numbers as two."""
+    """Return the elements of a number array as unsigned integers of their width; complex numbers as two."""
     x = np.ascontiguousarray(x)
     if x.dtype.kind == "c":
         x = x.view(np.dtype(f"f{x.dtype.itemsize // 2}"))
@@ -193,14 +207,17 @@ def difference(
     rounding: bool = False,
     extra: Any = 0.0,
 ) -> Found:
-    """How two values differ.
+    """Return how two values differ.
 
     Args:
-      a, b: arrays, keys, cells or tokens. Arrays of floats of different types are compared in the coarser type.
+      a, b: arrays, keys, cells or tokens. Float arrays of different types are compared in the
+        coarser type.
       rtol, atol: floats differ where their difference exceeds `atol + rtol * max(|a|, |b|)`.
-      ulp: floats differ where their distance exceeds this. With none of the three they differ where they are not equal.
-      rounding: floats differ where their difference exceeds what rounding explains (`backends.tolerances`). Integers, booleans and keys are always compared exactly.
-      extra: how much more floats may differ, elementwise.
+      ulp: floats differ where their distance exceeds this. With none of the three they differ where
+        they are not equal.
+      rounding: floats differ where their difference exceeds what rounding explains
+        (`backends.tolerances`). Integers, booleans and keys are always compared exactly.
+      extra: an additional difference that is allowed for floats, elementwise.
     """
     if a is NOTHING or b is NOTHING:
         return _alone(a, b)
@@ -229,7 +246,7 @@ def difference(
 
 
 def _alone(a: Any, b: Any) -> Found:
-    """The difference of a value and nothing."""
+    """Return the difference between a value and a missing one."""
     x = _array(b if a is NOTHING else a)
     kind = type_name(x)
     return Found(
@@ -238,14 +255,14 @@ def _alone(a: Any, b: Any) -> Found:
 
 
 def _kind(x: np.ndarray) -> str:
-    """`f`, `c`, `b`, `i` for signed and unsigned integers, `?` for anything else."""
+    """Return `f`, `c`, `b`, `i` for signed and unsigned integers, or `?` for other types."""
     found = dtype_of(x.dtype)
     kind = "?" if found is None else found.kind
     return "i" if kind in "iu" else kind
 
 
 def _nothing(found: Found, kinds: set[str]) -> Found:
-    """No difference, of elements of a kind."""
+    """Return `found` as no difference, for elements of these kinds."""
     if kinds & {"f", "c"}:
         return found._replace(max_abs=0.0, max_rel=0.0, max_ulp=0)
     return found._replace(max_abs=0, max_rel=0.0) if kinds == {"i"} else found
@@ -258,7 +275,7 @@ def _chunks(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[int, np.ndarray, np.
 
 
 def _exact(x: np.ndarray, y: np.ndarray, found: Found, *, numbers: bool) -> Found:
-    """The difference of integers (numbers) or of booleans (else)."""
+    """Return the difference of integers (`numbers`), or else of booleans."""
     n, worst, at = 0, -1, 0
     relative = 0.0
     for start, p, q in _chunks(x, y):
@@ -312,7 +329,8 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance, ex
         x, y = x.astype(np_dtype(dtype)), y.astype(np_dtype(dtype))
         scale = _largest(x, y) if tolerance.rounding else 0.0
         worst: tuple[float, float, int] | None = None
-        total = [0, 0, 0, 0.0, 0.0, 0.0]  # different, zeros, NaNs; max abs, rel, ulp
+        # numbers of different elements, zeros, NaNs; largest abs, rel, ulp
+        total = [0, 0, 0, 0.0, 0.0, 0.0]
         for start, p, q in _chunks(x, y):
             ulps, nans, zeros = _distances(p, q, dtype)
             wide = np.complex128 if dtype.kind == "c" else np.float64
@@ -352,9 +370,10 @@ def _floats(x: np.ndarray, y: np.ndarray, found: Found, tolerance: Tolerance, ex
 
 
 def _largest(x: np.ndarray, y: np.ndarray) -> float:
-    """The largest finite magnitude of elements in which two arrays differ.
+    """Return the largest finite magnitude of elements in which two arrays differ.
 
-    What stands in the place of masked elements (-1e30, say) is the same in both, and does not excuse the others.
+    The value of masked elements (-1e30, say) is the same in both, and so does not enlarge the
+    tolerance of the others.
     """
     other = x != y
     wide = [np.abs(z.astype(np.complex128 if z.dtype.kind == "c" else np.float64)) for z in (x, y)]
@@ -363,7 +382,9 @@ def _largest(x: np.ndarray, y: np.ndarray) -> float:
 
 
 def _distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, Any, Any]:
-    """Of each pair of elements of one type: the distance in ulps, whether one alone is NaN, whether they are 0 and -0."""
+    """Return for each pair of elements of one type: the distance in ulps, whether only one is NaN,
+    whether they are 0 and -0.
+    """
     if dtype.kind != "c":
         return _real_distances(p, q, dtype)
     parts = (np.real(p), np.real(q)), (np.imag(p), np.imag(q))
@@ -384,13 +405,14 @@ def _real_distances(p: np.ndarray, q: np.ndarray, dtype: DType) -> tuple[Any, An
 
 
 def ulp_distance(s: np.ndarray, t: np.ndarray, dtype: DType) -> np.ndarray:
-    """The number of steps between floats of a type that are given by their bits; those of NaNs mean nothing.
+    """Return the number of steps between floats of a type that are given by their bits; for NaNs it has no meaning.
 
     Args:
       s, t: unsigned integers of the width of the type, or wider ones whose low bits they are.
-      dtype: a type of floats. Most are a sign and a magnitude; without a sign the bits are the magnitude.
+      dtype: a type of floats. Most are a sign and a magnitude; without a sign the bits are the
+        magnitude.
 
-    Returns: uint64[...].
+    Returns uint64[...].
     """
     s, t = s.astype(np.uint64), t.astype(np.uint64)
     if dtype.has_signed_zero or dtype.has_nan_for_negative_zero:

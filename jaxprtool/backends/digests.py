@@ -1,4 +1,4 @@
-"""What is written about a value in the place of the value: its hash, norm and range."""
+"""Digests that stand for a value in a record: its hash, norm and range."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ _SMALL, _MANY = (
 
 
 class Hashes:
-    """Hashes of values; those of small ones are remembered, since most operands are results that were hashed before."""
+    """Computes hashes of values; those of small values are cached, since most operands are results
+    that were hashed before.
+    """
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Any, str]] = {}
@@ -35,7 +37,7 @@ class Hashes:
         return self.keep(x, hash_of(x))
 
     def keep(self, x: Any, text: str) -> str:
-        """Remember the hash of a value; returns it."""
+        """Cache the hash of a value; return it."""
         if isinstance(x, (np.ndarray, np.generic)) and x.nbytes <= _SMALL and x.base is None:
             if len(self._known) >= _MANY:
                 self._known.clear()
@@ -44,14 +46,17 @@ class Hashes:
 
 
 def _held(x: Any) -> Any:
-    """The array of a value: keys as their words, what is in a cell."""
+    """Return the array of a value: the words of keys, the contents of a cell."""
     if isinstance(x, KeyArray):
         return x.data
     return _held(x.value) if isinstance(x, Cell) else np.asarray(x)
 
 
 def hash_of(x: Any) -> str:
-    """A hash of the type and the bits of a value: 16 hexadecimal digits. Every NaN counts as the same."""
+    """Return a hash of the type and the bits of a value: 16 hexadecimal digits.
+
+    All NaNs count as the same.
+    """
     if isinstance(x, Token):
         return "token"
     array = _held(x)
@@ -68,12 +73,15 @@ def hash_of(x: Any) -> str:
 
 @functools.lru_cache(4096)
 def _begun(dtype: np.dtype, shape: tuple[int, ...]) -> Any:
-    """The hash of a type."""
+    """Return the hash state after the type."""
     return hashlib.blake2b(spelt(dtype, shape).encode(), digest_size=8)
 
 
 def digest(x: Any) -> dict[str, Any]:
-    """The keys type, hash, norm (root of the sum of squares), min, max, nans and infs; of numbers that are neither."""
+    """Return type, hash, norm (root of the sum of squares), min, max, nans and infs.
+
+    Norm, min and max are those of the elements that are neither NaN nor infinite.
+    """
     if isinstance(x, Token):
         return {"type": "Tok", "hash": "token"}
     array = _held(x)

@@ -1,4 +1,4 @@
-"""Evaluation in the platform's long double, where rules can."""
+"""Evaluation in the platform's long double, for the rules that support it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def check_long_double() -> None:
 
 
 def widened(x: Any) -> Any:
-    """A value of a floating or complex type as long double; any other as it is."""
+    """Return a value of a floating or complex type as long double; any other value as it is."""
     dtype = getattr(x, "dtype", None)
     if not isinstance(dtype, np.dtype) or dtype in _NARROW:
         return x
@@ -57,7 +57,7 @@ def _is_float(dtype: np.dtype) -> bool:
 
 
 def narrowed(x: Any, aval: Any) -> Any:
-    """A long double as a value of a type."""
+    """Round a long double to a value of a type."""
     if getattr(x, "dtype", None) in _NARROW:
         with np.errstate(all="ignore"):
             return x.astype(np_dtype(aval.dtype))
@@ -65,7 +65,7 @@ def narrowed(x: Any, aval: Any) -> Any:
 
 
 def _dtype_of_aval(dtype: DType) -> np.dtype:
-    """As the namespace's, but long double in the place of f64."""
+    """Return the dtype of an aval as the namespace does, but long double in the place of f64."""
     if dtype is FLOAT64 or dtype is COMPLEX128:
         return _WIDE[np_dtype(dtype)]
     return np_dtype(dtype)
@@ -95,14 +95,17 @@ def _namespace() -> Namespace:
 
 
 class Extended:
-    """The functions of equations in long double (`interpreters.evaluation.observe`): of all, or of those that are chosen.
+    """The functions of equations in long double (`interpreters.evaluation.observe`): of all
+    equations, or of chosen ones.
 
-    An equation whose rule has no long double is computed in its own types, and its results are widened.
+    An equation whose rule does not support long double is computed in its own types, and its
+    results are widened.
 
     Attributes:
-      programs: what is prepared.
-      chosen: says of an equation whether it is; None: all of them are. The operands of others are rounded to their types.
-      narrow: the equations that were computed in their own types, although they are among these.
+      programs: a cache of prepared programs.
+      chosen: says of an equation whether it is computed in long double; None: all are. The operands
+        of others are rounded to their types.
+      narrow: the equations that were computed in their own types, although they are chosen.
     """
 
     def __init__(self, chosen: Callable[[JaxprEqn], bool] | None = None):
@@ -111,7 +114,7 @@ class Extended:
         self.narrow: dict[JaxprEqn, None] = {}
 
     def of(self, eqn: JaxprEqn) -> Callable[..., Any]:
-        """The function of an equation."""
+        """Return the function of an equation."""
         if self.chosen is not None and not self.chosen(eqn):
             return self._rounded(eqn)
         once = eqn.primitive.holds_jaxprs or has_effects(eqn)
@@ -155,7 +158,7 @@ class Extended:
         return run
 
     def _in_own_types(self, eqn: JaxprEqn) -> Callable[..., Any]:
-        """The function in the equation's own types; its results are widened."""
+        """Return the function in the equation's own types; its results are widened."""
         f = self._rounded(eqn)
 
         def run(*ins: Any) -> Any:
@@ -167,7 +170,7 @@ class Extended:
         return run
 
     def _rounded(self, eqn: JaxprEqn) -> Callable[..., Any]:
-        """The function in the equation's own types."""
+        """Return the function in the equation's own types, for an equation that is not chosen."""
         f = _prepared(numpy_namespace(), eqn)
         avals = [x.aval for x in eqn.inputs]
         return lambda *ins: f(*map(narrowed, ins, avals))

@@ -1,9 +1,10 @@
-"""Directional derivatives of functions on arrays by central differences, with what is known of their errors.
+"""Directional derivatives of functions on arrays by central differences, with estimates of their errors.
 
-The steps go down by a constant factor, and Richardson's extrapolation takes out the powers of the step in the error
-(Ridders, Advances in Engineering Software 4, 1982). Of the extrapolated values each element of a result takes the one
-with the least error, which is estimated from its neighbours and from the rounding of the function's values. Where the
-slopes on the two sides do not approach each other the function has a kink or a jump there.
+The steps decrease by a constant factor, and Richardson's extrapolation removes the powers of the
+step in the error (Ridders, Advances in Engineering Software 4, 1982). Each element of a result
+takes the extrapolated value with the least error, which is estimated from its neighbours and from
+the rounding of the function's values. Where the slopes on the two sides do not approach each other
+the function has a kink or a jump there.
 """
 
 from __future__ import annotations
@@ -31,8 +32,9 @@ __all__ = [
     "wide",
 ]
 
-_FEW_BITS = 2.0**-16  # the relative error of the types that have so few
-_SMALLEST_KINK = 1e-6  # of the slopes; a change of them that is smaller is the rounding of what a result is computed from
+_FEW_BITS = 2.0**-16  # types with a larger relative error have few bits
+# relative change of the slopes; a smaller one is due to rounding in the function
+_SMALLEST_KINK = 1e-6
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 
@@ -41,9 +43,9 @@ class Steps(NamedTuple):
 
     Attributes:
       sizes: the steps, the largest first.
-      factor: how much smaller each is than the one before.
+      factor: the ratio of each step to the next.
       epsilon: the relative error of a value of the function.
-      tiny: below this absolute value the error is that of this value (of denormal numbers).
+      tiny: values with a smaller magnitude have the error of this magnitude (denormal numbers).
     """
 
     sizes: tuple[float, ...]
@@ -56,11 +58,15 @@ class Estimate(NamedTuple):
     """The derivative of one result along a direction, elementwise.
 
     Attributes:
-      value: f64 or c128; what it is good for `error` says.
-      error: how far the derivative may be from `value`; infinite where no difference is finite.
-      kink: whether the slopes on the two sides differ, however small the step is; so they may by rounding.
-      firm: whether they do so by more than rounding explains, which would set them ever further apart.
-      low, high: the smaller and the larger of the two slopes, for real results; infinite at a jump, which has none.
+      value: the derivative, f64 or c128.
+      error: a bound on its distance from the true derivative; infinite where no difference is
+        finite.
+      kink: whether the slopes on the two sides differ at the smallest steps; rounding may cause
+        this too.
+      firm: whether they differ by more than rounding explains, which would drive them ever further
+        apart.
+      low, high: the smaller and the larger of the two slopes, for real results; -inf and inf at a
+        jump.
       size: the absolute value of the result itself.
     """
 
@@ -74,18 +80,18 @@ class Estimate(NamedTuple):
 
 
 def fraction_bits(dtype: DType) -> int:
-    """The number of bits after the point of a floating or complex type."""
+    """Return the number of bits after the binary point of a floating or complex type."""
     return int(ml_dtypes.finfo(np_dtype(dtype.real)).nmant)
 
 
 def steps_for(bits: int, size: float | None = None, tiny: float = 0.0, *, finer: int = 0) -> Steps:
-    """The steps for values with so many bits after the point.
+    """Return the steps for values with so many bits after the binary point.
 
     Args:
-      bits: of the coarsest type that the function computes with.
+      bits: those of the coarsest type that the function computes with.
       size: the smallest step, where the caller chooses it.
       tiny: the smallest normal number of the types, the largest of them.
-      finer: how many more steps there are, each smaller than the one before: fewer of them cross a kink nearby.
+      finer: the number of additional, ever smaller steps: fewer of them cross a nearby kink.
     """
     epsilon = 2.0**-bits
     if size is not None:
@@ -96,26 +102,27 @@ def steps_for(bits: int, size: float | None = None, tiny: float = 0.0, *, finer:
 
 
 def smallest_normal(dtype: DType) -> float:
-    """The smallest normal number of a floating or complex type."""
+    """Return the smallest normal number of a floating or complex type."""
     return float(ml_dtypes.finfo(np_dtype(dtype.real)).smallest_normal)
 
 
 def wide(x: Any) -> np.ndarray:
-    """An array in the precision in which differences are computed: f64 or c128."""
+    """Return an array in the precision in which differences are computed: f64 or c128."""
     x = np.asarray(x)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def directions(args: Sequence[Any], seed: int, smallest: float) -> list[np.ndarray]:
-    """A random direction for each argument, so that a step of size 1 is of the size of the argument.
+    """Return a random direction for each argument, such that a step of size 1 is of the size of the argument.
 
-    It is relative to each element, which keeps the step inside of the domain of functions such as log; that of an element
-    which is zero is as large as the others are.
+    It is relative to each element, which keeps the step inside of the domain of functions such as
+    log. For an element that is zero it is as large as the other elements.
 
     Args:
       args: the arguments, of floating or complex types.
-      seed: of the random numbers.
-      smallest: the smallest step; the direction is changed so that adding this much of it is exact.
+      seed: the seed of the random numbers.
+      smallest: the smallest step; the direction is changed so that adding this multiple of it is
+        exact.
     """
     rng = np.random.default_rng([7, seed])
     found = []
@@ -131,7 +138,9 @@ def directions(args: Sequence[Any], seed: int, smallest: float) -> list[np.ndarr
 
 
 def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> list[np.ndarray]:
-    """The direction of one element of one argument, as long as the argument is large."""
+    """Return the direction along one element of one argument, with the magnitude of that element,
+    or else of the argument.
+    """
     found = [np.zeros_like(wide(x), order="C") for x in args]
     x = wide(args[which])
     size = np.abs(x)
@@ -143,18 +152,18 @@ def basis(args: Sequence[Any], which: int, element: int, smallest: float) -> lis
 
 
 def _typical(size: np.ndarray) -> float:
-    """The size of an element that is not zero; 1 where there is none."""
+    """Return the median of the elements that are finite and not zero; 1 where there are none."""
     some = size[np.isfinite(size) & (size > 0)]
     return float(np.median(some)) if some.size else 1.0
 
 
 def longest(x: Any) -> float:
-    """How large the elements of a tangent of a value may be, so that what is computed with it does not overflow at once."""
+    """Return how large the elements of a tangent of a value may be without causing overflow at once."""
     return float(ml_dtypes.finfo(np.asarray(x).dtype).max) / 16
 
 
 def _exact(arg: Any, direction: np.ndarray, smallest: float) -> np.ndarray:
-    """The direction, changed so that `arg + smallest * direction` has no rounding."""
+    """Return the direction, changed so that `arg + smallest * direction` has no rounding."""
     moved = _moved(arg, direction, smallest)
     with np.errstate(all="ignore"):
         exact = (wide(moved) - wide(arg)) / smallest
@@ -169,11 +178,11 @@ def _moved(arg: Any, direction: np.ndarray, step: float) -> np.ndarray:
 def estimate(
     f: Function, args: Sequence[Any], direction: Sequence[np.ndarray], steps: Steps
 ) -> list[Estimate]:
-    """The derivative of each result of f at `args` along a direction.
+    """Return the derivative of each result of f at `args` along a direction.
 
     Args:
-      f: takes arrays like `args`, and gives arrays of floating or complex types.
-      args: where the derivative is taken.
+      f: takes arrays like `args`, and returns arrays of floating or complex types.
+      args: the point.
       direction: for each argument, f64 or c128.
       steps: see `steps_for`.
     """
@@ -185,7 +194,7 @@ def estimate(
             moved = [_moved(x, t, sign) for x, t in zip(args, direction, strict=True)]
             sides.append([*map(wide, f(moved))])
         pairs.append(sides)
-    # of few bits, a result may have the rounding of others, from which it is computed
+    # with few bits, a result may be rounded as the larger values that it is computed from
     among = max(map(_largest, at), default=0.0) if steps.epsilon > _FEW_BITS else 0.0
     with np.errstate(all="ignore"):
         return [
@@ -210,11 +219,11 @@ def _estimate(y: np.ndarray, pairs: Sequence[Any], steps: Steps, among: float) -
 def _noise(
     y: np.ndarray, pairs: Sequence[Any], central: Sequence[Any], steps: Steps, among: float
 ) -> list[np.ndarray]:
-    """What rounding adds to the difference of each step: it goes with the inverse of the step.
+    """Return the rounding error of the difference of each step, which is proportional to the inverse of the step.
 
-    It is at least that of the values (or a tenth of the largest, which the others may be computed from), and at least
-    what the last two differences show of the rounding inside of f, at the element or at most of them: one pair may be near
-    each other by chance.
+    It is at least the error of the values (or of a tenth of the largest value, from which the
+    others may be computed). It is also at least what the last two differences show of the rounding
+    inside of f, at the element and typically: two differences may be near each other by chance.
     """
     size = np.maximum(np.abs(y), np.maximum(np.abs(pairs[0][0]), np.abs(pairs[0][1])))
     size = np.where(np.isfinite(size), size, np.abs(y))
@@ -231,7 +240,7 @@ def _noise(
 def _extrapolated(
     central: Sequence[np.ndarray], noise: Sequence[np.ndarray], factor: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The best of the extrapolated differences, and its error."""
+    """Return the best of the extrapolated differences, and its error."""
     best, error = central[0], np.full(np.shape(central[0]), np.inf)
     row: list[np.ndarray] = [central[0]]
     for d, rounding in zip(central[1:], noise[1:], strict=True):
@@ -249,12 +258,13 @@ def _extrapolated(
 def _sides(
     y: np.ndarray, pairs: Sequence[Any], noise: Sequence[np.ndarray], steps: Steps
 ) -> tuple[np.ndarray, ...]:
-    """What the slopes on the two sides say.
+    """Compare the slopes on the two sides.
 
     Returns:
-      Whether they stay apart, and whether they do so without growing apart; the smaller and the larger one, at the smallest
-      step that shows them above the rounding, infinite at a jump; and where no step does, half of what is left between them at a step of 0, on
-      the line through the gaps at the two largest steps: a kink may hide in the rounding.
+      Whether they stay apart; whether they do so without growing apart; the smaller and the larger
+        slope, at the smallest step that shows them above the rounding, infinite at a jump; and,
+        where no step does, half of the remaining gap at a step of 0, extrapolated linearly from the
+        gaps at the two largest steps: a kink may hide in the rounding.
     """
     slopes = [((p - y) / h, (y - m) / h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
     gaps = [np.abs(right - left) for right, left in slopes]
@@ -287,16 +297,17 @@ def by_complex_step(
     found: Sequence[Estimate],
     steps: Steps,
 ) -> list[Estimate] | None:
-    """Derivatives by a step in the imaginary direction, which have no cancellation; None where they do not fit the differences.
+    """Return derivatives by a step in the imaginary direction, which have no cancellation.
 
-    Of an analytic function that is real on real numbers, Im f(x + i h t) / h is the derivative along t up to the square
-    of h (Squire and Trapp, SIAM Review 40, 1998). A function that is not analytic gives something else, which the
+    None where they do not fit the differences. For an analytic function that is real on real
+    numbers, Im f(x + i h t) / h is the derivative along t up to the square of h (Squire and Trapp,
+    SIAM Review 40, 1998). For a function that is not analytic it is something else, which the
     differences show.
 
     Args:
       f: the function on complex numbers.
       args, direction: real arrays.
-      found: what the differences give, with these steps.
+      found: the estimates by differences, with these steps.
     """
     h = 1e-30
     share = (
@@ -315,9 +326,9 @@ def by_complex_step(
 
 
 def dot(xs: Sequence[Any], ys: Sequence[Any]) -> tuple[float, float]:
-    """The real part of the sum of the products of elements, and the sum of their absolute values.
+    """Return the real part of the sum of the products of elements, and the sum of the products' absolute values.
 
-    An infinite derivative along which y does not go adds nothing.
+    An infinite derivative times a zero element of y counts as zero.
     """
     total = size = 0.0
     with np.errstate(all="ignore"):

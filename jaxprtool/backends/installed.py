@@ -1,4 +1,7 @@
-"""What is done with JAX and jaxlib says so where they cannot be imported: nothing else needs them."""
+"""Messages for operations that need JAX or jaxlib where they cannot be imported.
+
+Nothing else needs them.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def need(package: str) -> None:
       package: `jax` or `jaxlib`.
 
     Raises:
-      UsageError: it is not there, or broken.
+      UsageError: it is not installed, or broken.
     """
     try:
         importlib.import_module(package)

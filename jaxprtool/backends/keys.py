@@ -1,4 +1,4 @@
-"""PRNG keys from seeds and from words, as files and words of the command line spell them."""
+"""PRNG keys from seeds and from words, as spelled in files and on the command line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_key(aval: Any) -> bool:
 
 
 def of_words(v: Var) -> Var:
-    """A binder of keys as one of their words: `key<fry>[3]` is held as `u32[3,2]`."""
+    """Return a binder of keys as one of their words: `key<fry>[3]` is held as `u32[3,2]`."""
     aval = v.aval
     return Var(ShapedArray((*aval.shape, aval.dtype.bits // 32), UINT32), v.name, v.place)
 
@@ -32,9 +32,10 @@ def key_of_words(words: Any, aval: Any) -> KeyArray:
 
 
 def keys_of_seeds(seeds: Any, aval: Any) -> KeyArray:
-    """The key of each seed, as `jax.random.key` makes it; seeds are integers of the shape of `aval`.
+    """Return the key of each seed, as `jax.random.key` makes it; seeds are integers of the shape of `aval`.
 
-    Those of 32 bits are taken as i32, as JAX does unless it is told to use 64: it makes a difference to negative ones.
+    Seeds of 32 bits are taken as i32, as in JAX without 64-bit types; this matters for negative
+    ones.
     """
     wide = np.asarray(seeds, np.int64)
     narrow = wide.astype(np.int32)

@@ -1,7 +1,7 @@
-"""`.npz` files, a member at a time: a member is decompressed only after its size and type were compared with the expected ones.
+"""Read `.npz` files a member at a time: a member is decompressed only after its size and type were checked.
 
-Members that are not compressed are mapped into memory, so that a program which names one array of a large file
-reads no more than that.
+Members that are not compressed are mapped into memory, so that a program which names one array of a
+large file reads only that one.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
 __all__ = ["Member", "Npz", "npz_bytes", "open_regular"]
 
 _LOCAL_HEADER = (
-    30  # bytes before the name of a member, in which the lengths of name and extra data stand
+    30  # size of the header before a member's name; it has the lengths of name and extra data
 )
-_LONGEST_HEADER = 10_000  # bytes of the text that says the type of an array, as NumPy has it
+_LONGEST_HEADER = 10_000  # most bytes of NumPy's text with the type of an array
 _SUFFIX = ".npy"
 _DAMAGED = "not a NumPy file, or damaged"
-_ENCRYPTED = 0x1  # among the flags of a member
-# What reading a damaged file raises, here and there.
+_ENCRYPTED = 0x1  # bit among the flags of a member
+# Exceptions that reading a damaged file may raise.
 _FAULTS = (
     *(ValueError, TypeError, SyntaxError, OverflowError, EOFError, OSError, RuntimeError),
     *(NotImplementedError, RecursionError, MemoryError, zipfile.BadZipFile, zlib.error),
@@ -37,10 +37,10 @@ _FAULTS = (
 
 
 def open_regular(path: str) -> Any:
-    """A file opened for reading bytes, which is no pipe or device: those could wait or go on for ever.
+    """Open a file for reading bytes; refuse pipes and devices, which could wait or go on for ever.
 
     Raises:
-      UsageError: there is none, or it may not be read.
+      UsageError: it does not exist, or may not be read.
     """
     try:
         mode = os.stat(path).st_mode
@@ -57,7 +57,7 @@ def _cannot_read(path: str, reason: str) -> NoReturn:
 
 @contextlib.contextmanager
 def _reading(path: str, reason: str = _DAMAGED) -> Iterator[None]:
-    """Whatever a damaged file makes Python raise is a UsageError."""
+    """Convert any error that Python raises for a damaged file to a UsageError."""
     try:
         yield
     except JaxprToolError:
@@ -70,7 +70,7 @@ class Member:
     """An array in an `.npz` file, of which only the type is read before the data are needed.
 
     Attributes:
-      shape, dtype: of the array.
+      shape, dtype: those of the array.
     """
 
     def __init__(self, npz: Npz, info: zipfile.ZipInfo):
@@ -112,7 +112,7 @@ class Member:
 
 
 def _header(f: Any, path: str) -> tuple[tuple[int, ...], bool, np.dtype]:
-    """Shape, whether the first axis varies fastest, and element type of what a `.npy` file holds."""
+    """Return shape, whether the first axis varies fastest, and element type from the header of a `.npy` file."""
     form = np.lib.format
     version = form.read_magic(f)
     wide = version != (1, 0)
@@ -157,7 +157,7 @@ class Npz(Mapping[str, Member]):
         return len(self._infos)
 
     def data_offset(self, info: zipfile.ZipInfo) -> int:
-        """Where in the file the bytes of a member begin that is not compressed."""
+        """Return where in the file the bytes of an uncompressed member begin."""
         self._file.seek(info.header_offset)
         head = self._file.read(_LOCAL_HEADER)
         return info.header_offset + len(head) + int.from_bytes(head[26:28], "little") + int.from_bytes(head[28:30], "little")  # fmt: skip

@@ -1,4 +1,4 @@
-"""NumPy: the namespace that impl rules are given, and conversion of values."""
+"""NumPy: the namespace that impl rules get, and conversion of values."""
 
 from __future__ import annotations
 
@@ -80,20 +80,19 @@ class KeyArray:
 
 
 class Namespace(types.ModuleType):
-    """NumPy with what impl rules need besides.
+    """NumPy with the additions that impl rules need.
 
     value(x, aval=None): x (a literal, Python scalar, array, array-like of another library) as NumPy.
     argument(x, aval, i): a program's argument i, checked against its type.
     dtype_of_aval(dtype): the NumPy dtype of a `DType`.
     token: the value of a token. KeyArray: the class of arrays of keys.
-    result(x): what a program hands out: NumPy scalars as arrays.
+    result(x): a value as a program returns it: NumPy scalars as arrays.
     words(x), keys(words, dtype): keys as u32[..., n], and back; anything else as it is.
     stack_keys(keys, aval): a list of keys as one array of the element type and trailing shape of `aval`.
     run(closed_jaxpr, args): evaluate a jaxpr of a param.
     special, lapack, blas: scipy.special, scipy.linalg.lapack and .blas, imported when first used.
-    KeyArray: the class of arrays of keys.
     float0_zeros(shape): zeros of dtype float0.
-    finfo_of(dtype): the limits of a floating type, ml_dtypes' among them.
+    finfo_of(dtype): the limits of a floating type, including those of ml_dtypes.
     """
 
     def __getattr__(self, name: str) -> Any:
@@ -111,7 +110,7 @@ class Namespace(types.ModuleType):
 
 
 def value(x: Any, aval: Any = None) -> Any:
-    """A value as NumPy holds it: an array (of no subclass: a file's memory map, say, is seen as one), or a NumPy scalar."""
+    """Return a value as NumPy holds it: an array (not of a subclass, such as a memory map), or a NumPy scalar."""
     if isinstance(x, (np.ndarray, np.generic, KeyArray, Cell, Token)):
         return x.view(np.ndarray) if isinstance(x, np.memmap) else x
     if type(x) is Lit:
@@ -150,7 +149,10 @@ def value(x: Any, aval: Any = None) -> Any:
 
 
 def _scalar(value: Any, dtype: np.dtype) -> Any:
-    """The value of a literal: of a number a NumPy scalar; what bf16 makes of a NaN has no payload."""
+    """Return the value of a literal: a NumPy scalar for a number.
+
+    A NaN converted to bf16 loses its payload.
+    """
     if dtype == ml_dtypes.bfloat16 and np.ndim(value) == 0 and value != value:
         upper = np.asarray(value, np.float32).view(np.uint32) >> np.uint32(16)
         return upper.astype(np.uint16).view(dtype)[()]
@@ -171,16 +173,17 @@ def _from_bytes(x: ArrayBytes) -> Any:
 def argument(
     x: Any, aval: Any, position: int, name: str | None, interface: Interface | None
 ) -> Any:
-    """An argument of a program as an array of its type.
+    """Return an argument of a program as an array of its type.
 
     Args:
-      x: an array of the dtype; or Python numbers, nested lists of them, which are converted. Keys may be given by their words,
-        u32[..., n].
+      x: an array of the dtype; or Python numbers, or nested lists of them, which are converted.
+        Keys may be given by their words, u32[..., n].
       aval: its type.
-      position, name, interface: for messages, which argument it is (see `argument_label`).
+      position, name, interface: identify the argument in messages (see `argument_label`).
 
     Raises:
-      UsageError: it has another shape or dtype, or cannot be converted; nothing of the type can be given.
+      UsageError: it has another shape or dtype, or cannot be converted; or no value of the type can
+        be given.
     """
 
     is_keys = isinstance(aval, ShapedArray) and aval.dtype.kind == "k"
@@ -212,7 +215,8 @@ def argument(
 
 
 def numbers_of(x: Any, aval: ShapedArray) -> Any:
-    """A number of Python's, or nested lists of them, as an array of an element type; lists as the words of keys.
+    """Return a Python number, or nested lists of numbers, as an array of an element type; for keys
+    the lists are words.
 
     Raises:
       TypeError, ValueError, OverflowError: they are no such values.
@@ -247,7 +251,7 @@ def stack_keys(parts: list[Any], aval: Any) -> KeyArray:
 
 
 def result(x: Any) -> Any:
-    """A value as programs hand it out: an array, or keys."""
+    """Return a value as programs return it: an array, or keys."""
     return x if isinstance(x, (KeyArray, Token)) else np.asarray(x)
 
 

@@ -1,4 +1,4 @@
-"""Errors of rounding of many values at once."""
+"""Rounding errors of many values at once."""
 
 from __future__ import annotations
 
@@ -12,19 +12,17 @@ from jaxprtool.backends.agreement import least_and_bits, powers_of_two
 
 __all__ = ["Widened", "errors", "widened"]
 
-_CHUNK = 1 << 14  # elements that are looked at together: the caches hold all that is made of them
-_LARGE = (
-    1 << 12
-)  # elements of a value from which on it is looked at by itself, and not put beside others
+_CHUNK = 1 << 14  # elements handled at a time, so that all temporary arrays fit in the caches
+_LARGE = 1 << 12  # elements from which a value is handled alone, not joined with others
 
 
 class Widened(NamedTuple):
-    """Values of one type in a wider one.
+    """Values of one type converted to a wider one.
 
     Attributes:
       values: the values.
-      flat: the elements of some of them after each other; of the next ones; and so on.
-      sizes: how many elements each of those has.
+      flat: the elements of consecutive groups of values, each group concatenated.
+      sizes: for each group the number of elements of each of its values.
     """
 
     values: list[Any]
@@ -33,11 +31,11 @@ class Widened(NamedTuple):
 
 
 def widened(values: Sequence[Any], wide: Callable[[Any], Any]) -> Widened:
-    """Values of one type in a wider one, small ones together.
+    """Convert values of one type to a wider one; small ones are converted together.
 
     Args:
       values: all of them scalars, or all of them arrays with elements.
-      wide: a function of an array that gives it in the wider type.
+      wide: converts an array to the wider type.
     """
     found = Widened([], [], [])
     for some in _chunks(values):
@@ -55,7 +53,7 @@ def widened(values: Sequence[Any], wide: Callable[[Any], Any]) -> Widened:
 
 
 def errors(dtype: Any, own: Widened, exact: Sequence[Sequence[Any]]) -> np.ndarray:
-    """How far values are from exact ones: of each, what `agreement.error_of` says.
+    """Return how far values are from exact ones: for each, the result of `agreement.error_of`.
 
     Args:
       dtype: the type of the values.
@@ -63,8 +61,8 @@ def errors(dtype: Any, own: Widened, exact: Sequence[Sequence[Any]]) -> np.ndarr
       exact: several lists of exact values.
 
     Returns:
-      For each list two rows, f64[len(exact), 2, len(own.values)]: units in the last place, and the error relative to the
-      largest element.
+      For each list two rows, f64[len(exact), 2, len(own.values)]: units in the last place, and the
+        error relative to the largest element.
     """
     found = np.empty((len(exact), 2, len(own.values)))
     at = 0
@@ -82,7 +80,7 @@ def _errors(
 ) -> None:
     bits, least = _least_powers(dtype)
     pieces: list[list[Any]] = []
-    for start in range(0, len(own), _CHUNK):  # of one large value there are several
+    for start in range(0, len(own), _CHUNK):  # a large value has several chunks
         size = np.abs(exact[start : start + _CHUNK])
         away = own[start : start + _CHUNK] - exact[start : start + _CHUNK]
         away = np.abs(away, out=None if away.dtype.kind == "c" else away)
@@ -96,7 +94,9 @@ def _errors(
 
 @functools.cache
 def _least_powers(dtype: Any) -> tuple[int, np.ndarray]:
-    """How many bits of a type come after the point, and its smallest power of two with all of them, as often as is needed."""
+    """Return the number of bits of a type after the binary point, and its smallest power of two
+    with all of them, repeated.
+    """
     least, bits = least_and_bits(dtype)
     return bits, np.full(_CHUNK, least * 2.0**bits)  # NumPy takes four times as long for a scalar
 
@@ -106,7 +106,7 @@ def _largest(parts: Sequence[Any]) -> Any:
 
 
 def _most(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """The largest finite number of each part."""
+    """Return the largest finite number of each part."""
     found = _greatest(v, sizes)
     if np.isfinite(found).all():
         return found
@@ -123,7 +123,7 @@ def _greatest(v: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
 
 
 def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
-    """Values in parts that have not many elements, or one value."""
+    """Split values into parts of a limited number of elements, or one value."""
     if values and not values[0].shape:
         for start in range(0, len(values), _CHUNK):
             yield values[start : start + _CHUNK]
@@ -139,12 +139,12 @@ def _chunks(values: Sequence[Any]) -> Iterator[Sequence[Any]]:
 
 
 def _joined(values: Sequence[Any]) -> np.ndarray:
-    """The elements of values of one type, one after the other; all of them scalars, or all of them arrays."""
+    """Concatenate the elements of values of one type; all of them scalars, or all of them arrays."""
     if not values[0].shape:
         return np.array(values)
     if len(values) == 1:
         return values[0].reshape(-1)
-    try:  # quicker, and right where only the first axes differ
+    try:  # faster, and possible where only the first axes differ
         return np.concatenate(values).reshape(-1)
     except ValueError:
         return np.concatenate([x.reshape(-1) for x in values])

@@ -1,4 +1,4 @@
-"""Arrays of sample values for arguments of programs: ordinary numbers, and those at which programs tend to differ."""
+"""Sample values for arguments of programs: ordinary numbers, and values at which programs tend to differ."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ __all__ = ["ORDINARY", "Domain", "contains", "draw", "member", "neighbour", "sim
 
 
 class Domain(NamedTuple):
-    """What values an argument may have: an interval, or some numbers.
+    """The values that an argument may have: an interval, or a set of numbers.
 
     Attributes:
-      low, high: the ends.
-      open_low, open_high: whether the ends are outside.
-      members: the numbers, where it is not an interval.
+      low, high: the ends of the interval.
+      open_low, open_high: whether the ends are excluded.
+      members: the numbers, where it is not an interval; else ().
     """
 
     low: float = -math.inf
@@ -37,7 +37,8 @@ class Domain(NamedTuple):
 _KINDS = ("normal", "small", "ties", "wide", "ramp", "halves", "written", "powers", "equal")
 # Samples of these numbers hold ordinary values, the following ones special values too.
 ORDINARY = len(_KINDS)
-_SPECIAL = ("mixed", "extreme", "signs")  # between those whose elements are all one special value
+# kinds of samples between those with one special value everywhere
+_SPECIAL = ("mixed", "extreme", "signs")
 
 
 def contains(domain: Domain | None, x: np.ndarray) -> bool:
@@ -46,7 +47,7 @@ def contains(domain: Domain | None, x: np.ndarray) -> bool:
 
 
 def _within(domain: Domain, x: np.ndarray) -> np.ndarray:
-    """Which elements are in a domain, whose numbers are rounded to the type as those of arguments are."""
+    """Return which elements are in a domain; its numbers are rounded to the type, as those of arguments are."""
     d = _rounded(domain, x.dtype)
     x = np.asarray(x).astype(np.float64)
     if d.members:
@@ -57,7 +58,7 @@ def _within(domain: Domain, x: np.ndarray) -> np.ndarray:
 
 
 def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
-    """A domain whose finite numbers are ones of a type; of integers the numbers stay as they are."""
+    """Return a domain with its finite numbers rounded to a type; for integers they stay as they are."""
     if dtype.kind in "biu" or is_integer(dtype):
         return domain
     most = float(ml_dtypes.finfo(dtype).max)
@@ -72,7 +73,10 @@ def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
 
 
 def _ends(domain: Domain, dtype: np.dtype) -> tuple[float, float]:
-    """The least and the largest number of a type that samples of an interval have: of an open side up to 1000 from the other."""
+    """Return the least and the largest sample of an interval.
+
+    An infinite side is cut off at 1000 or -1000, or 1000 from the other end, whichever is further.
+    """
     whole = is_integer(dtype)
     info = ml_dtypes.iinfo(dtype) if whole else ml_dtypes.finfo(dtype)
     least, most = (int(info.min), int(info.max)) if whole else (float(info.min), float(info.max))
@@ -85,7 +89,7 @@ def _ends(domain: Domain, dtype: np.dtype) -> tuple[float, float]:
 
 
 def member(domain: Domain, aval: Any) -> Any:
-    """A number of a type that is in a domain, or None where there is none."""
+    """Return a number of a type that is in a domain, or None where there is none."""
     dtype = np_dtype(aval.dtype)
     d = _rounded(domain, dtype)
     low, high = _ends(d, dtype)
@@ -101,7 +105,7 @@ def member(domain: Domain, aval: Any) -> Any:
 
 
 def _holds(dtype: np.dtype, x: float) -> bool:
-    """Whether a type of integers has a number; one of floats has each, rounded."""
+    """Whether a type can represent a number: integers exactly, floats after rounding."""
     if not is_integer(dtype):
         return True
     return x == int(x) and ml_dtypes.iinfo(dtype).min <= x <= ml_dtypes.iinfo(dtype).max
@@ -115,15 +119,15 @@ def draw(
     kind: int,
     written: Sequence[float] = (),
 ) -> Any:
-    """A sample of a type.
+    """Return a sample of a type.
 
     Args:
       aval: the type.
-      domain: what values it may have; None: any, those that are not finite included.
-      seed: of the random numbers.
-      position: which argument it is.
-      kind: what values it has; below ORDINARY ordinary ones.
-      written: numbers that stand in the programs, where comparisons with them part.
+      domain: the values that it may have; None: any, including those that are not finite.
+      seed: the seed of the random numbers.
+      position: the position of the argument.
+      kind: the kind of its values; below ORDINARY they are ordinary ones.
+      written: numbers that occur in the programs, where comparisons with them change their result.
 
     Returns:
       An array, or keys.
@@ -162,7 +166,9 @@ def draw(
 
 
 def _kind(kind: int) -> tuple[str, int]:
-    """What the values of a sample are like, and for `one` which of the special values all of them are."""
+    """Return the name of the kind of a sample's values, and for `one` the number of the special
+    value that all of them are.
+    """
     if kind < ORDINARY:
         return _KINDS[kind], 0
     turn, rest = divmod(kind - ORDINARY, 2)
@@ -220,12 +226,12 @@ def _integers(
 
 
 def _wide(low: float) -> Any:
-    """A type that has the integers of each type whose least number this is."""
+    """Return a 64-bit type that contains the integers of any type whose least number is `low`."""
     return np.int64 if low < 0 else np.uint64
 
 
 def _specials(dtype: np.dtype, kind: str) -> list[Any]:
-    """The values of a type at which programs tend to differ."""
+    """Return the values of a type at which programs tend to differ."""
     if kind in "iu":
         info = ml_dtypes.iinfo(dtype)
         low, high = int(info.min), int(info.max)
@@ -241,7 +247,9 @@ def _specials(dtype: np.dtype, kind: str) -> list[Any]:
 
 
 def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
-    """Numbers that a type has of those which stand in programs, often; with those next to them and of the other sign, at times."""
+    """Return the numbers that occur in programs, repeated, with their neighbours and negatives, as
+    far as a type has them.
+    """
     some = _held(written, dtype)
     if kind in "iu":
         info = ml_dtypes.iinfo(dtype)
@@ -252,7 +260,7 @@ def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
 
 
 def _held(written: Sequence[float], dtype: np.dtype) -> list[Any]:
-    """The numbers that a type has, rounded, of those which stand in programs."""
+    """Return the numbers that occur in programs and are in the range of a type."""
     if is_integer(dtype):
         info = ml_dtypes.iinfo(dtype)
         low, high = int(info.min), int(info.max)
@@ -270,9 +278,10 @@ def _in_turn(
     *,
     combined: bool,
 ) -> np.ndarray | None:
-    """Numbers between those that stand in programs, one after another, the next sample where this one ends.
+    """Return consecutive numbers between those that occur in programs, continuing where the sample before ended.
 
-    For scalars also these numbers, in all combinations with those of other arguments. None: other values say more.
+    With `combined`, for scalars, the numbers themselves, in all combinations with those of other
+    arguments. None where other values are more useful.
     """
     count = math.prod(aval.shape)
     if combined:
@@ -289,9 +298,10 @@ def _in_turn(
 
 
 def _between(written: Sequence[float], dtype: np.dtype) -> np.ndarray:
-    """The numbers of a type in the middle of two neighbours among those which stand in programs, the nearest neighbours first.
+    """Return the midpoints between neighbours among the numbers that occur in programs, for the
+    nearest neighbours first.
 
-    Ordinary samples seldom are between two that are near to each other.
+    Ordinary samples seldom lie between two near numbers.
     """
     with np.errstate(all="ignore"):
         known = np.array(sorted({s * float(x) for x in (0, *written) for s in (1, -1)}))
@@ -308,7 +318,7 @@ def _between(written: Sequence[float], dtype: np.dtype) -> np.ndarray:
 def _with_special(
     rng: np.random.Generator, found: np.ndarray, name: str, special: list[Any]
 ) -> np.ndarray:
-    """Ordinary values with some special ones among them, as the name of the sample says."""
+    """Return ordinary values with some special ones among them, depending on the name of the kind."""
     dtype, shape = found.dtype, found.shape
     if name == "signs":
         return np.array([0, -0.0 if dtype.kind not in "iu" else 0], dtype)[
@@ -324,9 +334,9 @@ def _with_special(
 def _inside(
     domain: Domain, aval: Any, seed: int, position: int, kind: int, written: Sequence[float]
 ) -> np.ndarray:
-    """A sample in a domain: a sample of the type, with numbers of the domain for those which are outside.
+    """Return a sample in a domain: a sample of the type, with elements outside replaced by numbers of the domain.
 
-    The special values are the ends too.
+    The ends of the domain are among the special values.
     """
     dtype, shape = np_dtype(aval.dtype), aval.shape
     name, _ = _kind(kind)
@@ -354,13 +364,13 @@ def _inside(
         "small",
         "ties",
         "wide",
-    ):  # those that are spread over the domain are more telling
+    ):  # values spread over the whole domain are more telling
         inside = inside & (rng.random(shape) < 0.5)
     return np.where(inside, free, found).astype(dtype)
 
 
 def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
-    """Arguments whose floating and complex elements differ from these in the last place, or not at all."""
+    """Return arguments whose floating and complex elements differ from these in the last place, or not at all."""
     rng = np.random.default_rng([13, seed])
     found = []
     for x in args:
@@ -377,7 +387,9 @@ def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
 
 
 def _powers(x: Any) -> list[Any]:
-    """Of an integer the powers of 2 between 2 and it, of another number those of 10 between 1 and it, the nearest to 1 first."""
+    """Return powers between a simple number and an element: for an integer of 2 (from 2), else of
+    10 (from 1), nearest to 1 first.
+    """
     if x.dtype.kind in "biu":
         signs = (1, -1) if x.dtype.kind == "i" else (1,)
         return [s * 2**k for k in range(2, abs(int(x)).bit_length()) for s in signs]
@@ -394,7 +406,9 @@ _MOST_POWERS = 128
 
 
 def simpler(x: Any) -> list[Any]:
-    """Simpler numbers than an element, the simplest first: 0, 1, -1, 2, powers of 2 or 10, and it with fewer digits."""
+    """Return simpler numbers than an element, the simplest first: 0, 1, -1, 2, powers of 2 or 10,
+    and it with fewer digits.
+    """
     dtype = x.dtype
     with np.errstate(all="ignore"):
         whole = [0, 1, 2, -1] if dtype.kind not in "u" else [0, 1, 2]

@@ -10,9 +10,9 @@ __all__ = ["p_greater"]
 
 
 def p_greater(samples: Sequence[float], others: Sequence[float]) -> float:
-    """The probability that samples are so much larger than others, if both are from one distribution.
+    """Return the probability that samples are so much larger than others, if both are from one distribution.
 
-    The test of Mann and Whitney (H. B. Mann and D. R. Whitney, Annals of Mathematical Statistics 18, 1947), one-sided: exact for
-    few samples without ties.
+    The one-sided test of Mann and Whitney (H. B. Mann and D. R. Whitney, Annals of Mathematical
+    Statistics 18, 1947): exact for few samples without ties.
     """
     return float(stats.mannwhitneyu(samples, others, alternative="greater").pvalue)

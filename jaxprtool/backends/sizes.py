@@ -1,4 +1,4 @@
-"""Arithmetic of symbolic dimensions (`2*a + 1`): what is true of any numbers, and what JAX computes of the rest."""
+"""Arithmetic of symbolic dimensions (`2*a + 1`): identities that hold for any numbers; JAX computes the rest."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _HIGH_POWER = re.compile(r"\^\s*(?:[4-9]|\d\d)")
 
 @functools.lru_cache(maxsize=1 << 12)
 def dim_arithmetic(op: Operator, a: int | SymbolicDim, b: int | SymbolicDim) -> Any:
-    """`a op b`, where at least one is a symbolic dimension.
+    """Return `a op b`, where at least one is a symbolic dimension.
 
     Args:
       op: an operator of two numbers, `operator.add` or `divmod`.
 
     Returns:
-      A number, a dimension, a boolean, or a pair for `divmod`; None where nothing can be said: the answer depends on the sizes,
-      JAX is not there, or the polynomials are too large.
+      A number, a dimension, a boolean, or a pair for `divmod`; None where the result is not known:
+        it depends on the sizes, JAX is not installed, or the polynomials are too large.
     """
     found = _of_any_numbers(op, a, b)
     if found is not None:
@@ -55,7 +55,7 @@ def _ours(value: Any) -> Any:
 
 
 def _of_any_numbers(op: Operator, a: Any, b: Any) -> Any:
-    """What holds whatever the numbers are: `n + 0`, `n - n`, `n < n`."""
+    """Return the result where it holds for any numbers: `n + 0`, `n - n`, `n < n`."""
     if a == b:
         same = {operator.lt: False, operator.gt: False, operator.le: True, operator.ge: True}
         return {**same, operator.sub: 0, operator.floordiv: 1, operator.mod: 0}.get(op)

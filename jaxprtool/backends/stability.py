@@ -1,4 +1,7 @@
-"""How far results of a program move when its arguments do by a rounding error: what no comparison can be finer than."""
+"""Measure how far results of a program move when its arguments move by a rounding error.
+
+No comparison can be finer.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ __all__ = ["all_finite", "normal", "plain", "stable_differences"]
 Function = Callable[[Sequence[Any]], Sequence[Any]]
 
 _NEIGHBOURS = 4
-_FACTOR = 16.0  # a difference may be so many times what rounding the arguments does
+_FACTOR = 16.0  # how many times the effect of rounding the arguments a difference may be
 
 
 def stable_differences(
@@ -30,12 +33,13 @@ def stable_differences(
     *,
     poles: bool = False,
 ) -> list[tuple[int, Found]]:
-    """The results that differ by more than rounding does in this program, with how they differ.
+    """Return the results that differ by more than rounding in this program explains, with their differences.
 
     Args:
-      ours, theirs: of two implementations the results, and the function that gives them.
+      ours, theirs: the results of each implementation, and the function that computes them.
       args: the arguments.
-      shadows: more ways to compute ours, whose rounding errors are others: in double precision, for instance.
+      shadows: further ways to compute ours with other rounding errors: in double precision, for
+        instance.
       poles: whether an infinity counts as a NaN.
     """
     pairs = enumerate(
@@ -74,11 +78,11 @@ def all_finite(x: Any) -> bool:
 
 
 def plain(x: Any, *, poles: bool = False) -> Any:
-    """A value without what implementations are free to choose.
+    """Return a value without differences that implementations are free to make.
 
-    Numbers below the smallest normal one are zero, since XLA and some processors flush them. A complex number that is not
-    finite has NaN for both parts: which of them is infinite depends on how a product or quotient is computed. With `poles` a
-    real number has NaN too.
+    Numbers below the smallest normal one become zero, since XLA and some processors flush them. A
+    complex number that is not finite becomes NaN in both parts: which of them is infinite depends
+    on how a product or quotient is computed. With `poles` an infinite real number becomes NaN too.
     """
     x = normal(x)
     if isinstance(x, np.ndarray) and x.dtype.kind == "c":
@@ -89,9 +93,10 @@ def plain(x: Any, *, poles: bool = False) -> Any:
 
 
 def normal(x: Any) -> Any:
-    """An array with zeros in the place of numbers below the smallest normal one.
+    """Return an array with zeros in the place of numbers below the smallest normal one.
 
-    Those of formats of a byte or less stay: nothing flushes them, since all compute in a wider one.
+    Formats of a byte or less stay as they are: nothing flushes their numbers, since all compute in
+    a wider one.
     """
     try:
         tiny = ml_dtypes.finfo(x.dtype).tiny

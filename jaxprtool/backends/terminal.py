@@ -1,4 +1,4 @@
-"""What `rich` draws on the terminal: signs of life for work that takes seconds, and tables in its width."""
+"""Output with `rich` on the terminal: progress displays for work that takes seconds, and tables in its width."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jaxprtool.ir.printable import one_line, printable
 __all__ = ["show", "show_pairs", "start", "start_bar"]
 
 _STYLES = {"removed": "red", "added": "green", "moved": "blue"}
-_WIDTH = 160  # of what is no terminal
+_WIDTH = 160  # columns of an output that is no terminal
 
 
 def start(message: str) -> Status:
@@ -33,10 +33,11 @@ def start_bar(read: Callable[[], tuple[str, int, int | None] | None]) -> Callabl
     """Show a progress bar on standard error.
 
     Args:
-      read: what runs now: its name, the step, and how many there are (None: not known); None for nothing.
+      read: returns the name of the running loop, its step, and the number of steps (None: not
+        known); None for nothing.
 
     Returns:
-      draw(stop=False), which brings the bar up to date, or takes it away.
+      draw(stop=False), which updates the bar, or removes it.
     """
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     progress = Progress(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True)
@@ -80,8 +81,9 @@ def show_pairs(
     """Print lines of two files side by side to standard output, in the width of the terminal.
 
     Args:
-      names: of the files.
-      groups: headers, and below each pairs of cells (number, text, note, kind; see `analyses.diffing.page`).
+      names: the names of the files.
+      groups: headers, each with pairs of cells (number, text, note, kind; see
+        `analyses.diffing.page`) below it.
       color: whether to colour.
     """
     terminal = sys.stdout.isatty() or os.environ.get("COLUMNS")
@@ -108,7 +110,7 @@ def show_pairs(
 
 
 def _cell(cell: Any) -> tuple[str, Text]:
-    """The number of a line, and the line with its mark and its note."""
+    """Return the number of a line, and the line with its mark and its note."""
     mark = {"removed": "- ", "added": "+ ", "moved": "~ "}.get(cell.kind, "  ") if cell.text else ""
     note = f"  # {cell.note}" if cell.note else ""
     return cell.number, Text(one_line(mark + cell.text + note), style=_STYLES.get(cell.kind, ""))

@@ -1,4 +1,4 @@
-"""What counts as equal: tolerances of numbers that are rounded."""
+"""Tolerances: which differences of rounded numbers count."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ __all__ = ["Tolerance", "epsilon", "without_infinities"]
 class Tolerance(NamedTuple):
     """Which differences of floats and complex numbers count.
 
-    An infinity counts as the largest number of its type, which rounding may take to it.
+    An infinity counts as the largest number of its type, which rounding may turn into it. With none
+    of the four, all differences count.
 
     Attributes:
       rtol, atol: those over `atol + rtol * max(|a|, |b|)`.
       ulp: those over so many units in the last place.
-      rounding: those that rounding does not explain: over eps^(2/3) of the type, of the larger element or of the largest that
-        differs at all in the array. With none of the four all count.
+      rounding: those that rounding does not explain: over eps^(2/3) of the type, relative to the
+        larger element, or to the largest element of the array that differs at all.
     """
 
     rtol: float | None = None
@@ -32,21 +33,25 @@ class Tolerance(NamedTuple):
     rounding: bool = False
 
     def room(self, size: Any, scale: float, dtype: DType) -> Any:
-        """How far elements may be apart: of their magnitudes, the largest magnitude, their type; 0 where `ulp` says so.
+        """Return how far elements may be apart, given their magnitudes, the largest magnitude,
+        their type; 0 where `ulp` decides.
 
-        The magnitudes are finite (`without_infinities`): of an infinite one everything would be within the tolerance.
+        The magnitudes are finite (`without_infinities`): with an infinite one everything would be
+        within the tolerance.
         """
         if self.rtol is not None or self.atol is not None:
             return (self.atol or 0.0) + (self.rtol or 0.0) * size
         if self.rounding:
             least = max(
                 scale, _smallest_normal(dtype.real)
-            )  # what is smaller is rounded as that is
+            )  # subnormal numbers are rounded as the smallest normal one is
             return epsilon(dtype.real) ** (2 / 3) * np.maximum(size, least)
         return np.zeros_like(size)
 
     def exceeded(self, apart: Any, size: Any, ulps: Any, scale: float, dtype: DType) -> Any:
-        """Where elements differ: their differences, magnitudes and distances, the largest magnitude, their type."""
+        """Return where elements differ, given their differences, magnitudes and distances, the
+        largest magnitude, their type.
+        """
         if self.ulp is not None:
             return ulps > self.ulp
         if self.rtol is None and self.atol is None and not self.rounding:
@@ -62,11 +67,13 @@ def _smallest_normal(dtype: DType) -> float:
 
 @functools.cache
 def epsilon(dtype: DType) -> float:
-    """The distance from 1 to the next larger number of a type of floats."""
+    """Return the distance from 1 to the next larger number of a float type."""
     return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
 
 
 def without_infinities(x: Any, dtype: DType) -> Any:
-    """Elements of a type, in double precision, with the largest numbers of the type in the place of infinities."""
+    """Return elements of a type in double precision, with the largest numbers of the type in the
+    place of infinities.
+    """
     largest = float(ml_dtypes.finfo(np_dtype(dtype.real)).max)
     return np.nan_to_num(x, nan=np.nan, posinf=largest, neginf=-largest)

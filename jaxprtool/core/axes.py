@@ -30,13 +30,13 @@ class AxisEnv:
         self.sizes, self.varying = dict(sizes), varying
 
     def extended(self, sizes: Mapping[str, int], varying: bool) -> AxisEnv:
-        """This scope with further names."""
+        """Return this scope with further names."""
         names = self.varying | frozenset(sizes) if varying else self.varying - frozenset(sizes)
         return AxisEnv({**self.sizes, **sizes}, names)
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What distinguishes this scope from others."""
+        """A hashable key that distinguishes this scope from others."""
         return tuple(self.sizes.items()), self.varying
 
 
@@ -50,7 +50,7 @@ def current_axes() -> AxisEnv:
 
 @contextmanager
 def bound_axes(sizes: Mapping[str, int], varying: bool = False) -> Generator[AxisEnv]:
-    """Bind names inside a `with` block.
+    """Bind axis names inside a `with` block.
 
     Args:
       sizes: name -> size.
@@ -67,14 +67,15 @@ def bound_axes(sizes: Mapping[str, int], varying: bool = False) -> Generator[Axi
 class NamedAxis(int):
     """The size of a batch whose axis has a name, or is the product of several named axes.
 
-    It is an ordinary int to rules that do not care. Example k of the batch has the index of k in row-major
-    order along `axes`.
+    Rules that do not need the names treat it as an ordinary int. Example k of the batch has the
+    index of k in row-major order along `axes`.
 
     Attributes:
       axes: name -> size; the product of the sizes is the int.
-      each: whether the examples are devices: see `are_devices`. An equation that is nothing but its operand after batching
-        then stays as an identity, for those who look at what has run in its place.
-      alone: whether one device after the other runs what has no batch axis: it is handed what `axis_index` gives, which stays.
+      each: whether the examples are devices: see `are_devices`. An equation that batching would
+        replace by its operand then stays as an identity, for those who observe which equations ran.
+      alone: whether equations without a batch axis run on one device after the other. The result of
+        `axis_index` is then passed in and not computed.
     """
 
     axes: dict[str, int]
@@ -90,13 +91,14 @@ class NamedAxis(int):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """What distinguishes it from other batches of the same size."""
+        """A hashable key that distinguishes it from other batches of the same size."""
         return self.each, self.alone, *self.axes.items()
 
 
 def are_devices(axis_size: int) -> TypeGuard[NamedAxis]:
-    """Whether the examples of a batch are devices, as NumPy runs a `shard_map`: each does alone what it does.
+    """Whether the examples of a batch are the devices of a `shard_map` that NumPy runs as a batch.
 
-    So a batch rule that does something else than a loop (one draw for all, a call of the user's rule) is none for them.
+    Each device acts alone. So they do not use a batch rule that does something else than a loop
+    (one draw for all examples, a call of the user's rule).
     """
     return type(axis_size) is NamedAxis and axis_size.each

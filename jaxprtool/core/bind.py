@@ -1,10 +1,10 @@
-"""`bind`, and the current trace that it hands every operation to.
+"""`bind`, and the current trace, to which it hands every operation.
 
-There is one *current trace* at a time (Autodidax 2 and today's JAX work so; Autodidax 1 searches
-a stack of traces for the highest level among the operands). A trace that interprets an operation
-in terms of others makes its `parent` current while its rule runs. Operands that are tracers of another
-trace are constants to it, which is what makes closures and nesting come out right: an inner
-trace never looks inside an outer tracer, it passes it on to its parent.
+There is one *current trace* at a time, as in Autodidax 2 and today's JAX (Autodidax 1 searches a
+stack of traces for the highest level among the operands). A trace that interprets an operation in
+terms of others makes its `parent` current while its rule runs. It treats operands that are tracers
+of another trace as constants, which makes closures and nesting come out right: an inner trace never
+looks inside an outer tracer, but passes it on to its parent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# What `state.eqn` is where no equation is being interpreted: it has neither span nor origin.
+# The value of `state.eqn` while no equation is being interpreted: it has neither span nor origin.
 NO_EQN: Any = JaxprEqn(None, (), {}, ())  # type: ignore[arg-type]
 
 
@@ -44,10 +44,11 @@ class _State(threading.local):
 
     Attributes:
       trace: the current trace.
-      axes: the axes with names in scope, an `axes.AxisEnv`; None for no axes.
-      grid: the point of the grid for which a kernel runs, an `interpreters.evaluation.grid.Grid`; None where none runs.
-      eqn: the equation that is being interpreted, or `NO_EQN`. Equations that are made from it get its span and its
-        origin, and errors get its place.
+      axes: the named axes in scope, an `axes.AxisEnv`; None for no axes.
+      grid: the grid point for which a kernel runs, an `interpreters.evaluation.grid.Grid`; None
+        outside of kernels.
+      eqn: the equation that is being interpreted, or `NO_EQN`. Equations made from it get its span
+        and its origin, and errors get its position.
     """
 
     trace: Trace
@@ -66,7 +67,7 @@ class _State(threading.local):
 
 @functools.cache
 def base_trace() -> Trace:
-    """The evaluating trace, which is current where no transformation runs."""
+    """Return the evaluating trace, which is current where no transformation runs."""
     return gateways.base_trace()
 
 
@@ -75,15 +76,16 @@ state = _State()
 
 @functools.cache
 def _load_operators() -> None:
-    """Give tracers their operators, before there are any."""
+    """Give the class of tracers its operators, before the first trace becomes current."""
     gateways.load_operators()
 
 
 class interpreting:
-    """Inside the `with` block equations are interpreted, by loops over `interpreted(eqns)`.
+    """A `with` block in which loops over `interpreted(eqns)` interpret equations.
 
-    An error that leaves the block gets the place of the equation at hand, unless an inner block gave it one. The end of the
-    block restores the equation that was current before, also after an error.
+    An error that leaves the block gets the position of the current equation, unless an inner block
+    gave it one. The end of the block restores the equation that was current before, also after an
+    error.
     """
 
     __slots__ = ("eqn",)
@@ -127,9 +129,10 @@ class set_current_trace(interpreting):
 
 
 def interpreted(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
-    """Iterate over equations, each of which is `state.eqn` during its turn.
+    """Iterate over equations, and make each the current one (`state.eqn`) during its turn.
 
-    Use it inside of `set_current_trace` or `interpreting`, which place the error where an equation fails.
+    Use it inside of `set_current_trace` or `interpreting`, which give errors the position of the
+    equation.
     """
     outer = state.eqn
     for eqn in eqns:
@@ -139,10 +142,10 @@ def interpreted(eqns: Sequence[JaxprEqn]) -> Iterator[JaxprEqn]:
 
 
 def in_place(jaxpr: Jaxpr) -> Jaxpr:
-    """A jaxpr to inline in the place of the equation that is being interpreted, which holds it.
+    """Return a jaxpr of the current equation, for inlining in the place of that equation.
 
-    The name stacks of its equations, relative to that equation before, become absolute. Equations of unknown origin get
-    the origin of that equation.
+    The name stacks of its equations, which are relative to the current equation, become absolute.
+    Equations of unknown origin get the origin of the current equation.
     """
     outer = state.eqn.origin
     if outer is None or (not outer.names and all(map(_origin_of, jaxpr.eqns))):

@@ -1,4 +1,4 @@
-"""The line of Python that applies an operation, for programs that we trace ourselves."""
+"""The line of Python that applies an operation, recorded while this package traces a program."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _known: dict[tuple[CodeType, int], Origin] = {}
 
 @contextmanager
 def recording_callers() -> Generator[None]:
-    """Inside the block, staged equations get the line of Python that applies them as their origin, which is not printed."""
+    """Inside the block, staged equations record the line of Python that applies them as their origin.
+
+    This origin is not printed.
+    """
     outer, state.eqn = state.eqn, _CALLED
     try:
         yield
@@ -35,7 +38,7 @@ def recording_callers() -> Generator[None]:
 
 
 def caller_origin() -> Origin | None:
-    """The innermost line of Python outside of this package and of NumPy that is running."""
+    """Return the innermost running line of Python outside of this package and of NumPy."""
     frame = inspect.currentframe()
     while frame is not None:
         code = frame.f_code

@@ -1,6 +1,7 @@
-"""The check of an equation's operands and params against the declaration of its primitive.
+"""Check an equation's operands and params against the declaration of its primitive.
 
-Type rules rely on it: a rule gets as many operands as the stub declares, and each param with a value of its kind.
+Type rules rely on it: a rule gets the declared number of operands, and each param with a value of
+its kind.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
     "FAULTS",
 ]
 
-# Exceptions of Python in a rule that is given values of other types than it expects.
+# Python's exceptions in a rule that gets values of other types than it expects.
 FAULTS = (
     TypeError,
     ValueError,
@@ -60,7 +61,7 @@ def check_declared(eqn: JaxprEqn) -> None:
 
 
 def _misfits(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
-    """What is wrong with the values of params."""
+    """Return a diagnostic for each param whose value is not of its kind."""
     found: list[Diagnostic] = []
     for name, fits, default in primitive.checked:
         value = params.get(name, default)
@@ -70,7 +71,7 @@ def _misfits(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
 
 
 def _wrong_lengths(eqn: JaxprEqn) -> list[Diagnostic]:
-    """What is wrong with params that have an item for each operand, or each result."""
+    """Return a diagnostic for each param with an item per operand or result that has another number of items."""
     primitive = eqn.primitive
     numbers = {"operand": len(eqn.inputs), "result": len(eqn.out_binders)}
     found: list[Diagnostic] = []
@@ -86,7 +87,7 @@ def _wrong_lengths(eqn: JaxprEqn) -> list[Diagnostic]:
 
 @functools.cache
 def _for_each(primitive: Primitive) -> list[tuple[str, str]]:
-    """The params with an item for each operand, or each result, and which."""
+    """Return the params with an item per operand or result: (name, "operand" or "result")."""
     kinds = [(name, p.kind) for name, p in primitive.params.items()]
     operands = [(name, "operand") for name, kind in kinds if kind.each_operand]
     return operands + [(name, "result") for name, kind in kinds if kind.each_result]
@@ -104,7 +105,7 @@ def fail_params(primitive: Primitive, params: dict[str, Any]) -> NoReturn:
 
 
 def refuse_param(primitive: Primitive, name: str, value: ParamValue) -> NoReturn:
-    """Raise JaxprTypeError for a param whose value is not of its kind here."""
+    """Raise JaxprTypeError for a param whose value is of its kind, but not allowed here."""
     raise JaxprTypeError(_misfit(primitive, primitive.params[name], value))
 
 
@@ -117,21 +118,21 @@ def _misfit(primitive: Primitive, param: Param, value: ParamValue) -> Diagnostic
 
 @functools.cache
 def _arity(primitive: Primitive) -> tuple[int, float]:
-    """The least and the largest number of operands."""
+    """Return the least and the largest number of operands."""
     fixed = [o for o in primitive.operands if not o.startswith("*")]
     several = len(fixed) < len(primitive.operands) or not primitive.known
     return len(fixed), math.inf if several else len(fixed)
 
 
 def _limit(value: ParamValue) -> str:
-    """The end of a message on integers that are too large, or ""."""
+    """Return the end of a message about integers that do not fit in 64 bits; "" for other values."""
     items = value if isinstance(value, (tuple, list)) else [value]
     large = any(type(x) is int and not -1 << 63 <= x < 1 << 63 for x in items)
     return " of 64 bits" if large else ""
 
 
 def signature(primitive: Primitive) -> str:
-    """A primitive as its stub declares it: `rev(operand, *, dimensions: tuple[int, ...])`."""
+    """Return the declaration of a primitive as text: `rev(operand, *, dimensions: tuple[int, ...])`."""
     parts = list(primitive.operands)
     if primitive.params:
         if not any(o.startswith("*") for o in parts):
@@ -159,7 +160,7 @@ def _wrong_count(primitive: Primitive, n: int) -> Diagnostic:
 
 
 def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnostic]:
-    """What is wrong with the names of params: unknown ones, missing ones."""
+    """Return diagnostics for unknown and for missing params."""
     declared = primitive.params
     found: list[Diagnostic] = []
     for name in () if primitive.open else sorted(params.keys() - declared.keys()):
@@ -180,7 +181,10 @@ def _wrong_names(primitive: Primitive, params: dict[str, Any]) -> list[Diagnosti
 def failed_rule(
     primitive: Primitive, avals: Sequence[AbstractType], error: Exception
 ) -> Diagnostic:
-    """The diagnostic for an exception inside a type rule: it blames the equation, or the rule where a plugin defines it."""
+    """Return the diagnostic for an exception inside a type rule.
+
+    It blames the equation, or the rule where that is defined outside of this package, in a plug-in.
+    """
     place = error.__traceback__
     while place is not None and place.tb_next is not None:
         place = place.tb_next
@@ -197,7 +201,7 @@ def failed_rule(
 
 
 def no_type(primitive: Primitive, out: AbstractType | Sequence[Any] | None) -> Diagnostic | None:
-    """The diagnostic for a type rule that returned no type; None where it returned types."""
+    """Return the diagnostic for a type rule that returned no type; None where it returned types."""
     if primitive.multiple_results:
         right = isinstance(out, (list, tuple)) and all(isinstance(a, AbstractType) for a in out)
         wanted = "a list of types"
@@ -210,13 +214,13 @@ def no_type(primitive: Primitive, out: AbstractType | Sequence[Any] | None) -> D
 
 
 def holds_integers(value: ParamValue) -> bool:
-    """Whether a value is an integer, or a tuple of some."""
+    """Whether a value is an integer, or a tuple or list of integers."""
     items = value if isinstance(value, (tuple, list)) else [value]
     return all(isinstance(x, int) and not isinstance(x, bool) for x in items)
 
 
 def shown(value: Any) -> str:
-    """A value in a message."""
+    """Return the text of a value for a message."""
     if isinstance(value, ClosedJaxpr):
         return "a jaxpr"
     text = str(value)

@@ -20,7 +20,7 @@ class Env(dict[Atom, Value]):
         raise KeyError(atom)
 
     def read(self, atoms: Iterable[Atom]) -> list[Value]:
-        """The values of atoms."""
+        """Return the values of atoms."""
         return [*map(self.__getitem__, atoms)]
 
     def write(self, binders: Iterable[Atom], values: Iterable[Value]) -> None:

@@ -1,4 +1,4 @@
-"""Which equations return their first operand."""
+"""`identity_rules`: the rules that say which equations return their first operand."""
 
 from __future__ import annotations
 

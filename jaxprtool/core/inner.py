@@ -1,4 +1,4 @@
-"""The types of the arguments of jaxprs in an equation's params, computed from the types of its operands."""
+"""Compute the types of the arguments of the jaxprs in an equation's params from the types of its operands."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ Arguments = Iterable[tuple[ClosedJaxpr, Sequence[Aval]]]
 
 
 class United(NamedTuple):
-    """Arguments and results of jaxprs in an equation that have one type.
+    """A group of arguments and results of jaxprs in an equation that share one type.
 
     Attributes:
-      atoms: which.
-      leading: sizes of axes that they begin with, as far as they are known.
+      atoms: the binders and results of the group.
+      leading: the sizes of their leading axes, as far as they are known.
     """
 
     atoms: Sequence[Atom]
@@ -29,7 +29,7 @@ class United(NamedTuple):
 def inner_arguments(
     primitive: Primitive, in_avals: Sequence[Aval], params: dict[str, Any]
 ) -> list[tuple[ClosedJaxpr, Sequence[Aval]]]:
-    """The jaxprs of an equation, each with the types of its arguments, as far as they are known.
+    """Return the jaxprs of an equation, each with the types of its arguments, as far as they are known.
 
     Raises:
       TypeError, ValueError, AttributeError: the params do not fit.
@@ -45,17 +45,20 @@ def inner_arguments(
 
 
 def of_elements(avals: Sequence[Any], jaxpr: Any, count: int) -> Arguments:
-    """`jaxpr` takes an element of each of the first `count` operands, twice."""
+    """Return the argument types of `jaxpr`, which takes an element of each of the first `count` operands, twice."""
     return [(jaxpr, [slice_of(a, None) for a in avals[:count]] * 2)]
 
 
 def reference_to(aval: AbstractType) -> AbstractType:
-    """The type of a reference to a cell that holds an array; one that is not known for a type that is not."""
+    """Return the type of a reference to a cell that holds an array; an unknown type for an unknown one."""
     return RefType(aval) if isinstance(aval, ShapedArray) else OpaqueType("?")
 
 
 def slice_of(aval: AbstractType, axis: int | None) -> AbstractType:
-    """The type of a slice of an array along an axis; of an element for None. One that is not known for a type that is not."""
+    """Return the type of a slice of an array along an axis, or of an element for None.
+
+    For an unknown type the result is unknown too.
+    """
     if isinstance(aval, OpaqueType):
         return OpaqueType("?")
     if not isinstance(aval, ShapedArray):

@@ -23,7 +23,7 @@ def check_flags(what: str, flags: Sequence[bool], arguments: Sequence[object]) -
 
 
 def split_list(xs: Sequence[T], *sizes: int) -> list[list[T]]:
-    """Cut `xs` after `sizes[0]`, then `sizes[1]`, ... elements; the rest comes last."""
+    """Cut `xs` into consecutive pieces of the given sizes; the last piece is the rest."""
     rest: list[T] = xs if isinstance(xs, list) else list(xs)
     pos = 0
     parts: list[list[T]] = []
@@ -48,13 +48,13 @@ def merge_lists(flags: Iterable[bool], no: Iterable[T], yes: Iterable[T]) -> lis
 
 
 def spread(flags: Iterable[bool], xs: Iterable[T]) -> list[T | None]:
-    """The elements of `xs` at the places whose flag is True, None at the others."""
+    """Return a list with the elements of `xs` at the places whose flag is True, and None at the others."""
     rest = iter(xs)
     return [next(rest) if flag else None for flag in flags]
 
 
 def unzip2(pairs: Iterable[tuple[T, U]]) -> tuple[list[T], list[U]]:
-    """A list of pairs to a pair of lists."""
+    """Convert a list of pairs to a pair of lists."""
     first: list[T] = []
     second: list[U] = []
     for a, b in pairs:

@@ -72,14 +72,14 @@ _home = _DECLARED  # where declarations go
 
 
 _INDEX = Anything("Index")
-Index = Annotated[Any, _INDEX]  # as the annotation of an operand: a bare int there is i32
+Index = Annotated[Any, _INDEX]  # annotation of an operand for which a bare int is i32
 
 
 _UNDECLARED = Anything("")  # the kind of a param without an annotation
 
 
 class _Declared:
-    """What `param`, `shown` and `optional` put in the place of a default."""
+    """A default with declarations, which `param`, `shown` and `optional` return."""
 
     __slots__ = ("default", "fields")
 
@@ -99,11 +99,12 @@ def param(
     acts_along: bool = False,
     named_by_call: bool = False,
 ) -> Any:
-    """The declaration of a param in the place of its default: `def f(*, shape=param(hidden="implied"))`.
+    """Declare a param in the place of its default: `def f(*, shape=param(hidden="implied"))`.
 
     Args:
       default: the default; a param without one has to be given.
-      hidden: when the printer leaves it out; where it is not said, that is where it equals its default, if it has one.
+      hidden: when the printer leaves it out; by default, where it equals its default, if it has
+        one.
       optional, first, recover, names_jaxprs, met_first, acts_along, named_by_call: see `Param`.
     """
     return _Declared(
@@ -120,27 +121,29 @@ def param(
 
 
 def shown(value: Any) -> Any:
-    """A default that is printed all the same: `def iota(*, sharding=shown(None))`."""
+    """Declare a default that is printed all the same: `def iota(*, sharding=shown(None))`."""
     return _Declared(value, hidden="never")
 
 
 def optional(value: Any) -> Any:
-    """The default of a param that is printed where the text had it: JAX prints it in some releases or cases only."""
+    """Declare the default of a param that is printed only where the text had it: JAX prints it in
+    some releases or cases.
+    """
     return _Declared(value, hidden="never", optional=True)
 
 
 def dtype_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The element type of the result, which the text does not say."""
+    """A `recover` function: return the element type of the result, where the text does not state it."""
     return getattr(out_avals[0], "dtype", value) if len(out_avals) == 1 else value
 
 
 def types_of_results(value: Any, out_avals: Sequence[Any]) -> Any:
-    """What recovers a param that has the types of the results, where the text does not say them."""
+    """A `recover` function: return the types of the results, where the text does not state them."""
     return tuple([a.strong for a in out_avals]) if value is None else value
 
 
 def find_primitive(name: str) -> Primitive:
-    """The declared primitive of this name, or one with `known=False` that stands for the name."""
+    """Return the declared primitive of this name, or else one with `known=False`."""
     found = _DECLARED.get(name) or _UNKNOWN.get(name) or known_primitive(name) or _FOUND.get(name)
     if found is None:
         found = _UNKNOWN[name] = Primitive(name, known=False, multiple_results=True)
@@ -148,13 +151,13 @@ def find_primitive(name: str) -> Primitive:
 
 
 def stand_in(primitive: Primitive) -> None:
-    """Let a name mean a primitive that nobody has declared by a stub, unless another one has this name."""
+    """Register a primitive without a stub under its name, unless another one has this name."""
     _UNKNOWN.pop(primitive.name, None)
     _FOUND.setdefault(primitive.name, primitive)
 
 
 def known_primitive(name: str) -> Primitive | None:
-    """The primitive of this name that `ops` or the user declares; None where an installed plug-in might."""
+    """Return the primitive of this name that `ops` or the user declares; None where an installed plug-in might."""
     found = _DECLARED.get(name)
     if found is None and name not in _UNKNOWN:
         gateways.load_family(name)
@@ -163,7 +166,9 @@ def known_primitive(name: str) -> Primitive | None:
 
 
 def declared_primitive(name: str) -> Primitive | None:
-    """The declared primitive of this name; None where nobody declares it, no installed plug-in either."""
+    """Return the declared primitive of this name; None where neither `ops`, the user nor an
+    installed plug-in declares it.
+    """
     found = known_primitive(name) or _FOUND.get(name)
     if found is None:
         gateways.load_plugins(name)
@@ -183,19 +188,23 @@ copyreg.pickle(Primitive, _reduced)  # type: ignore[arg-type]  # the stub knows 
 
 
 def declared_by(module: str) -> list[Primitive]:
-    """The primitives that a module of `ops`, `jaxprtool.ops.binary`, declares."""
+    """Return the primitives that a module of `ops`, such as `jaxprtool.ops.binary`, declares."""
     return [p for p in [*_DECLARED.values()] if p.stub and p.stub.__module__ == module]
 
 
 def vocabulary() -> dict[str, Primitive]:
-    """All primitives by name that `ops` and the user declare, in no particular order."""
+    """Return all primitives by name that `ops` and the user declare, in no particular order."""
     gateways.load_families()
     return _DECLARED
 
 
 @contextlib.contextmanager
 def loading_plugin() -> Generator[None]:
-    """While a plug-in is imported that nobody named: what it declares does not stand in the way of others."""
+    """A `with` block for importing a plug-in that the user did not name.
+
+    Its primitives are registered apart, so that they do not conflict with declarations of the same
+    names.
+    """
     global _home
     before, _home = _home, _FOUND
     try:
@@ -261,12 +270,12 @@ def primitive(
 
 
 def primitive_of(op: Any) -> Primitive:
-    """The primitive behind a binding function (or the primitive itself)."""
+    """Return the primitive behind a binding function (or the primitive itself)."""
     return op if isinstance(op, Primitive) else op.primitive
 
 
 def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
-    """A stub that only states the mathematics, with the signature and the lines on params of another one."""
+    """Complete a stub that only states the mathematics by the signature and the lines on params of the stub `like`."""
     if stub.__code__.co_varnames:
         raise TypeError(f"{stub.__name__} is like {like.__name__}: its stub has no parameters")
     lines = inspect.cleandoc(like.__doc__ or "").partition("\n\n")[2]
@@ -278,7 +287,7 @@ def _completed(stub: Callable[..., Any], like: Any) -> Callable[..., Any]:
 def _params(
     names: Sequence[str], kinds: dict[str, Kind], defaults: dict[str, Any], doc: str
 ) -> dict[str, Param]:
-    """The declarations of params, from what a stub has for each."""
+    """Return the declarations of params from the annotations, defaults and docstring lines of a stub."""
     lines = dict(line.split(": ", 1) for line in reversed(doc.splitlines()) if ": " in line)
     found: dict[str, Param] = {}
     for name in names:
@@ -295,7 +304,7 @@ def _declare(
     stub: Callable[..., Any], name: str, *, library: str, **declarations: Any
 ) -> Primitive:
     of_ops = stub.__module__.startswith("jaxprtool.ops.")
-    home = _DECLARED if of_ops else _home  # a plug-in may be what needs the family
+    home = _DECLARED if of_ops else _home  # a plug-in may have asked for the family
     found = Primitive(
         name,
         functools.partial(_signature, stub),
@@ -304,7 +313,8 @@ def _declare(
         pending=stub.__module__ if of_ops else "",
         **declarations,
     )
-    if not of_ops and home is _DECLARED:  # of a user, who may not declare what a family has
+    # a user's primitive must not have the name of one in a family
+    if not of_ops and home is _DECLARED:
         gateways.load_family(name)
     if name in home:
         raise ValueError(f"a primitive named {name} is declared already")
@@ -314,9 +324,10 @@ def _declare(
 
 
 def _signature(stub: Callable[..., Any]) -> Signature:
-    """What a stub says of operands and params."""
+    """Return the operands and params that a stub declares."""
     signature: Any = stub
-    while hasattr(signature, "__wrapped__"):  # that of another primitive, which this one is like
+    # declared like another primitive, whose signature counts
+    while hasattr(signature, "__wrapped__"):
         signature = signature.__wrapped__
     code, doc = signature.__code__, inspect.cleandoc(stub.__doc__ or "")
     n, end = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
@@ -357,14 +368,14 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
                 if type(value) not in _USUAL and not _is_usual(value):
                     params = _of_kinds(declared, params)
                     break
-            # No rule binds it, but a user's Python code.
+            # It is bound by a user's Python code, not by a rule.
             if state.eqn.primitive is NO_EQN.primitive:
                 refuse_misfits(declared, params)
         try:
             out = state.trace.process_primitive(declared, operands, params)
         except JaxprToolError:
             raise
-        except FAULTS:  # of a rule, which relies on params of their kinds
+        except FAULTS:  # raised by a rule, which relies on params of their kinds
             refuse_misfits(declared, params)
             raise
         if several and Lit in map(type, out):  # of a jaxpr, whose results may be literals
@@ -376,17 +387,17 @@ def _binding_function(stub: Callable[..., Any], declared: Primitive) -> Callable
     return bound
 
 
-# Types of params that are what their kind has them.
+# Types of params whose values are in the form of their kinds.
 _NAMED = (
     Word,
     Opaque,
     Record,
-)  # and their subclasses, which hold the object of JAX's that they stand for
+)  # and their subclasses, which hold the JAX object that they represent
 _USUAL = frozenset({bool, int, float, complex, type(None), DType, ClosedJaxpr, *_NAMED})
 
 
 def _is_usual(value: Any) -> bool:
-    """Whether a value is a tuple, of tuples maybe, whose items are all of the usual types, or is one that JAX has an object for."""
+    """Whether a value is a (nested) tuple of values of the usual types, or of a type for which JAX has an object."""
     if type(value) is not tuple:
         return isinstance(value, _NAMED)
     for x in value:  # noqa: SIM110 (all(...) takes twice as long)  # pyright: ignore[reportUnknownVariableType]
@@ -396,7 +407,7 @@ def _is_usual(value: Any) -> bool:
 
 
 def _of_kinds(primitive: Primitive, params: dict[str, Any]) -> dict[str, Any]:
-    """The params with values of their kinds for what Python code gave: tuples for lists, element types for NumPy's."""
+    """Convert params from Python code to values of their kinds: lists to tuples, NumPy's element types to ours."""
     known = primitive.params
     found = {k: known[k].kind.given(v) if k in known else v for k, v in params.items()}
     return found if any(found[k] is not v for k, v in params.items()) else params
@@ -408,15 +419,16 @@ _DEFAULT: dict[type[object], DType] = {bool: BOOL, int: INT64, float: FLOAT64, c
 
 
 def type_scalars(primitive: Primitive, operands: tuple[object, ...]) -> tuple[Value, ...]:
-    """Give Python scalars among the operands a type: that of the first operand that can hold them.
+    """Convert Python scalars among the operands to the element type of the first operand that can represent them.
 
-    Without one they are bool, i64, f64 or c128, as NumPy has it.
+    Without such an operand they become bool, i64, f64 or c128, as in NumPy.
     """
     if len(operands) == 2 and primitive.index_from > 1:
         number_first = type(operands[0]) is float
         number, other = operands if number_first else reversed(operands)
         dtype = getattr(other, "dtype", None)
-        if type(number) is float and type(dtype) is DType and dtype.kind in "fc":  # most often
+        # the most common case
+        if type(number) is float and type(dtype) is DType and dtype.kind in "fc":
             typed_number = scalar_lit(number, dtype)
             return (typed_number, other) if number_first else (other, typed_number)
     dtypes = [
@@ -450,6 +462,6 @@ def type_scalars(primitive: Primitive, operands: tuple[object, ...]) -> tuple[Va
 
 
 def _widest(operands: tuple[object, ...]) -> DType:
-    """The default type of the Python scalars among the operands: that of the widest."""
+    """Return the default element type of the widest Python scalar among the operands."""
     scalars = [type(x) for x in operands if type(x) in _RANK]
     return _DEFAULT[max(scalars, key=_RANK.__getitem__)]

@@ -1,21 +1,23 @@
-"""A deep stack for deep programs.
+"""A deep stack for deeply nested programs.
 
 # Note [Deep programs]
 
-Jaxprs inside jaxprs are transformed by functions that call themselves, and Python allows a thousand calls inside each
-other. The functions through which every such recursion goes are marked `deep`: where one of them comes to the end
-of the stack, it runs again in a thread with a stack of its own, which holds tens of thousands of levels. They
-have no effects besides caches, so they may run twice, and programs of ordinary depth pay nothing. Evaluation has effects
-(it prints), so it computes the depth of the program beforehand.
+Recursive functions transform jaxprs inside jaxprs, and Python allows a thousand nested calls. The
+functions through which every such recursion passes are marked `deep`: where one of them reaches the
+end of the stack, it runs again in a thread whose stack holds tens of thousands of levels. They have
+no effects besides caches, so they may run twice, and programs of ordinary depth pay nothing.
+Evaluation has effects (it prints), so it computes the depth of the program beforehand.
 
 # Note [The collector]
 
-What these functions make is many small objects that all live on, and Python's collector would look at all of them again
-and again: half of the time of a transformation of a large program. It waits until the outermost of them returns. They
-leave few reference cycles, so memory does not suffer.
+These functions make many small objects that all stay alive, and Python's garbage collector would
+traverse all of them again and again: half of the time of a transformation of a large program. So
+collection is off until the outermost of them returns. They leave few reference cycles, so memory
+does not suffer.
 
-An evaluation that is observed may be long, and call functions of Python that leave what they like. There the collector goes on,
-without what was there before (`heap_set_aside`): JAX alone has a hundred thousand objects.
+An evaluation that is observed may be long, and call Python functions that leave reference cycles.
+There collection stays on, without the objects that existed before (`heap_set_aside`): JAX alone has
+a hundred thousand objects.
 """
 
 from __future__ import annotations
@@ -45,7 +47,13 @@ _Calls = SimpleQueue[Callable[[], None] | None]
 
 
 class _Here(threading.local):
-    """Whether this thread has a deep stack, and what it asks the thread to call that waits for it; None asks for no more."""
+    """State of a thread.
+
+    Attributes:
+      deep: whether the thread has a deep stack.
+      asked: the queue of calls that the thread which waits for this one has to make, ended by None;
+        None where no thread waits.
+    """
 
     deep = False
     asked: _Calls | None = None
@@ -58,7 +66,7 @@ _users = [0, 0]  # threads with a deep stack now, and the recursion limit before
 
 @contextmanager
 def _raised_limit() -> Generator[None]:
-    """Inside the block Python allows deep recursion; the last one to leave restores the limit."""
+    """Raise Python's recursion limit inside the block; the last thread to leave restores it."""
     with _lock:
         if not _users[0]:
             _users[1] = sys.getrecursionlimit()
@@ -74,7 +82,9 @@ def _raised_limit() -> Generator[None]:
 
 
 def _start(work: Callable[[], None]) -> threading.Thread | None:
-    """A thread with a deep stack that does the work; None where the system does not grant such a stack."""
+    """Start a thread with a deep stack that does the work; return None where the system does not
+    grant such a stack.
+    """
     with _lock:
         before = threading.stack_size()
         try:
@@ -118,9 +128,10 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Call f in the thread that waits for this deep one, the main one mostly; in this thread where none waits.
+    """Call f in the thread that waits for this deep one, mostly the main thread; in this thread where none waits.
 
-    Its stack is an ordinary one, so Python's limit of recursion is what it was before.
+    The stack of that thread is an ordinary one, so Python's recursion limit has its former value
+    meanwhile.
 
     Raises:
       What f raises.
@@ -144,28 +155,31 @@ def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) 
 
 
 class _Outcome(Generic[T]):
-    """What a call returns or raises, for another thread."""
+    """The result or the exception of a call, for another thread."""
 
     def __init__(self) -> None:
         self.results: list[T] = []
         self.errors: list[BaseException] = []
 
     def of(self, f: Callable[[], T]) -> None:
-        """Call f."""
+        """Call f; store its result or its exception."""
         try:
             self.results.append(f())
-        except BaseException as e:  # handed on to the thread that waits
+        except BaseException as e:  # the waiting thread raises it again
             self.errors.append(e)
 
     def get(self) -> T:
-        """What it returned. Raises what it raised."""
+        """Return the result of the call, or raise its exception."""
         if self.errors:
             raise self.errors[0]
         return self.results[0]
 
 
 def run_nested(first: Iterator[Any]) -> None:
-    """Run a generator that yields others; each of them ends before the one that yields it goes on. Depth costs no recursion."""
+    """Run a generator that yields further generators, each of which ends before the one that yields it goes on.
+
+    Nesting costs no recursion.
+    """
     stack = [first]
     while stack:
         nested = next(stack[-1], None)
@@ -177,8 +191,8 @@ def run_nested(first: Iterator[Any]) -> None:
 
 @contextmanager
 def heap_set_aside() -> Generator[None]:
-    """Inside the block Python's collector does not look at what is there now (Note [The collector])."""
-    if gc.get_freeze_count():  # somebody else has set something aside, which has to stay so
+    """Exclude the objects that exist now from garbage collection inside the block (Note [The collector])."""
+    if gc.get_freeze_count():  # other code has frozen objects, which have to stay frozen
         yield
         return
     gc.freeze()
@@ -189,9 +203,11 @@ def heap_set_aside() -> Generator[None]:
 
 
 def deep(f: Callable[P, T]) -> Callable[P, T]:
-    """Mark a function without effects as one through which recursion over nested jaxprs goes (Note [Deep programs]).
+    """Mark a function through which recursion over nested jaxprs passes (Note [Deep programs]).
 
-    Python's collector does not run meanwhile (Note [The collector]).
+    It must have no effects.
+
+    Garbage collection is off meanwhile (Note [The collector]).
     """
 
     @functools.wraps(f)

@@ -61,7 +61,7 @@ class Trace:
     def process_primitive(
         self, primitive: Primitive, args: Sequence[Value], params: dict[str, Any]
     ) -> Value:
-        """Apply `primitive`; args are tracers of this trace, or constants to it."""
+        """Apply `primitive`; args are tracers of this trace, or values that are constants to it."""
         raise TypeError(f"{type(self).__name__} is abstract")
 
     def process_typed(
@@ -71,45 +71,53 @@ class Trace:
         params: dict[str, Any],
         out_avals: Sequence[Aval],
     ) -> list[Value]:
-        """`process_primitive` for operands and params that fit by construction, with results of known types."""
+        """Do as `process_primitive`, for operands and params that fit by construction and results of known types."""
         return self.process_primitive(primitive, args, params)
 
     def process_again(self, eqn: JaxprEqn, args: Sequence[Value]) -> Value:
-        """Apply the operation of an equation, which has one result, to other operands, most often of the same types."""
+        """Apply the operation of an equation with one result to other operands, most often of the same types."""
         return self.process_primitive(eqn.primitive, args, eqn.params)
 
     def pure(self, value: Value) -> Value:
-        """Box a value that this trace knows nothing of."""
+        """Box a value that is a constant to this trace."""
         raise TypeError(f"{type(self).__name__} boxes nothing")
 
     def literal(self, lit: Lit) -> Value:
-        """A literal as a value for Python code: what the trace at the bottom makes of it."""
+        """Return a literal as a value for Python code, as the innermost parent makes it."""
         return self.parent.literal(lit)
 
     def lift(self, tracer: Tracer) -> Value:
-        """Box a tracer of an outer trace: a constant like any other."""
+        """Box a tracer of an outer trace. It is a constant like any other."""
         return self.pure(tracer)
 
     def recorders(self) -> tuple[Any, Any]:
-        """The traces that record what is applied: this one, or its parent and this one; (None, None) where another trace takes part."""
+        """Return the traces that record equations: (this trace, None), or its parent and this trace.
+
+        (None, None) where another trace takes part.
+        """
         return None, None
 
     def mark(self) -> Any:
-        """The current position in the recorded equations, for `forget`; None for a trace that records nothing."""
+        """Return the current position in the recorded equations, for `forget`; None for a trace
+        that records nothing.
+        """
         return None if self.parent is None else self.parent.mark()
 
     def forget(self, mark: Any) -> None:
-        """Drop the equations recorded since a `mark`, because the function that failed is called again in another way."""
+        """Drop the equations recorded since `mark`.
+
+        Used where a function failed and is called again in another way.
+        """
         if self.parent is not None:
             self.parent.forget(mark)
 
 
 class Symbolic:
-    """What stands for a value in the place of a tracer: nothing but its type is known."""
+    """A placeholder for a value, used like a tracer, of which only the type is known."""
 
     __slots__ = ("aval",)
     aval: Aval
-    _trace: ClassVar[Any]  # its class, in the place of the trace of a tracer
+    _trace: ClassVar[Any]  # its class, where tracers have their trace
 
     def __init_subclass__(cls) -> None:
         cls._trace = cls
@@ -143,15 +151,15 @@ class Tracer:
         return self.aval.size
 
     def full_lower(self) -> Value:
-        """The value inside where the box adds nothing, else the tracer itself."""
+        """Return the value inside where the box adds nothing, else the tracer itself."""
         return self
 
     def origin(self) -> str:
-        """Where the value came from, for messages; "" when the trace cannot tell."""
+        """Describe where the value came from, for messages; "" when the trace cannot tell."""
         return ""
 
     def concrete(self, wanted: str) -> Value:
-        """The value, for Python's use as a `wanted` (`bool`, `int`, ...); raises when there is none."""
+        """Return the value, for a conversion to `wanted` (`bool`, `int`, ...); raises when the value is not known."""
         fail_conversion(self, wanted)
 
     def __bool__(self) -> bool:
@@ -222,7 +230,7 @@ _SCALARS = {
 
 
 def get_aval(x: Value) -> Aval:
-    """The abstract value of a value, literal or tracer; raises TypeError for anything else."""
+    """Return the abstract value of a value, literal or tracer; raises TypeError for anything else."""
     aval = getattr(x, "aval", None)
     if isinstance(aval, AbstractType):
         return aval
@@ -231,7 +239,7 @@ def get_aval(x: Value) -> Aval:
     dtype = dtype_of(getattr(x, "dtype", None))
     shape = getattr(x, "shape", None)
     if isinstance(x, SymbolicDim):
-        operator.index(x)  # raises UnsupportedError: it is no number
+        operator.index(x)  # raises UnsupportedError, since the dimension is not a known number
     if dtype is None or shape is None:
         raise TypeError(
             f"not an array, a number or a tracer: {brief(x)} of type {type(x).__name__}"
@@ -240,31 +248,34 @@ def get_aval(x: Value) -> Aval:
 
 
 def is_inexact(aval: Aval) -> bool:
-    """Whether values of a type have tangents of that type; those of integers and booleans are of dtype float0."""
+    """Whether tangents of values of this type have the same type.
+
+    Those of integers and booleans are of dtype float0.
+    """
     if type(aval) is ShapedArray and (kind := aval.dtype.kind) != "0":  # float0 is its own tangent
         return kind in "fc"
     return aval.tangent() is aval.strong
 
 
 def inexact(avals: Iterable[Aval]) -> list[bool]:
-    """`is_inexact` of each type."""
+    """Return `is_inexact` of each type."""
     return [*map(is_inexact, avals)]
 
 
 def words_of_key(value: Value) -> Value:
-    """The words u32[..., n] of an array of keys, ours or JAX's; any other value as it is."""
+    """Return the words u32[..., n] of an array of keys, ours or JAX's; any other value as it is."""
     dtype = getattr(value, "dtype", None)
     found = dtype_of(dtype)
     if found is None or found.kind != "k":
         return value
-    if isinstance(dtype, DType):  # ours: keys, or their words in a text
+    if isinstance(dtype, DType):  # our type: the array holds keys, or their words in a text
         return value.data if hasattr(value, "impl") else value
-    jax = sys.modules.get("jax")  # it made the keys; nothing else can read them
+    jax = sys.modules.get("jax")  # only JAX can read keys that it made
     return value if jax is None else jax.random.key_data(value)
 
 
 def scalar_lit(value: Value, dtype: DType) -> Lit:
-    """A rank-0 literal of the given element type; the same object for the same number."""
+    """Return a rank-0 literal of the given element type; the same object for the same number."""
     # 0.0 and -0.0 are equal, and so are complex numbers with them as parts
     same = value if value and dtype.kind != "c" else repr(value)
     key = value.__class__.__name__, same, dtype

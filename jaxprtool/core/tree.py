@@ -40,7 +40,10 @@ def _optree() -> Any:
 
 
 def tree_flatten(tree: PyTree) -> tuple[list[Value], PyTreeDef]:
-    """The leaves, and the structure that puts them back. Raises UsageError for a tree that is nested too deeply."""
+    """Return the leaves, and the structure that puts them back.
+
+    Raises UsageError for a tree that is nested too deeply.
+    """
     try:
         leaves, spec = _optree().tree_flatten(tree, namespace=_NAMESPACE)
     except RecursionError:
@@ -54,7 +57,7 @@ def tree_unflatten(treedef: PyTreeDef, leaves: Iterable[Value]) -> PyTree:
 
 
 def tree_leaves(tree: PyTree) -> list[Value]:
-    """The leaves, left to right. Raises UsageError for a tree that is nested too deeply."""
+    """Return the leaves, left to right. Raises UsageError for a tree that is nested too deeply."""
     try:
         return _optree().tree_leaves(tree, namespace=_NAMESPACE)
     except RecursionError:
@@ -65,9 +68,10 @@ _DEEPEST = 900  # levels; Python's limit is 1,000
 
 
 def check_depth(tree: PyTree) -> None:
-    """Raise UsageError for lists, tuples and dicts inside each other, hundreds deep.
+    """Raise UsageError for lists, tuples and dicts that are nested hundreds deep.
 
-    JAX's `tree_flatten` fails at them, and leaves Python where it takes every later call for too deep.
+    JAX's `tree_flatten` fails at such trees, and leaves Python in a state in which later calls fail
+    with a RecursionError.
     """
     level: list[Any] = [tree]
     for _ in range(_DEEPEST):
@@ -84,7 +88,7 @@ def _fail_too_deep() -> NoReturn:
 
 
 def tree_paths(tree: PyTree) -> list[str]:
-    """A Python-like path for each leaf: `['w'][0]`."""
+    """Return a Python-like path for each leaf: `['w'][0]`."""
     return [
         "".join(f"[{p!r}]" for p in path)
         for path in _optree().tree_paths(tree, namespace=_NAMESPACE)
@@ -92,7 +96,7 @@ def tree_paths(tree: PyTree) -> list[str]:
 
 
 def tree_node(x: PyTree) -> Node | None:
-    """One level of a pytree; None for a leaf."""
+    """Return one level of a pytree; None for a leaf."""
     try:
         children, _, entries, _ = _optree().tree_flatten_one_level(x, namespace=_NAMESPACE)
     except ValueError:
@@ -103,7 +107,7 @@ def tree_node(x: PyTree) -> Node | None:
 
 
 def tree_prefix_leaves(prefix: PyTree, tree: PyTree, is_leaf: Callable[[Any], bool]) -> list[Value]:
-    """The leaves of `prefix`, each repeated for every leaf of `tree` below it.
+    """Return the leaves of `prefix`, each repeated for every leaf of `tree` below it.
 
     Raises ValueError when `prefix` is not a prefix of `tree`.
     """
@@ -121,7 +125,7 @@ def register_pytree_node(
     flatten: Callable[[Any], tuple[Any, Any]],
     unflatten: Callable[[Any, Any], Any],
 ) -> None:
-    """Make instances of `cls` nodes.
+    """Register `cls` as a pytree node.
 
     Args:
       cls: the class.

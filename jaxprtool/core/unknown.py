@@ -1,4 +1,4 @@
-"""What is said of a primitive that nobody declares: the same in every verb."""
+"""The message about an undeclared primitive, which is the same in every verb."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _HELD = re.compile(r"\s*(\w+)\[")
 
 
 def unknown_primitive(name: str, why: str = "", *, module: str = "", also: str = "") -> Diagnostic:
-    """The message about a primitive that nobody declares.
+    """Return the message about an undeclared primitive.
 
     Args:
-      name: of the primitive.
-      why: what it is needed for, or who does not have it; or "".
-      module: what stands for the module in the help.
-      also: what else helps where no primitive has a name like it.
+      name: the name of the primitive.
+      why: what a declaration is needed for, or who lacks it; or "".
+      module: the placeholder for the module in the help text.
+      also: another remedy, where no primitive has a similar name.
     """
     message = f"unknown primitive {name}" + (f": {why}" if why else "")
     near = _near(name, len(vocabulary()))
@@ -41,12 +41,14 @@ def unknown_primitive(name: str, why: str = "", *, module: str = "", also: str =
 
 @functools.lru_cache(256)
 def _near(name: str, _declared: int) -> str:
-    """The primitive that a name may mean, or ""."""
+    """Return the primitive that a name may mean, or ""."""
     near = meant(name, PRIMITIVES)
     return near or next(iter(close_names(name, vocabulary())), "")
 
 
 def printed_object(name: str, text: str) -> str:
-    """The class of the object that `call_hi_primitive[_prim=Name[...]]` calls; the name itself of other primitives."""
+    """Return the class of the object that `call_hi_primitive[_prim=Name[...]]` calls; for other
+    primitives their name.
+    """
     held = _HELD.match(text) if name == "call_hi_primitive" else None
     return held[1] if held else name

@@ -1,4 +1,4 @@
-"""Whether jaxprs are checked as they are made (`--verify`)."""
+"""The switch of `--verify`: whether every jaxpr is checked when it is made."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def set_verify(on: bool) -> bool:
 
 
 def verifying() -> bool:
-    """Whether jaxprs are checked as they are made."""
+    """Whether every jaxpr is checked when it is made."""
     return _verify[0]
 
 
 @contextmanager
 def verified_if(able: bool) -> Generator[None]:
-    """Inside the block jaxprs are checked where they are outside, if they are `able` to be well-typed."""
+    """Switch the check off inside the block unless jaxprs are `able` to be well-typed there."""
     before = set_verify(verifying() and able)
     try:
         yield

@@ -1,6 +1,6 @@
-"""What the verbs do, as functions of texts or programs: one module for each, and packages of what several share.
+"""The verbs as functions of texts or programs: one module for each, and packages of shared code.
 
-A module that few runs of a verb need is imported by its first use: `driver.trace.tracer`.
+A module that few runs of a verb need is imported on first use: `driver.trace.tracer`.
 """
 
 from importlib import import_module

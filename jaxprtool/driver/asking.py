@@ -1,4 +1,4 @@
-"""assert and grep: whether expressions are true of a program, and what matches a pattern."""
+"""assert and grep: check expressions about a program, and find the matches of a pattern."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ class Assertion:
 
     Attributes:
       text: the expression.
-      claim: what it says.
+      claim: the claim that it states.
     """
 
     __slots__ = ("claim", "text")
 
     def __init__(self, text: str):
-        """Read an expression. Raises UsageError with the place of the fault in it."""
+        """Read an expression. Raises UsageError with the position of the fault in it."""
         self.text = text
         self.claim: Claim = read_claim(text)
 
@@ -67,7 +67,10 @@ class Assertion:
         return f"Assertion({self.text!r})"
 
     def of(self, asked: Asked) -> Verdict:
-        """Whether it is true. Raises UsageError where a figure is not known, or something is not given."""
+        """Return whether it is true.
+
+        Raises UsageError where a figure is not known, or something that it needs is not given.
+        """
         found = evaluate(self.claim, self.text, asked)
         subjects = [asked.a, asked.b, *[s for _, *both in asked.sizes for s in both]]
         unknown = [u for s in subjects if s is not None for u in s.unknown]
@@ -90,23 +93,25 @@ def ask(
     stage: str | None = None,
     title: str = "<program>",
 ) -> Verdicts:
-    """Whether expressions are true of a program.
+    """Return whether expressions are true of a program.
 
     Args:
       program: the program, A.
-      expressions: what is asked (see `jaxprtool assert --help`).
+      expressions: the expressions (see `jaxprtool assert --help`).
       vs: program B, or None.
-      sizes: each size with the programs A and B (or None) in this size, in the place of `program` and `vs`.
-      size: what the sizes are of: the `S` in `growth(peak, S)`.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
-      top: how many matches of each expression people see.
-      stage: `lowered` or `compiled`: asked is the StableHLO or the optimised HLO of the programs; None: the programs.
-      title: what the program is called.
+      sizes: each size with the programs A and B (or None) in this size, in the place of `program`
+        and `vs`.
+      size: the name of the size: the `S` in `growth(peak, S)`.
+      trips: the number of iterations of loops for which it is not known; None: unknown.
+      top: the number of matches of each expression that are shown.
+      stage: `lowered` or `compiled`: ask about the StableHLO or the optimised HLO of the programs;
+        None: about the programs.
+      title: the name of the program.
 
     Raises:
       JaxprTypeError: a program is ill-typed.
       MissingRuleError, UnsupportedError: it cannot be lowered or compiled.
-      UsageError: an expression makes no sense, a figure is not known, there is no B, or no sizes.
+      UsageError: an expression has no meaning, a figure is not known, there is no B, or no sizes.
     """
     if top < 1:
         fail(UsageError, f"--top {top}: at least one match is shown", "option")
@@ -136,7 +141,7 @@ def ask(
 
 
 def _staged(program: ClosedJaxpr, stage: str) -> Staged:
-    """The operations of a program that is lowered or compiled."""
+    """Return the operations of a program after lowering or compilation."""
     loaded = load_constants(program)
     lowered = lower_jaxpr(loaded).text
     meshes = read_meshes(lowered)
@@ -162,17 +167,17 @@ def grep(
     top: int | None = None,
     only_count: bool = False,
 ) -> Found:
-    """What matches a pattern in programs.
+    """Return the matches of a pattern in programs.
 
     Args:
-      pattern: of equations, or a type of values (see `jaxprtool assert --help`).
+      pattern: a pattern of equations, or a type of values (see `jaxprtool assert --help`).
       programs: each with its name.
-      top: how many matches of each program are found at most; None: all.
-      only_count: whether people see numbers alone.
+      top: the largest number of matches to find in each program; None: all.
+      only_count: whether only numbers are shown.
 
     Raises:
       JaxprTypeError: a program is ill-typed.
-      UsageError: the pattern makes no sense.
+      UsageError: the pattern has no meaning.
     """
     wanted = read_pattern(pattern)
     found: list[tuple[str, list[Match]]] = []
@@ -182,13 +187,13 @@ def grep(
         items = subject.find(wanted)
         found.append((name, [*dict.fromkeys(i.match() for i in items[:top])]))
         unknown.append(subject.unknown)
-    # a name that one of the programs has is known
+    # a name is only unknown if no program has it
     everywhere = [u for u in unknown[0] if all(u in other for other in unknown)] if unknown else []
     return Found(pattern, found, only_count, everywhere)
 
 
 def warnings_of(expression: str, unknown: Sequence[Unknown]) -> list[Diagnostic]:
-    """The warnings on names in an expression that nothing has."""
+    """Return warnings about names in an expression that occur nowhere in the programs."""
     source = Source(expression, "<expression>")
     return [
         Diagnostic(u.message, "unknown-name", Span(source, *u.at), u.help, severity="warning")
@@ -197,7 +202,7 @@ def warnings_of(expression: str, unknown: Sequence[Unknown]) -> list[Diagnostic]
 
 
 def annotations_of(verdicts: Verdicts) -> list[Diagnostic]:
-    """An error for each expression that is not true, at the first match that decides it."""
+    """Return an error for each expression that is not true, at the first match that decides it."""
     found: list[Diagnostic] = []
     for verdict in verdicts.failed:
         places = [m.place for m in verdict.matches if m.place is not None]
@@ -212,7 +217,7 @@ def annotations_of(verdicts: Verdicts) -> list[Diagnostic]:
 
 
 class Sizes(NamedTuple):
-    """What `S=128,512` says: the name of the size, and its values, all different, the smallest first."""
+    """The contents of `S=128,512`: the name of the size, and its values, all different, in ascending order."""
 
     name: str
     values: list[int]
@@ -244,15 +249,15 @@ def ask_at(
     load: Load,
     **how: Any,
 ) -> Verdicts:
-    """Whether expressions are true of the program of a file, or of a function.
+    """Return whether expressions are true of the program of a file, or of a function.
 
     Args:
       file: the file or the function.
-      expressions: what is asked.
+      expressions: the expressions.
       vs: the file or the function of program B, or None.
       sizes: `S=128,512`, or None for the one size that it has.
-      tracing: how functions are traced, as the options say.
-      load: reads the program of a file, or traces one as options say.
+      tracing: the options for tracing functions.
+      load: reads the program of a file, or traces one with these options.
       how: `trips`, `top`; see `ask`.
 
     Raises:
@@ -270,16 +275,17 @@ def ask_at(
 
 
 def in_sizes(file: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[ClosedJaxpr]:
-    """A program in several sizes.
+    """Return a program in several sizes.
 
-    The name of the size stands in the types or arguments of a function (`--shape f32[S,64]`, `--static n=S`,
-    `--like 'example_args(S)'`), in braces in the name of a file (`a_{S}.jaxpr`), or is a symbolic dimension of the program in a file.
+    The name of the size stands in the types or arguments of a function (`--shape f32[S,64]`,
+    `--static n=S`, `--like 'example_args(S)'`), in braces in the name of a file (`a_{S}.jaxpr`), or
+    is a symbolic dimension of the program in a file.
 
     Args:
       file: the function or the file.
-      tracing: how functions are traced, as the options say.
+      tracing: the options for tracing functions.
       sizes: the sizes.
-      load: reads the program of a file, or traces one as options say.
+      load: reads the program of a file, or traces one with these options.
 
     Raises:
       UsageError: nothing of the program depends on the size.
@@ -299,7 +305,7 @@ def in_sizes(file: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> li
 
 
 def _others(vs: str, tracing: dict[str, Any], sizes: Sizes, load: Load) -> list[ClosedJaxpr]:
-    """Program B in the same sizes; one that has a single size is the same in all."""
+    """Return program B in the same sizes; one without the size is the same in all."""
     try:
         return in_sizes(vs, tracing, sizes, load)
     except UsageError:

@@ -1,4 +1,6 @@
-"""bench: how long a program takes to be traced, lowered and compiled, and to be called for the first time and again."""
+"""bench: measure how long a program takes to be traced, lowered, compiled, called for the first
+time, and called again.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ class Given(NamedTuple):
     """A program to measure.
 
     Attributes:
-      name: what to call it.
+      name: its name.
       program: the program.
       args: values of the constants that it does not hold, then of its arguments.
       trace: traces it, where it comes from a function; else None.
@@ -62,20 +64,22 @@ def bench(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> Bench:
-    """Measure the stages of programs, in turn, so that what else the machine does meets all of them.
+    """Measure the stages of programs, in turn, so that other load on the machine affects all of them alike.
 
     Args:
       given: the programs.
-      backends: numpy, xla or both; () for both, where a program that one of them does not take is left out there.
-      seconds: how long to measure, in all; each stage has one sample at least, and 200 are kept.
+      backends: numpy, xla or both; () for both, where a program that a backend does not accept is
+        left out there.
+      seconds: the total time; each stage has at least one sample, and 200 are kept.
       compare: the file of an earlier measurement, which `bench --json` wrote; or None.
       tolerance: how much slower than there a stage may be, 0.05 for a twentieth.
       max_bytes: programs that take more than this at one time are refused.
-      step_limit: as of `driver.run`.
+      step_limit: as for `driver.run`.
 
     Raises:
-      JaxprTypeError, UsageError, UnsupportedError: as `driver.run`; no backend, or not one that is asked for, takes a program.
-      UsageError: an option that makes no sense; what was measured before is of other programs.
+      JaxprTypeError, UsageError, UnsupportedError: as `driver.run`; no backend, or not one that is
+        asked for, accepts a program.
+      UsageError: an invalid option; the earlier measurement is of other programs.
     """
     _check_options(given, backends, seconds, tolerance)
     old = None if compare is None else read_bench(compare)
@@ -122,7 +126,7 @@ def _check_options(
 def _kinds(
     given: Given, program: ClosedJaxpr, backends: Sequence[str], max_bytes: int | None
 ) -> tuple[_Kinds, list[tuple[str, str]]]:
-    """What is sampled of a program; and which backends do not take it, with the reason."""
+    """Return the stages to sample for a program; and the backends that do not accept it, with the reason."""
     args = checked_arguments(program, given.args)
     found = [("trace", _traced(given.trace))] if given.trace is not None else []
     left_out: list[tuple[str, str]] = []
@@ -176,7 +180,7 @@ class _Sampled:
 
     Attributes:
       series: the stages.
-      take: takes a sample of each: gives seconds, in the order of the stages.
+      take: takes a sample of each: returns seconds, in the order of the stages.
     """
 
     def __init__(self, series: Sequence[Series], take: Callable[[], Sequence[float]]):
@@ -188,16 +192,17 @@ class _Sampled:
             s.times.append(max(time, 1e-9))
 
     def thin(self) -> None:
-        """Keep so many samples that are spread over the whole time."""
+        """Keep so many samples, spread evenly over the whole time."""
         for s in self.series:
             n = len(s.times)
             s.times = [s.times[i * n // MOST] for i in range(MOST)] if n > MOST else s.times
 
 
 def _take_turns(rounds: Sequence[Sequence[_Sampled]], seconds: float) -> None:
-    """Sample each kind of stage, of all programs in turn; the kind that took least time so far comes next.
+    """Sample each kind of stage, for all programs in turn; the kind that took least time so far comes next.
 
-    Of every second round the order of programs is reversed, so that none always follows the same one.
+    In every second round the order of programs is reversed, so that none always follows the same
+    one.
     """
     began = perf_counter()
     spent = [0.0 for _ in rounds]
@@ -216,7 +221,7 @@ def _take_turns(rounds: Sequence[Sequence[_Sampled]], seconds: float) -> None:
 
 @contextmanager
 def _uncollected() -> Generator[None]:
-    """Inside the block Python's collector does not run."""
+    """Switch Python's garbage collector off inside the block."""
     was = gc.isenabled()
     gc.disable()
     try:
@@ -227,7 +232,7 @@ def _uncollected() -> Generator[None]:
 
 
 def _timed(f: Callable[[], Any]) -> tuple[float, Any]:
-    """The seconds that a function takes, and what it gives."""
+    """Return the seconds that a function takes, and its result."""
     with _uncollected():
         began = perf_counter_ns()
         found = f()
@@ -235,7 +240,7 @@ def _timed(f: Callable[[], Any]) -> tuple[float, Any]:
 
 
 def _steady(backend: str, call: Callable[[], Any]) -> _Sampled:
-    """Calls of what was called before; so many in a sample that the clock is fine enough."""
+    """Sample repeated calls; so many in a sample that the clock is precise enough."""
     once = min(_timed(call)[0] for _ in range(2))
     n = max(1, min(1000, round(_LONG / max(once, 1e-7))))
 
@@ -258,7 +263,7 @@ def _traced(trace: Callable[[], ClosedJaxpr]) -> _Sampled:
 
 
 def _copied(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without anything that was derived from it."""
+    """Return a copy of the program without the cached results derived from it."""
     fresh = program.replace(jaxpr=program.jaxpr.replace(eqns=[*program.eqns]))
     return map_programs(fresh, lambda c: c.replace(jaxpr=c.jaxpr.replace(eqns=[*c.eqns])))
 

@@ -1,4 +1,4 @@
-"""blame: where NaN, infinities and other bad values begin in a program, and what they reach."""
+"""blame: find where NaN, infinities and other bad values begin in a program, and what they reach."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["blame", "sought"]
 def sought(
     *, nan: bool = False, inf: bool = False, denormal: bool = False, above: float | None = None
 ) -> Sought:
-    """What counts as a bad value; NaN and infinities where nothing is said.
+    """Return which values count as bad; NaN and infinities by default.
 
     Raises UsageError for a bound that is no number, or negative.
     """
@@ -50,11 +50,12 @@ def blame(
     Args:
       program: the program.
       args: values of the constants that the program does not hold, then of its arguments.
-      nan, inf, denormal: which values are bad; NaN and infinities where none is said.
+      nan, inf, denormal: which values are bad; NaN and infinities where none of these is set.
       above: values whose absolute value exceeds this are bad.
-      jit: where NumPy shows none, compile the program with XLA, and find the shortest part of it that shows one.
-      max_bytes, step_limit: as of `driver.run`.
-      name: what places call the text of a program that was traced.
+      jit: where the run on NumPy shows none, compile the program with XLA, and find the shortest
+        part of it that shows one.
+      max_bytes, step_limit: as for `driver.run`.
+      name: the name, in places, of the text of a program that was traced.
 
     Raises:
       JaxprTypeError, UsageError: as `driver.run`.
@@ -66,9 +67,7 @@ def blame(
     stopped = ""
     try:
         run(flat.program, args, observer=flow, max_bytes=max_bytes, step_limit=step_limit)
-    except (
-        UsageError
-    ) as e:  # a NaN may be why a loop has no end, or why a check of the program fails
+    except UsageError as e:  # a NaN may keep a loop from ending, or fail a check of the program
         with numpy_namespace().errstate(all="ignore"):
             flow.flush()
         if not flow.origins:
@@ -83,7 +82,7 @@ def blame(
 def _look_compiled(
     found: Blame, program: ClosedJaxpr, args: Sequence[Value], flow: Flow, flat: Unfolded
 ) -> None:
-    """Add to an answer without a bad value what the compiled program shows."""
+    """Add what the compiled program shows to an answer without a bad value."""
     if why := why_not_twice(program):
         found.notes.append(f"the program was not compiled, since {why}, and runs once only")
         return

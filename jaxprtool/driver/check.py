@@ -1,4 +1,4 @@
-"""check: the type of a program, or everything that is wrong with it."""
+"""check: return the type of a program, or report everything that is wrong with it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ class Signature(NamedTuple):
     """The type of a program as its caller sees it.
 
     Attributes:
-      in_types: of what `run` takes: constants whose values the program does not hold, then the arguments.
-      out_types: of the results.
+      in_types: the types of what `run` takes: constants whose values the program does not hold,
+        then the arguments.
+      out_types: the types of the results.
       constants: those whose values the program holds.
-      interface: the names of the arguments and the trees of arguments and results, where the program knows them.
+      interface: the names of the arguments and the trees of arguments and results, where the
+        program knows them.
     """
 
     in_types: list[Aval]
@@ -50,12 +52,12 @@ class Signature(NamedTuple):
 def check(
     read: Callable[[], dict[str, ClosedJaxpr]], *, allow_unknown: bool = False
 ) -> dict[str, Signature]:
-    """The types of the programs of a file.
+    """Return the types of the programs of a file.
 
     Args:
-      read: gives the programs, by name. Where it finds variables unbound or bound twice, the rest is
-        checked all the same.
-      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
+      read: returns the programs, by name. Where it finds variables unbound or bound twice, the rest
+        is checked nevertheless.
+      allow_unknown: whether to trust the result types that a text gives for undeclared primitives.
 
     Raises:
       JaxprTypeError: with a diagnostic for each fault of each program.
@@ -93,7 +95,7 @@ def _place(d: Diagnostic) -> tuple[str, int | None]:
 
 
 def lines(types: dict[str, Signature], file: str) -> list[str]:
-    """The types of a file, each after the name of the file, if any, and of the jaxpr."""
+    """Return the types of a file, each after the name of the file, if any, and of the jaxpr."""
     found: list[str] = []
     for name, t in types.items():
         label = f"{file}#{name}" if file and name else file or name
@@ -102,7 +104,7 @@ def lines(types: dict[str, Signature], file: str) -> list[str]:
 
 
 def joined(errors: Sequence[JaxprToolError]) -> JaxprToolError:
-    """One error with the diagnostics of all, and the exit status of the worst."""
+    """Join errors into one with the diagnostics of all, and the highest exit status."""
     if len(errors) == 1:
         return errors[0]
     whole = JaxprToolError([d for e in errors for d in e.diagnostics])

@@ -1,4 +1,4 @@
-"""compare: the results of two programs, or of one on two backends, side by side."""
+"""compare: compare the results of two programs, or of one program on two backends."""
 
 from __future__ import annotations
 
@@ -58,18 +58,19 @@ def compare(
 
     Args:
       a, b: the programs; None for b: a itself.
-      args: values of the constants that a does not hold, then of its arguments; b takes the same ones.
-      backends: where they run, of `BACKENDS`: one for both or one for each. NumPy by default; for one program `numpy,xla`.
-      tolerance: which differences of floats count as none; where nothing is said, those that rounding explains between
-        two backends, and none on one.
+      args: values of the constants that a does not hold, then of its arguments; the same for b.
+      backends: where they run, of `BACKENDS`: one for both or one for each. NumPy by default; for
+        one program `numpy,xla`.
+      tolerance: which differences of floats are ignored; by default those that rounding explains
+        between two backends, and none on one.
       first: whether to find the first equation whose results differ.
       arbiter: `f64`: run a in double precision too, and say which side is further from that.
-      names: what a and b are called.
-      max_bytes, step_limit: as `driver.run` has them.
+      names: the names of a and b.
+      max_bytes, step_limit: as for `driver.run`.
 
     Raises:
-      UsageError: an unknown backend, the same program twice on the same one, arguments that do not fit, a tolerance
-        below 0.
+      UsageError: an unknown backend, the same program twice on the same one, arguments that do not
+        fit, a tolerance below 0.
       JaxprTypeError, UnsupportedError: as `driver.run`.
     """
     on = _backends(backends, one=b is None)
@@ -103,7 +104,10 @@ def compare(
 
 
 def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | None:
-    """The same with the equations of the programs, the innermost ones: for devices of a mesh others run in their place."""
+    """Return a first difference in terms of the innermost equations of the programs.
+
+    For the devices of a mesh, other equations run in their place.
+    """
     if first is None:
         return None
     sites = Sites(a), Sites(b)
@@ -116,12 +120,12 @@ def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | 
 def compare_words(
     read: Callable[[str], ClosedJaxpr], a: str, b: str, words: Sequence[str], **how: Any
 ) -> Comparison:
-    """Compare what two names mean, on arguments that are given as words; see `compare`.
+    """Compare the programs that two names mean, on arguments that are given as words; see `compare`.
 
     Args:
-      read: gives the program that a name means.
+      read: returns the program that a name means.
       a, b: the names; "" for b: a itself.
-      words: of the arguments, as `driver.words.values` has them; they are for those of a.
+      words: the arguments, as in `driver.words.values`; they are for those of a.
       how: keywords of `compare`.
     """
     if is_saved(a) or is_saved(b):
@@ -152,7 +156,10 @@ def _compare_saved(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> Comparison:
-    """Compare what a run has left with what another one has, or with a program on NumPy; the first difference is always said."""
+    """Compare the saved results of a run with those of another one, or with a program on NumPy.
+
+    The first difference is always reported.
+    """
     check_not_negative(**tolerance._asdict())
     if not b:
         help = "name a second one, or the program: compare DIR a.jaxpr --args ..."
@@ -172,7 +179,7 @@ def _compare_saved(
 
 
 def tolerance_between(tolerance: Tolerance, first: str, second: str) -> Tolerance:
-    """The tolerance, or the default between two backends where none is given."""
+    """Return the tolerance, or the default between two backends where none is given."""
     if tolerance != EXACT or first == second:
         return tolerance
     return Tolerance(rounding=True)
@@ -196,9 +203,9 @@ def _backends(names: Sequence[str], *, one: bool) -> tuple[str, str]:
 
 
 def _check_ends(programs: tuple[ClosedJaxpr, ClosedJaxpr], sides: tuple[Side, Side]) -> None:
-    """Raise UsageError where a program that is compiled takes more steps than are allowed.
+    """Raise UsageError where a compiled program takes more steps than are allowed.
 
-    What runs on NumPy too meets the limit there, before it is compiled.
+    A program that runs on NumPy too meets the limit there, before it is compiled.
     """
     pairs = [*zip(programs, sides, strict=True)]
     counted = [p for p, s in pairs if s.backend == "numpy"]
@@ -225,7 +232,10 @@ def compared(
     tolerance: Tolerance,
     rooms: Sequence[Any] = (),
 ) -> list[Output]:
-    """The outputs of two runs, one by one; rooms: how much more each of them may differ, elementwise."""
+    """Compare the outputs of two runs, one by one.
+
+    `rooms` are additional differences that are allowed in each output, elementwise.
+    """
     labels = _labels(program, len(a), len(b))
     outputs: list[Output] = []
     for i, (x, y) in enumerate(zip_longest(a, b, fillvalue=differences().NOTHING)):
@@ -243,7 +253,9 @@ def _outputs(
     *,
     one: bool,
 ) -> tuple[list[Output], list[str]]:
-    """The outputs of both sides, and what there is to say: of a side that was stopped, and of what rounding explains."""
+    """Compare the outputs of both sides; also return notes about a side that was stopped, and about
+    what rounding explains.
+    """
     outputs = compared(program, *found.results, tolerance)
     differing = any(x.found.n_different and not x.found.exact for x in outputs)
     if found.stopped or not tolerance.rounding or not differing:
@@ -258,7 +270,7 @@ def _differ(outputs: Sequence[Output]) -> bool:
 
 
 def _forgiven(before: Sequence[Output], after: Sequence[Output]) -> list[str]:
-    """What there is to say of elements that count as equal since other roundings move them as far."""
+    """Return notes about elements that count as equal because other roundings move them as far."""
     pairs = zip(before, after, strict=True)
     counts = {x.label: x.found.n_different - y.found.n_different for x, y in pairs}
     return [
@@ -273,9 +285,10 @@ def judged(
     results: tuple[Sequence[Value], Sequence[Value]],
     truth: Sequence[Value],
 ) -> list[Output]:
-    """The outputs with the verdict of an arbiter: how far both sides are from its values, and which is further.
+    """Return the outputs with the verdict of an arbiter: how far each side is from its values, and which is further.
 
-    Both are within rounding where no element of them is further than that explains (see `Tolerance`).
+    Both are within rounding where no element of either is further from them than that explains (see
+    `Tolerance`).
     """
     found: list[Output] = []
     for output, a, b, true in zip(outputs, *results, truth, strict=False):
@@ -295,7 +308,9 @@ def judged(
 def excess_precision(
     sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], tolerance: Tolerance
 ) -> list[str]:
-    """What there is to say where results differ since XLA keeps narrow floats in f32: it is compiled again without that."""
+    """Return a note where results differ because XLA keeps narrow floats in f32; this is found by
+    compiling again without that.
+    """
     again: list[Sequence[Value]] = []
     for run, before in zip(sides, results, strict=True):
         excessive = run.backend == "xla" and has_narrow_floats(run.program)
@@ -317,7 +332,7 @@ def has_narrow_floats(program: ClosedJaxpr) -> bool:
 
 
 def _labels(program: ClosedJaxpr, n: int, m: int) -> list[str]:
-    """What each output is called: its path in the tree of the results, or its position."""
+    """Return the name of each output: its path in the tree of the results, or its position."""
     if program.interface is None or n != m or n == 1:
         return [str(i) for i in range(max(n, m))]
     return [path.lstrip(".") or str(i) for i, path in enumerate(program.interface.result.paths())]

@@ -27,9 +27,9 @@ __all__ = [
 class Compiled:
     """A compiled program.
 
-    Called with arrays (values of constants that the program does not hold first), it returns a list of
-    arrays that stay on the device until NumPy reads them. Python numbers and lists are converted to the types of the
-    arguments.
+    Called with arrays (values of constants that the program does not hold first), it returns a list
+    of arrays that stay on the device until NumPy reads them. Python numbers and lists are converted
+    to the types of the arguments.
     """
 
     __slots__ = ("__call__", "_executable")
@@ -41,7 +41,7 @@ class Compiled:
         self.__call__ = executable.call
 
     def place(self, args: Sequence[Value]) -> list[Value]:
-        """Arguments as arrays on the device, for calls that take the same ones again and again."""
+        """Return arguments as arrays on the device, for calls that take the same ones again and again."""
         return self._executable.place(args)
 
     @property
@@ -77,23 +77,24 @@ class Compiled:
         return self._executable.memory_analysis()
 
     def cost_with_turns(self, trips: int | None = None) -> tuple[dict[str, float], bool] | None:
-        """`cost_analysis` where loops turn as often as they do, and whether that is known; None without such an analysis.
+        """Return `cost_analysis` with each loop counted for all its iterations, and whether these
+        are known; None without an analysis.
 
         Args:
-          trips: the turns of a loop of which XLA does not know them; None: unknown.
+          trips: the number of iterations of loops for which XLA does not know it; None: unknown.
         """
         return self._executable.cost_with_turns(trips)
 
     def loops(self) -> list[Any]:
-        """The loops of the HLO: `name`, `trips` (None: not known) and `op_name`, where each comes from."""
+        """Return the loops of the HLO: `name`, `trips` (None: not known) and `op_name`, the origin of each."""
         return self._executable.loops()
 
     def aliases(self) -> list[Any]:
-        """Which results lie where arguments did: `output` and `input`, their positions, and `kind`."""
+        """Return which results share memory with arguments: `output` and `input`, their positions, and `kind`."""
         return self._executable.aliases()
 
     def alias_bytes(self) -> int:
-        """How many bytes of the results lie where arguments did."""
+        """Return the number of bytes of results that share memory with arguments."""
         return self._executable.alias_bytes()
 
     def check_size(self, max_bytes: int) -> None:
@@ -120,13 +121,15 @@ def compile(
 
     Args:
       program: the program.
-      devices: how many of the host's devices may be made for it: 64 where nothing is said.
-      platform: cpu, gpu, tpu or the name of a plug-in's, for the devices of the installed JAX; None for the CPU without JAX.
+      devices: how many of the host's devices may be made for it: 64 by default.
+      platform: cpu, gpu, tpu or the name of a plug-in's, for the devices of the installed JAX; None
+        for the CPU without JAX.
 
     Raises:
-      UsageError: the program's mesh has more devices than may be made, or than the platform has; the platform is not there.
+      UsageError: the program's mesh has more devices than may be made, or than the platform has;
+        the platform is not available.
       MissingRuleError: a primitive has no `lower` rule.
-      UnsupportedError: XLA does not compile it; an argument or a result is no array.
+      UnsupportedError: XLA cannot compile it; an argument or a result is no array.
     """
     check_arrays(program, "compile")
     most = max(_MAX_DEVICES, devices or 0)
@@ -138,13 +141,14 @@ def compile(
 def compile_located(
     program: ClosedJaxpr, devices: int | None = None, *, donate: bool = False
 ) -> Compiled:
-    """Compile a program such that the metadata of its HLO lead back to its text and to Python.
+    """Compile a program such that the metadata of its HLO refer to its text and to Python.
 
-    The name of an operation is `[loss.jaxpr:12:5]/attn/dot_general`, with those of calls before it; its file and line are
-    Python's, where they are known, else those of the text.
+    The name of an operation is `[loss.jaxpr:12:5]/attn/dot_general`, with those of calls before it;
+    its file and line are Python's, where they are known, else those of the text.
 
-    Args, Raises: as `compile`; donate: on one device results lie where arguments do that the program's call donates, as in
-      JAX. It is for looking at, since who calls it loses these arguments.
+    Args, Raises: as `compile`; donate: on one device results take the memory of arguments that the
+    program's call donates, as in JAX. This is for inspection, since the caller loses these
+    arguments.
     """
     check_arrays(program, "compile")
     most = max(_MAX_DEVICES, devices or 0)
@@ -154,7 +158,8 @@ def compile_located(
 def compile_without_excess(program: ClosedJaxpr) -> Compiled:
     """Compile a program such that XLA rounds each result to its own type.
 
-    Else it may keep a chain of operations on bf16 or f16 in f32, and remove conversions to a narrow type and back.
+    Otherwise it may keep a chain of operations on bf16 or f16 in f32, and remove conversions to a
+    narrow type and back.
     """
     lowered = lower_jaxpr(program)
     xla = _xla()
@@ -163,9 +168,10 @@ def compile_without_excess(program: ClosedJaxpr) -> Compiled:
 
 
 def is_enough(program: ClosedJaxpr, platform: str) -> bool:
-    """Whether our own lowering of a program runs on a platform; else JAX's has to.
+    """Whether our own lowering of a program runs on a platform; else JAX's has to be used.
 
-    It is for the host: it takes the branches of `platform_index` that are for the CPU, and calls LAPACK and functions of Python.
+    Our lowering is for the host: it takes the branches of `platform_index` that are for the CPU,
+    and calls LAPACK and Python functions.
     """
     if platform == "cpu":
         return True
@@ -179,15 +185,16 @@ _MAX_DEVICES = 64
 
 
 def from_bytes(data: bytes, name: str = "the artifact", devices: int | None = None) -> Compiled:
-    """The program in an artifact, compiled again where it was made by another jaxlib or machine.
+    """Load the program in an artifact; it is compiled again where it was made by another jaxlib or machine.
 
-    Machine code in it runs as it is: load only what you trust.
+    Machine code in it runs as it is: load only artifacts that you trust.
 
     Args:
       devices: as in `compile`.
 
     Raises:
-      UsageError: the data is no artifact, or damaged; its program's mesh has more devices than may be made.
+      UsageError: the data is no artifact, or damaged; its program's mesh has more devices than may
+        be made.
     """
     artifact = decode_artifact(data, name)
     xla = _xla()

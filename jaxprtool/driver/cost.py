@@ -1,4 +1,4 @@
-"""cost: operations, bytes, communication and memory of a program, against a budget."""
+"""cost: operations, bytes, communication and memory of a program, compared with a budget."""
 
 from __future__ import annotations
 
@@ -35,24 +35,27 @@ def cost(
     chart: bool = False,
     reorder: bool = False,
 ) -> CostReport:
-    """What a program costs.
+    """Return the cost of a program.
 
     Args:
       program: the program.
-      by: the key of groups: source, scope, primitive, shape, dtype or depth; None: a row for each equation.
-      sort: the figure whose largest come first: flops, transcendentals, bytes, intensity or seconds.
-      top: how many rows people see.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      by: the key of groups: source, scope, primitive, shape, dtype or depth; None: a row for each
+        equation.
+      sort: the figure by which rows are sorted, largest first: flops, transcendentals, bytes,
+        intensity or seconds.
+      top: the number of rows that are shown.
+      trips: the number of iterations of loops for which it is not known; None: unknown.
       device: the name of a device, for which times are estimated; or None.
-      peak_flops, bandwidth: operations and bytes a second, in the place of those of the device.
+      peak_flops, bandwidth: operations and bytes a second, instead of those of the device.
       budget: limits, such as `peak=2GiB,flops=1e12`; or None.
-      chart: whether people see the lifetimes of values.
-      reorder: whether a better order of the equations is looked for also in a program of more than 2,000.
+      chart: whether the lifetimes of values are shown.
+      reorder: whether to look for a better order of the equations also in a program of more than
+        2,000.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
       MissingRuleError: a primitive has no `cost` rule.
-      UsageError: an option that makes no sense; a limit on a figure that is not known.
+      UsageError: an invalid option; a limit on a figure that is not known.
     """
     if by is not None and by not in KEYS:
         fail(UsageError, f"by {by!r}: it is one of {', '.join(KEYS)}", "option")
@@ -71,7 +74,10 @@ def cost(
 
 
 def device_of(name: str | None, peak: float | None, bandwidth: float | None) -> Device | None:
-    """The device of a name, with other figures where they are given; None where nothing is. Raises UsageError."""
+    """Return the device of a name, with other figures where they are given; None where nothing is.
+
+    Raises UsageError.
+    """
     if name is None and peak is None and bandwidth is None:
         return None
     found = None if name is None else DEVICES.get(name.lower().replace(" ", "-"))
@@ -122,7 +128,7 @@ def _limits(text: str | None) -> dict[str, float]:
 
 
 def _value(found: Estimate, figure: str) -> float:
-    """What a program has of a figure. Raises UsageError where nobody knows."""
+    """Return a figure of a program. Raises UsageError where it is not known."""
     total = found.total
     values: dict[str, Callable[[], float | None]] = {
         "flops": lambda: total.flops.high,

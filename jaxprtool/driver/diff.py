@@ -34,10 +34,10 @@ class Difference:
 
     Attributes:
       equal: whether they are.
-      changes: the equations that differ: pairs of those that correspond, and those of one file alone.
-      rows: all lines of both files, those that correspond together.
-      names: of the files.
-      context: lines to show around each change.
+      changes: the equations that differ: pairs of counterparts, and equations of one file alone.
+      rows: all lines of both files, with counterparts side by side.
+      names: the names of the files.
+      context: the number of lines shown around each change.
     """
 
     equal: bool
@@ -101,12 +101,13 @@ def _place(eqn: JaxprEqn | None, path: Any) -> dict[str, Any] | None:
 def counted(
     ignore: Iterable[str] = (), rtol: float | None = None, atol: float | None = None
 ) -> Counted:
-    """What counts as a difference.
+    """Return what counts as a difference.
 
     Args:
-      ignore: what does not: order, names, weak, consts, shapes, params:KEY; see `analyses.diffing.ignored`.
-      rtol, atol: floats in literals and constants are equal where they differ by at most `atol + rtol * max(|x|, |y|)`. None for
-        both: where they are the same numbers.
+      ignore: what does not: order, names, weak, consts, shapes, params:KEY; see
+        `analyses.diffing.ignored`.
+      rtol, atol: floats in literals and constants are equal where they differ by at most `atol +
+        rtol * max(|x|, |y|)`. None for both: where they are the same numbers.
 
     Raises:
       UsageError: a tolerance is negative or no number, or a word of `ignore` is unknown.
@@ -132,14 +133,14 @@ def diff(
     """Compare the programs of two files.
 
     Args:
-      a, b: programs by name; where each file holds one, its name does not matter.
+      a, b: programs by name; where each file holds one, its name is ignored.
       name_a, name_b: names for the header of the diff.
-      context: lines to show around each change.
+      context: the number of lines to show around each change.
       ignore, rtol, atol: what does not count as a difference; see `counted`.
 
     Raises:
-      UsageError: the programs differ at first sight, and an `.npz` file with constants of theirs cannot be read; `ignore`,
-        `rtol` or `atol` is malformed.
+      UsageError: the programs seem to differ, and an `.npz` file with constants of theirs cannot be
+        read; `ignore`, `rtol` or `atol` is malformed.
     """
     counts = counted(ignore, rtol, atol)
     keys = Keys(counts.ignored)
@@ -175,12 +176,12 @@ def _loaded(programs: Programs) -> Programs:
 
 
 def _placed(programs: Programs, name: str) -> Programs:
-    """The programs with the places of their equations, as far as they can be written."""
+    """Return the programs with the places of their equations, as far as they can be written."""
     found: Programs = {}
     for key, program in programs.items():
         try:
             found[key] = with_places(program, name)
-        except JaxprToolError:  # a variable is not bound, say
+        except JaxprToolError:  # for example, a variable is not bound
             found[key] = program
     return found
 

@@ -10,13 +10,14 @@ __all__ = ["discharge"]
 
 
 def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program in pure form: what is in a cell is passed on as a value.
+    """Return the program in pure form: the contents of cells are passed on as values.
 
     Args:
       program: (a) -> (b), where some of a may be references.
 
     Returns:
-      (a, with what is in the cells) -> (b, what is in the cells of a afterwards).
+      (a, with the contents of cells for references) -> (b, the contents of the cells of a
+        afterwards).
     """
     check_input(program)
     return interpreter.discharge(program)

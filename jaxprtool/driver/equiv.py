@@ -1,4 +1,4 @@
-"""equiv: whether two programs compute the same, by proof or by samples."""
+"""equiv: decide whether two programs compute the same, by proof or by samples."""
 
 from __future__ import annotations
 
@@ -63,23 +63,23 @@ def equiv(
 ) -> Equivalence:
     """Whether two programs give the same results.
 
-    They are equal when their normal forms are (`analyses.identity.normal_form`), and probably so where constants inside have no
-    values. Else both run on samples on NumPy: of ordinary
-    values first, halves, powers of two, equal arguments and the numbers that are written in the programs among them, then also
-    of 0, -0, 1, infinities, NaN, the smallest and the largest numbers. Samples on which a loop takes too many steps are left
-    out, but for the arguments that are given.
+    They are equal when their normal forms are (`analyses.identity.normal_form`), and probably equal
+    where inner constants have no values. Otherwise both run on samples on NumPy. The first samples
+    are ordinary values, halves, powers of two, equal arguments and the numbers that occur in the
+    programs; later ones also contain 0, -0, 1, infinities, NaN, the smallest and the largest numbers.
+    Samples on which a loop takes too many steps are left out, except for the given arguments.
 
     Args:
       a, b: the programs.
       args: arguments for the first sample, as `run` takes them.
-      samples: how many samples are tried.
+      samples: the number of samples.
       domain: which values arguments may have (`driver.words.domains`).
       rtol, atol: how far results may be from each other; by default, what rounding explains.
-      seed: of the random samples.
-      max_bytes, step_limit: as `run`.
+      seed: the seed of the random samples.
+      max_bytes, step_limit: as for `run`.
 
     Raises:
-      JaxprTypeError, UsageError: as `run`; a domain that is none.
+      JaxprTypeError, UsageError: as `run`; an invalid domain.
     """
     check_not_negative(rtol=rtol, atol=atol, seed=seed)
     a, b = (_prepared(p) for p in (a, b))
@@ -111,7 +111,7 @@ def equiv(
 
 
 def _by_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> Equivalence | None:
-    """What equal normal forms say; None where they are not."""
+    """Return the answer by equal normal forms; None where they are not equal."""
     pure = transformable(a), transformable(b)
     if not same_normal_form(*pure):
         return None
@@ -126,14 +126,16 @@ def _prepared(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _check_inner_constants(program: ClosedJaxpr) -> None:
-    """Raise UsageError where a jaxpr inside has a constant without a value: it may be an argument of the other program."""
+    """Raise UsageError where an inner jaxpr has a constant without a value: the other program may
+    take it as an argument.
+    """
     for eqn in all_eqns(program.jaxpr):
         for inner in sub_jaxprs(eqn):
             present_constants(inner)
 
 
 def _other_types(a: ClosedJaxpr, b: ClosedJaxpr) -> str:
-    """Why programs cannot be compared, by their types; or ""."""
+    """Return why programs cannot be compared, by their types; or ""."""
     sides = [[str(v.aval.strong) for v in open_binders(p)] for p in (a, b)]
     if sides[0] != sides[1]:
         return f"they take ({', '.join(sides[0])}) and ({', '.join(sides[1])})"
@@ -151,9 +153,9 @@ def _samples(
     seed: int,
     written: Sequence[float],
 ) -> Iterator[tuple[bool, list[Value]]]:
-    """Samples: the arguments that are given, ordinary ones, then special ones; with whether they are special.
+    """Yield samples: the given arguments, ordinary ones, then special ones; each with whether it is special.
 
-    Some hold the numbers that are written in the programs.
+    Some contain the numbers that occur in the programs.
     """
     from jaxprtool.backends.samples import ORDINARY, draw  # noqa: PLC0415 (gateway: NumPy)
 
@@ -174,7 +176,7 @@ def _samples(
 
 
 def _written(*programs: ClosedJaxpr) -> list[float]:
-    """The numbers that are literals of programs, and their constants without axes."""
+    """Return the numbers that are literals of programs, and their constants without axes."""
     found: dict[float, None] = {}
     for program in programs:
         for eqn in all_eqns(program.jaxpr):
@@ -190,7 +192,7 @@ def _is_number(x: Any) -> bool:
 
 
 class _TooLong(Exception):
-    """Programs take more steps on a sample than are allowed: what was said of each of them."""
+    """Programs take more steps on a sample than are allowed; holds the error of each of them."""
 
     def __init__(self, over: Sequence[JaxprToolError]):
         super().__init__()
@@ -201,10 +203,11 @@ class _Trial:
     """Two programs, run on samples.
 
     Attributes:
-      samples: what they gave where they agree.
-      turns: how many steps of loops without a known end the next sample may take; None: any number.
-      taken: how many the longest has taken so far.
-      over: what was said of the first sample that takes more.
+      samples: statistics of the samples on which they agree.
+      turns: the number of steps of loops without a known end that the next sample may take; None:
+        any number.
+      taken: the largest number of steps that a sample has taken so far.
+      over: the error of the first sample that takes more.
       by_element: how many more samples are judged element by element, where rounding explains what differs.
     """
 
@@ -232,7 +235,10 @@ class _Trial:
         self.jitter = Jitter()
 
     def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
-        """What both programs give. Raises _TooLong where one takes more steps than it may."""
+        """Return the results of both programs.
+
+        Raises _TooLong where one takes more steps than it may.
+        """
         found, over, taken = list[Any](), list[JaxprToolError](), 0
         for program in self.programs:
             turns = Turns(self.turns)
@@ -254,9 +260,9 @@ class _Trial:
         return found[0], found[1]
 
     def gaps(self, args: list[Value], *, special: bool = False) -> list[Any]:
-        """How far the results for some arguments are from each other, beyond what rounding explains.
+        """Return how far the results for some arguments are from each other, beyond what rounding explains.
 
-        special: whether these are infinities, the largest numbers and so on, of which rounding makes anything.
+        special: whether the arguments are infinities, the largest numbers and the like, which rounding may turn into anything.
         """
         outs = self.results(args)
         found = [self.gap(x, y, *self.tolerance) for x, y in zip(*outs, strict=True)]
@@ -314,7 +320,9 @@ class _Trial:
         return rooms
 
     def rooms(self, args: list[Value], outs: tuple[list[Value], list[Value]]) -> list[Any]:
-        """What changes of the arguments in their last place do to the results of either program, a few times over."""
+        """Return how far changes of the arguments in their last place move the results of either
+        program, times a factor.
+        """
         rooms: list[Any] = [0.0] * len(outs[0])
         for seed in range(_NEIGHBOURS):
             rooms = self._larger(rooms, self.results(self.neighbour(args, seed)), outs)
@@ -328,9 +336,9 @@ class _Trial:
         return found
 
     def sample(self, args: list[Value], special: bool, *, required: bool) -> Sample | None:
-        """Run both on a sample; what differs, made as simple as it gets, or None.
+        """Run both on a sample; return what differs, made as simple as possible, or None.
 
-        required: whether the sample cannot be left out.
+        required: whether the sample must not be left out.
         """
         before = self.samples
         try:
@@ -372,10 +380,11 @@ class _Trial:
 
 
 def _rounds(program: ClosedJaxpr, args: list[Value], **limits: Any) -> bool:
-    """Whether an operation of a program rounds for some arguments, as far as can be seen: in double precision it gives another result.
+    """Whether an operation of a program rounds for some arguments: it gives another result in double precision.
 
-    Where none does, rounding explains no difference, also where the function jumps (`round` at 0.5). Of doubles long ones
-    decide.
+    If none does, rounding explains no difference, not even where the function jumps (`round` at
+    0.5). For programs in double precision, long double is used. True where this cannot be found
+    out.
     """
     of = [v.aval for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
     of += [v.aval for v in open_binders(program)]
@@ -434,7 +443,9 @@ def _element(data: Any, index: Sequence[int]) -> Any:
 
 
 def _word(x: Value, v: Var, arrays: Any) -> str | None:
-    """An argument as a word of the command line, which reads back as the same value; None where there is none."""
+    """Return an argument as a word of the command line, which reads back as the same value; None
+    where there is none.
+    """
     if getattr(x, "size", 0) > _WORDS:
         return None
     word = arrays.word_of(x)
@@ -449,7 +460,7 @@ def _word(x: Value, v: Var, arrays: Any) -> str | None:
 
 
 def packed_arguments(found: Equivalence, path: str) -> bytes:
-    """The counterexample as the bytes of an `.npz` file that `run --args` takes."""
+    """Return the counterexample as the bytes of an `.npz` file for `run --args`."""
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
     assert found.sample is not None
@@ -457,14 +468,16 @@ def packed_arguments(found: Equivalence, path: str) -> bytes:
 
 
 def _keys(names: Sequence[str]) -> list[str]:
-    """Names of arrays in a file: those of the arguments, or their positions where a name is missing or not the only one."""
+    """Return names of arrays in a file: those of the arguments, or their positions where a name is
+    missing or not unique.
+    """
     if len(set(names)) == len(names) and "_" not in names:
         return [*names]
     return [f"arg{i}" for i in range(len(names))]
 
 
 def equiv_words(a: ClosedJaxpr, b: ClosedJaxpr, words: Sequence[str], **how: Any) -> Equivalence:
-    """`equiv` of two programs, on values for the first sample that are given as words (see `driver.words.values`)."""
+    """Call `equiv` for two programs, with values for the first sample given as words (see `driver.words.values`)."""
     args = None
     if words:
         check_arrays(check_input(a), "equiv", sized=True)

@@ -1,4 +1,4 @@
-"""explain: what a code means, with an example and its mending."""
+"""explain: show what a code means, with an example and how to mend it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NAME = "example.jaxpr"
 
 
 def explain(codes: Sequence[str] = ()) -> Listed:
-    """The pages of codes, with what their examples give; of none the titles of all pages.
+    """Return the pages of codes, with the output of their examples; without codes, the titles of all pages.
 
     Raises:
       UsageError: there is no such code.
@@ -32,7 +32,9 @@ def explain(codes: Sequence[str] = ()) -> Listed:
 
 
 def says(page: Page) -> list[str]:
-    """The messages of a page's code that `check`, or `lint`, gives for its example; the help is the page's."""
+    """Return the messages with a page's code that `check`, or `lint`, gives for its example; the
+    help is the page's.
+    """
     with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         diagnostics = _diagnostics(page)

@@ -1,4 +1,4 @@
-"""lint --fix: the passes that mend what `driver.lint` has found."""
+"""lint --fix: apply the passes that mend what `driver.lint` has found."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ __all__ = ["Fixed", "fixed"]
 
 
 class Fixed(NamedTuple):
-    """Programs after the passes that mend what was found in them.
+    """Programs after the passes that mend their findings.
 
     Attributes:
       programs: by the names that they had; the same objects where nothing changed.
-      changed: whether any of them is another one.
+      changed: whether any of them has changed.
     """
 
     programs: dict[str, ClosedJaxpr]
@@ -31,9 +31,10 @@ class Fixed(NamedTuple):
 
 @deep
 def fixed(programs: Mapping[str, ClosedJaxpr], found: Lint) -> Fixed:
-    """Programs after the passes that mend what `lint` has found in them.
+    """Return programs after the passes that mend what `lint` has found in them.
 
-    The passes are applied to the whole program, but for the equations of findings that comments tell lint to ignore.
+    The passes are applied to the whole program, except for the equations of findings that comments
+    tell lint to ignore.
     """
     made = {
         key: _mended(program, one)
@@ -53,7 +54,7 @@ def _mended(program: ClosedJaxpr, linted: Linted) -> ClosedJaxpr:
 
     places = [f.found.place for f in linted.ignored if f.fix]
     ignored = {place.eqn for place in places if place is not None}
-    # with the places that the findings are at
+    # the spans show where the findings are
     made = left_alone(with_places(program), ignored, run)
     typecheck_jaxpr(made, allow_unknown=True)
     return made

@@ -31,10 +31,10 @@ class Formatted:
 
     Attributes:
       text: the text.
-      changed: whether it differs from what it was.
-      loses: whether it says less.
-      layout: how it was printed, as keywords of `format_file`.
-      programs: what it holds, by name.
+      changed: whether it differs from the original.
+      loses: whether it loses information.
+      layout: the layout, as keywords of `format_file`.
+      programs: its programs, by name.
     """
 
     text: str
@@ -59,19 +59,20 @@ def fmt(
 
     Args:
       text: the text.
-      name: what to call it in messages.
+      name: its name in messages.
       style: `jax`, or `autodidax` for the tutorial's spelling.
-      dialect: the release of JAX whose print it is to be, `jax-0.10.2`; "" for what the settings of the file's project
-        say, and where they say nothing for the one that the text is in.
+      dialect: the release of JAX whose print to write, `jax-0.10.2`; "" for the setting of the
+        file's project, or without one for the dialect of the text.
       selector: when given, only the program of this name is laid out.
-      source, names: whether lines of Python, and names, beside equations stay.
-      trees: whether the interface stays, the names and trees of arguments and results below a program.
+      source, names: whether lines of Python, and name stacks, beside equations stay.
+      trees: whether the interface stays, the names and trees of arguments and results below a
+        program.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
       UsageError: no program has the given name; there is no such dialect.
-      UnsupportedError: the dialect cannot say what a program does.
-      InternalError: the new text does not say the same; it is never written.
+      UnsupportedError: the dialect cannot express a program.
+      InternalError: the new text reads back as another program; it is never written.
     """
     programs = chosen(read_programs(text, name), name, selector)
     if not (source and names):
@@ -106,7 +107,8 @@ def fmt(
 def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) -> None:
     """Write a text in its standard layout to a file.
 
-    In another folder than its own, constants that `.npz` files hold are called by other names there, or go with it.
+    In another folder than its own, constants in `.npz` files are referred to by other names there,
+    or are copied.
 
     Args:
       done: the text.
@@ -115,7 +117,8 @@ def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) 
       allowed: other folders that constants may be read from.
 
     Raises:
-      UsageError: a file cannot be written; one with constants is below none of the folders, or cannot be read.
+      UsageError: a file cannot be written; one with constants is in none of the folders, or cannot
+        be read.
     """
     folder = os.path.dirname(name)
     here = os.path.realpath(folder) == os.path.dirname(os.path.realpath(output))
@@ -139,7 +142,7 @@ def _says_the_same(programs: dict[str, ClosedJaxpr], text: str) -> bool:
 
 
 def _refuse_opaque(programs: dict[str, ClosedJaxpr]) -> None:
-    """Raise UnsupportedError for a param whose value is only text: it need not read back as it was."""
+    """Raise UnsupportedError for a param whose value is only text: it might not read back as it was."""
     for program in programs.values():
         for eqn in all_eqns(program.jaxpr):
             for key, value in eqn.params.items():

@@ -1,4 +1,4 @@
-"""fuzz: random programs, run through columns that have to agree."""
+"""fuzz: run random programs through columns, whose two sides have to agree."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ __all__ = [
 ]
 
 FOLDER = "fuzz-found"
-SECONDS = 60.0  # of drawing, by default
+SECONDS = 60.0  # default time for drawing programs
 PATIENCE = 20.0  # seconds for the reduction of one finding
 
 
 def refuse_without_check(*, seconds: float | None, no_reduce: bool, as_json: bool) -> None:
-    """Raise UsageError for options that programs alone do not need."""
+    """Raise UsageError for options that are only for checks."""
     given = ("--seconds" if seconds is not None else "") or ("--no-reduce" if no_reduce else "")
     if given:
         fail(UsageError, f"{given} goes with --check", "option", help="--check numpy,xla")
@@ -60,7 +60,7 @@ def refuse_without_check(*, seconds: float | None, no_reduce: bool, as_json: boo
 
 
 class _Deviates(Interest):
-    """A program fails in a column as it did: its results differ, or the same exception is raised."""
+    """The test that a program fails in a column as before: its results differ, or the same exception is raised."""
 
     def __init__(self, found: Deviation):
         self.found = found
@@ -90,11 +90,11 @@ class Finding:
     """A program that fails in a column.
 
     Attributes:
-      seed: of the random program.
+      seed: the seed of the random program.
       found: how it fails.
       program, args: the reduced program.
       original: the random program.
-      files: of the reduced program, its arguments, and the random program with its own.
+      files: those of the reduced program, its arguments, and the random program with its arguments.
     """
 
     seed: int
@@ -105,7 +105,7 @@ class Finding:
     files: Sequence[str] = ()
 
     def explains(self, case: Generated, found: Deviation) -> bool:
-        """Whether another program most likely fails for the same reason: it has the primitives of this one, too."""
+        """Whether another program most likely fails for the same reason: it contains the primitives of this one."""
         same = (found.column, found.kind, found.of) == (
             self.found.column,
             self.found.kind,
@@ -134,17 +134,17 @@ class Finding:
 
 @dataclass(frozen=True)
 class Fuzzing(Answer):
-    """What came of running random programs through columns.
+    """The results of running random programs through columns.
 
     Attributes:
-      programs: how many programs were drawn.
-      compared: by column of how many of them both sides took at least one equation.
-      refused: by column of how many one side took none, and said so.
-      drawn: how many equations the programs have.
-      equations: by column how many of these were compared.
+      programs: the number of programs drawn.
+      compared: by column, for how many of them both sides accepted at least one equation.
+      refused: by column, for how many one side accepted none, and said so.
+      drawn: the number of equations of the programs.
+      equations: by column the number of these that were compared.
       findings: the programs that fail, one of each kind.
-      alike: how many more fail as one of them does.
-      seconds: how long it took.
+      alike: the number of further programs that fail like one of them.
+      seconds: the time it took.
     """
 
     programs: int
@@ -193,11 +193,11 @@ class Fuzzer:
     """A run through the columns.
 
     Attributes:
-      columns: names of them.
-      recipe: what programs are drawn.
-      folder: where findings are kept.
+      columns: their names.
+      recipe: which programs are drawn.
+      folder: where findings are written.
       patience: seconds that the reduction of one finding may take.
-      show: is given a line for each finding.
+      show: called with a line for each finding.
     """
 
     columns: Sequence[str]
@@ -218,7 +218,7 @@ class Fuzzer:
         self.alike = 0
 
     def try_one(self, case: Generated) -> None:
-        """Run a program through all columns, as far as each takes it, and keep what fails."""
+        """Run a program through all columns, as far as each accepts it, and keep its failures."""
         self.drawn += len(case.program.eqns)
         for column in self.columns:
             try:
@@ -248,7 +248,7 @@ class Fuzzer:
             self.show(line)
 
     def _reduced(self, case: Generated, done: Tried, found: Deviation) -> Finding:
-        """The finding with a smaller program, where it fails each time."""
+        """Return the finding with a smaller program, where it fails each time."""
         if not self.patience:
             return Finding(case.seed, found, done.program, done.args, case)
         how = reducing.How(seconds=self.patience)
@@ -270,7 +270,7 @@ def fuzzer(
     no_reduce: bool,
     seconds: float | None,
 ) -> Fuzzer:
-    """A fuzzer as the options of the verb describe it."""
+    """Return a fuzzer for the options of the verb."""
     del seconds
     patience = 0.0 if no_reduce else PATIENCE
     return Fuzzer(names_of(columns), recipe, folder or FOLDER, patience, show)
@@ -282,13 +282,14 @@ def fuzz(
     count: int | None = None,
     seconds: float | None = None,
 ) -> Fuzzing:
-    """Run random programs through columns; program i is that of the seed `seed + i`.
+    """Run random programs through columns; program i has the seed `seed + i`.
 
     Args:
-      fuzzer: what is drawn and compared, and where it is kept.
-      seed: of the first program.
-      count: how many programs.
-      seconds: how long new ones are begun; reductions are not counted. A minute where there is no count either.
+      fuzzer: what is drawn and compared, and where findings are written.
+      seed: the seed of the first program.
+      count: the number of programs.
+      seconds: the time during which new ones are begun, reductions not counted. A minute where
+        there is no count either.
     """
     check_not_negative(seconds=seconds)
     if seconds is None and count is None:

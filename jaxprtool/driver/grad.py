@@ -19,16 +19,17 @@ __all__ = ["grad"]
 def grad(
     program: ClosedJaxpr, wrt: Sequence[Position] | None = None, *, with_value: bool = False
 ) -> ClosedJaxpr:
-    """The gradient of a program that returns a scalar.
+    """Return the gradient of a program that returns a scalar.
 
     Args:
       program: (a) -> one real scalar.
-      wrt: positions of leaves, or names of arguments or of parts of them, to differentiate by; by default the whole
-        first argument, as of `jax.grad`.
+      wrt: positions of leaves, or names of arguments or of parts of them, to differentiate by; by
+        default the whole first argument, as in `jax.grad`.
       with_value: whether the value comes first among the results.
 
     Returns:
-      (a) -> (gradient by each of `wrt`). The gradient has the tree of what it is by, a tuple of those of several.
+      (a) -> (gradient by each of `wrt`). The gradient has the tree of the argument it is by; a
+        tuple for several.
     """
     check_arrays(check_input(program), "grad")
     parts = [_first(program)] if wrt is None else argument_parts(program, wrt, "--wrt")
@@ -38,7 +39,7 @@ def grad(
 
 
 def _first(program: ClosedJaxpr) -> Part:
-    """The first argument: all leaves of it where the program says which they are."""
+    """Return the first argument: all leaves of it where the interface says which they are."""
     if program.interface is None or not program.interface.args:
         return argument_parts(program, (0,), "--wrt")[0]
     part, (name, _) = program.interface.parts()[0], program.interface.args[0]

@@ -1,4 +1,4 @@
-"""gradcheck: derivatives against finite differences, and the rule that is to blame where they differ."""
+"""gradcheck: compare derivatives with finite differences, and find the rule to blame where they differ."""
 
 from __future__ import annotations
 
@@ -60,19 +60,22 @@ def gradcheck(
 
     Args:
       program: the program.
-      args: values of the constants that the program does not hold, then of its arguments. Arguments that are integers,
-        booleans or keys have no derivatives.
-      modes: `fwd` (jvp), `rev` (vjp) or both; both are compared with central differences, and with each other.
+      args: values of the constants that the program does not hold, then of its arguments. Arguments
+        that are integers, booleans or keys have no derivatives.
+      modes: `fwd` (jvp), `rev` (vjp) or both; both are compared with central differences, and with
+        each other.
       order: 2 checks the derivatives of the derivatives too.
-      eps: the step of the differences, relative to the size of an argument; by default several, by the type, and steps in
-        the imaginary direction where all operations take complex numbers and the two agree.
-      rtol, atol: how far a derivative may be from its difference, besides what is not known of the difference.
-      seed: of the random directions.
-      max_bytes: what the program and its derivatives may need; None: no limit.
-      step_limit: as of `driver.run`, of each run of the program or of a derivative.
+      eps: the step of the differences, relative to the size of an argument; by default several,
+        depending on the type, and steps in the imaginary direction where all operations accept
+        complex numbers and the two agree.
+      rtol, atol: how far a derivative may be from its difference, besides the uncertainty of the
+        difference.
+      seed: the seed of the random directions.
+      max_bytes: the memory that the program and its derivatives may need; None: no limit.
+      step_limit: as for `driver.run`, for each run of the program or of a derivative.
 
     Raises:
-      JaxprTypeError, UsageError: as `run`; an option that is none.
+      JaxprTypeError, UsageError: as `run`; an invalid option.
       UnsupportedError, MissingRuleError: the program has no derivative in any of the modes.
     """
     how = _how(modes, order, eps, rtol, atol, seed)._replace(max_bytes=max_bytes)
@@ -93,7 +96,7 @@ def gradcheck(
 def _derivatives(
     program: ClosedJaxpr, args: Sequence[Value], how: How, order: int
 ) -> list[Derivative]:
-    """What is found of the derivatives of a program and, for order 2, of theirs."""
+    """Check the derivatives of a program and, for order 2, the derivatives of these."""
     found = [_checked(program, args, how, 1, None)]
     if all(c.reason for c in found[0].checks):
         derivative_of(program, how.modes[0])  # raises
@@ -104,8 +107,12 @@ def _derivatives(
 
 
 def _second(program: ClosedJaxpr, args: Sequence[Value], how: How, mode: str) -> Derivative:
-    """What is found of the derivatives of a derivative, which is there no longer than that takes."""
-    made = derivative_of(copied(program), mode)  # of a copy, since it is kept with the program
+    """Check the derivatives of a derivative.
+
+    The derivative is made of a copy, so that it is freed afterwards.
+    """
+    # of a copy, since the derivative is memoised with its program
+    made = derivative_of(copied(program), mode)
     return _checked(made, [*args, *directions_of(program, args, mode, how)], how, 2, mode)
 
 
@@ -130,7 +137,7 @@ def _how(
 
 
 def _with_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> tuple[ClosedJaxpr, list[Value]]:
-    """The program with values for the constants that it does not hold, and the values of its arguments."""
+    """Return the program with values for the constants that it does not hold, and the values of its arguments."""
     given = iter(args)
     consts = [next(given) if c is None else c for c in program.consts]
     return program.replace(consts=consts), [*given]
@@ -158,7 +165,8 @@ def _checked(
                 check.clear_doubted()
         if differs and "wrong" not in found:
             more = find_equations(evaluate, alone, every=True, known=known)
-            if not any(f.kind == "wrong" for f in more):  # a loop may hide what its body shows
+            # a fault inside a loop may be invisible outside
+            if not any(f.kind == "wrong" for f in more):
                 more = find_inside(evaluate, alone, known)
             equations = more if any(f.kind == "wrong" for f in more) else equations
             explained = _explained(program, args, how, checks, equations)
@@ -179,11 +187,13 @@ def _explained(
     checks: Sequence[Check],
     equations: Sequence[Finding],
 ) -> str:
-    """Why derivatives differ from differences though all rules are right, as the kind of a note; "" where nothing explains it.
+    """Return why derivatives differ from differences though all rules are right, as the kind of a
+    note; "" for no explanation.
 
-    They do where indices are not as an equation promises, where an equation has a kink, stops the derivative, or draws, where
-    a step changes a decision of the program (a kink too), and where they agree as long as arguments that are symmetric
-    matrices stay so, and a rule is for such ones. The two modes have to agree with each other even so, but for broken promises.
+    Reasons are: indices break a promise of an equation; an equation has a kink, stops the
+    derivative, or draws; a step changes a decision of the program (a kink too); or a rule is for
+    symmetric matrices, and they agree as long as such arguments stay symmetric. Except for broken
+    promises, the two modes still have to agree with each other.
     """
     kinds = {f.kind for f in equations}
     if "promise" in kinds:
@@ -203,7 +213,9 @@ def _explained(
 def gradcheck_words(
     program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None = None, **how: Any
 ) -> GradCheck:
-    """`gradcheck` of a program on values that are given as words (see `driver.words.values`); random indices are within bounds."""
+    """Call `gradcheck` on values that are given as words (see `driver.words.values`); random
+    indices are within bounds.
+    """
     check_arrays(check_input(program), "gradcheck", sized=True)
     binders, interface = open_binders(program), of_open(program)
     below = bounds_of(program)

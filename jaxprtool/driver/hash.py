@@ -1,4 +1,4 @@
-"""hash: a name for what a program computes."""
+"""hash: a hash of what a program computes."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ __all__ = ["hash_program"]
 
 
 def hash_program(program: ClosedJaxpr) -> str:
-    """The hash of a program, values of its constants included: 64 hexadecimal digits.
+    """Return the hash of a program, values of its constants included: 64 hexadecimal digits.
 
-    Equal for programs that differ in names, origins, comments, layout and dialect alone; see `analyses.identity.hashing`.
+    Equal for programs that differ only in names, origins, comments, layout and dialect; see
+    `analyses.identity.hashing`.
 
     Raises:
       UsageError: a file with constants cannot be read.

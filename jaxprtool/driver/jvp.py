@@ -15,17 +15,18 @@ __all__ = ["jvp"]
 
 
 def jvp(program: ClosedJaxpr, wrt: Sequence[Position] | None = None) -> ClosedJaxpr:
-    """The jvp of a program: it computes the results and their tangents.
+    """Return the jvp of a program: it computes the results and their tangents.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of leaves, or names of arguments or of parts of them, that have a tangent; all inexact leaves by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, that have a tangent; all
+        inexact leaves by default.
 
     Returns:
       (a, tangents of a) -> (b, tangents of the inexact b).
 
     Raises:
-      UnsupportedError: a function in it has a derivative in reverse mode only.
+      UnsupportedError: a function in it has a derivative only in reverse mode.
     """
     check_arrays(check_input(program), "jvp")
     flags, _ = differentiated(program, wrt)

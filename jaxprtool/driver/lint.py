@@ -1,4 +1,4 @@
-"""lint: what is legal in a program, and a mistake all the same (`driver.fix` mends it)."""
+"""lint: find what is legal in a program, but most likely a mistake (`driver.fix` mends it)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def lint(
     max_const: int = MAX_CONST,
     carry: Sequence[str] = (),
 ) -> Lint:
-    """What rules find in programs.
+    """Return what rules find in programs.
 
     Args:
       programs: by their names in the file.
-      file: what the file is called.
+      file: the name of the file.
       select, ignore: codes and families of rules, see `select_rules`.
-      max_const: the most bytes of a constant that nobody is told of.
+      max_const: the largest size of a constant, in bytes, that is not reported.
       carry: which results are arguments of the next call: `0:0`, `0-3:1-4`, `state:state`.
 
     Raises:
@@ -53,10 +53,11 @@ def lint(
 
 
 def carried(program: ClosedJaxpr, word: str) -> list[tuple[int, int]]:
-    """The pairs of a result and an argument that `out:in` means.
+    """Return the pairs of a result and an argument that `out:in` means.
 
     Raises:
-      UsageError: it is no such pair; there is no such result or argument; one side has more leaves than the other.
+      UsageError: it is no such pair; there is no such result or argument; one side has more leaves
+        than the other.
     """
     out, colon, into = word.partition(":")
     if not colon:
@@ -126,7 +127,7 @@ _MOST = 100_000
 
 
 def _positions(text: str) -> list[int] | None:
-    """The positions that `3`, `0-2` mean; None for a name."""
+    """Return the positions that `3`, `0-2` mean; None for a name."""
     first, dash, last = text.partition("-")
     if not first.isdecimal() or (dash and not last.isdecimal()) or len(first + last) > 12:
         return None

@@ -34,20 +34,22 @@ def opt(
     fast_math: bool = False,
     after: Callable[[Step], None] = lambda step: None,
 ) -> ClosedJaxpr:
-    """A program after passes: what it computes stays the same, as far as the laws of the passes say.
+    """Return a program after passes; it computes the same, as far as the laws of the passes state.
 
     Args:
       program: a well-typed program.
       passes: the passes with their options, see `passes.pipeline`.
       until_fixed: run them again until nothing changes.
-      verify_each: look after each pass whether the program is well-typed, and of the type that the pass promises.
+      verify_each: check after each pass that the program is well-typed, and of the type that the
+        pass promises.
       fast_math: give this option to the passes that have it: simplify.
-      after: is given each pass that has run, with the programs before and after it.
+      after: called with each pass that has run, and the programs before and after it.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
       UsageError: there is no such pass or option, or fast_math is given and no pass has it.
-      PassError: with verify_each a pass went wrong; without it, one of a user's own made an ill-typed program.
+      PassError: with verify_each a pass went wrong; without it, a user's own pass made an ill-typed
+        program.
     """
     stages = pipeline(passes)
     if fast_math:
@@ -67,7 +69,7 @@ def opt(
 
 
 def _with_fast_math(stages: Sequence[Stage]) -> list[Stage]:
-    """The stages with fast_math, where nothing else is said of it."""
+    """Return the stages with fast_math, where their options do not mention it."""
     takes = ["fast_math" in s.of.options for s in stages]
     if not any(takes):
         fail(UsageError, "no pass of --passes takes --fast-math", "bad-usage", help="simplify does")
@@ -94,7 +96,7 @@ def _verify(step: Step, promised: bool) -> None:
 
 
 def described(step: Step) -> str:
-    """What a pass did, in a line: `cse: 41 equations, 7 fewer (0.3 ms)`."""
+    """Describe what a pass did, in a line: `cse: 41 equations, 7 fewer (0.3 ms)`."""
     before, after = count_eqns(step.before.jaxpr), count_eqns(step.after.jaxpr)
     change = before - after
     what = "unchanged" if step.after is step.before else "changed"

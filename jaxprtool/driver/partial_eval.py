@@ -18,13 +18,14 @@ __all__ = ["partial_eval"]
 
 
 def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, ClosedJaxpr]:
-    """Split a program into the equations that depend on known arguments only, and the rest.
+    """Split a program into the equations that depend only on known arguments, and the rest.
 
     Args:
       program: (a1, a2) -> (b1, b2).
       known: positions of leaves, or names of arguments or of parts of them: a1.
 
-    Warns with `LostRuleWarning` of functions with a rule of their own that are split, with an argument in each part.
+    Warns with `LostRuleWarning` of functions with a custom rule that are split, with an argument in
+    each part.
 
     Returns:
       `known`: a1 -> (b1, residuals); `unknown`: (residuals, a2) -> b2.
@@ -37,7 +38,7 @@ def partial_eval(program: ClosedJaxpr, known: Sequence[Position]) -> dict[str, C
 
 
 def _split(program: ClosedJaxpr, *parts: ClosedJaxpr) -> list[JaxprEqn]:
-    """Calls of functions with rules of their own that can be reached in a program and of which the parts have fewer."""
+    """Return the calls of functions with custom rules that are live in a program and missing in its parts."""
     if not _with_rules(program):
         return []
     calls = _with_rules(dce_closed(program))

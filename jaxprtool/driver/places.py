@@ -1,4 +1,4 @@
-"""Places for the equations of programs that were read from no text, and names for their variables."""
+"""Give places to the equations of programs that were read from no text, and names to their variables."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ __all__ = ["with_places"]
 
 
 def with_places(program: ClosedJaxpr, name: str = "<program>") -> ClosedJaxpr:
-    """The program with the place of each equation in its text, for one that was traced; one that was read has its own.
+    """Return a traced program with the place of each equation in its text; one that was read has places already.
 
     Args:
       program: the program.
-      name: what the text is called: the function, say.
+      name: the name of the text: the function, say.
 
     Returns:
-      The same equations, whose spans and names are those of the lossless text of the program, as `jaxprtool trace` prints it. A
-      program that was read is returned itself, and the same program gets the same places each time.
+      The same equations, whose spans and names are those of the lossless text of the program, as
+        `jaxprtool trace` prints it. A program that was read is returned itself, and the same
+        program gets the same places each time.
     """
     if all(e.span is not None for e in program.eqns):
         return program
@@ -40,7 +41,7 @@ def _placed(program: ClosedJaxpr, name: str) -> ClosedJaxpr:
 
 
 def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without the values of its constants, which may be long and stand below it."""
+    """Return the program without the values of its constants, which may be long and stand below it."""
     return map_programs(program, lambda c: c.replace(consts=[None] * len(c.consts)))
 
 
@@ -48,7 +49,7 @@ def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
 def _located(
     program: ClosedJaxpr, text: ClosedJaxpr, done: dict[ClosedJaxpr, ClosedJaxpr]
 ) -> ClosedJaxpr:
-    """The program with the spans and names of its text; a jaxpr that occurs twice stays one object."""
+    """Return the program with the spans and names of its text; a jaxpr that occurs twice stays one object."""
     found = done.get(program)
     if found is None:
         ours, theirs = program.jaxpr, text.jaxpr
@@ -68,20 +69,20 @@ def _located(
 
 
 class _Names:
-    """Variables of a jaxpr by those that have no names yet."""
+    """Maps the variables of a jaxpr that have no names to new ones."""
 
     def __init__(self) -> None:
         self.named: dict[Atom, Var] = {}
 
     def bind(self, ours: Sequence[Var], texts: Sequence[Var]) -> list[Var]:
-        """The binders, with the names that they have in the text."""
+        """Return the binders, with the names that they have in the text."""
         for v, text in zip(ours, texts, strict=True):
             if v.name is None and text.name and not isinstance(text, DropVar):
                 self.named[v] = Var(v.aval, text.name, v.span)
         return [self.named.get(v, v) for v in ours]
 
     def read(self, atoms: Sequence[Atom]) -> list[Atom]:
-        """The atoms, with the variables that have names now."""
+        """Return the atoms, with the named variables."""
         return [self.named.get(x, x) if isinstance(x, Var) else x for x in atoms]
 
 

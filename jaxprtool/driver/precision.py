@@ -1,4 +1,4 @@
-"""precision: what rounding does in each equation, and where more precision helps."""
+"""precision: measure what rounding does in each equation, and where more precision helps."""
 
 from __future__ import annotations
 
@@ -46,18 +46,19 @@ def precision(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> Precision:
-    """The errors that rounding makes in a program, beside a run in a wider precision.
+    """Return the errors that rounding makes in a program, measured against a run in a wider precision.
 
     Args:
       program: the program.
       args: values of the constants that the program does not hold, then of its arguments.
-      shadow: the wider precision: `f64`, or `f128`, which is the platform's long double. An equation whose rule has no long
-        double is done in f64; the answer names it.
-      top: how many equations the answer shows.
-      tries: how many of these are done in the wider precision, each with the equations that read its results, to see whether
-        that helps: the program runs again for each. Where none does, up to so many are looked for that help together.
+      shadow: the wider precision: `f64`, or `f128`, which is the platform's long double. An
+        equation whose rule does not support long double is computed in f64; the answer names it.
+      top: the number of equations that the answer shows.
+      tries: the number of these for which the wider precision is tried, each with the equations
+        that read its results, to see whether that helps: the program runs again for each. Where
+        none helps, up to so many are looked for that help together.
       max_bytes: how many bytes of results are kept of the wider run, and what a run may take.
-      step_limit: as of `driver.run`, of each run.
+      step_limit: as for `driver.run`, for each run.
 
     Raises:
       JaxprTypeError, UsageError: as `run`.
@@ -91,7 +92,7 @@ def _measured(
     tries: int,
     max_bytes: int | None,
 ) -> Precision:
-    """`precision` of a program that holds all its constants."""
+    """Do as `precision`, for a program that holds all its constants."""
     high = _RAISED.of(program.jaxpr, lambda: raised(_without_values(program)))
     wider = _SHADOWS[shadow](program, high)
     with Shadow(max_bytes, wider.widened) as watching, printing_aside(), evaluating():
@@ -124,11 +125,12 @@ class _Wider(NamedTuple):
     """A wider precision.
 
     Attributes:
-      of: the operation of an equation in double precision as a function of values in this precision.
-      widened: a function of a value that gives it in this precision.
-      functions: of a whole run (`interpreters.evaluation.observe`); None: impl rules.
-      tried: of some equations in a trial.
-      narrow: the equations of the wider run that were done in f64, when it has run.
+      of: returns the operation of an equation in double precision as a function of values in this
+        precision.
+      widened: converts a value to this precision.
+      functions: the functions of a whole run (`interpreters.evaluation.observe`); None: impl rules.
+      tried: returns the functions of a trial with some equations in this precision.
+      narrow: returns the equations of the wider run that were computed in f64, after it has run.
     """
 
     of: Callable[[JaxprEqn], Callable[..., Value]]
@@ -159,7 +161,7 @@ def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
 
     def tried(eqns: Collection[JaxprEqn]) -> Functions:
         places = {eqn.span.start for eqn in eqns if eqn.span is not None}
-        # what has no place are the conversions between those that are raised and others
+        # only conversions between raised equations and others have no span
         return extended.Extended(lambda e: e.span is None or e.span.start in places)
 
     return _Wider(functions.of, extended.widened, functions, tried, functions.narrow)
@@ -168,7 +170,7 @@ def _f128(program: ClosedJaxpr, high: Raised) -> _Wider:
 _SHADOWS = {"f64": _f64, "f128": _f128}
 
 
-_FAR = 100  # results that are off by more times what any equation adds come from what is amplified
+_FAR = 100  # errors larger than this many times those of any equation are amplified ones
 
 _RAISED = Memo[Raised]("in double precision")
 
@@ -178,7 +180,7 @@ def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def prepared(eqn: JaxprEqn) -> Callable[..., Value]:
-    """The operation of an equation as a function of values."""
+    """Return the operation of an equation as a function of values."""
     avals = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
     return prepare_impl(numpy_namespace(), eqn.primitive, *avals, eqn.params)
 
@@ -217,7 +219,7 @@ def _outputs(
 def precision_words(
     program: ClosedJaxpr, words: Sequence[str], *, max_bytes: int | None = None, **how: Any
 ) -> Precision:
-    """`precision` of a program on values that are given as words (see `driver.words.values`)."""
+    """Call `precision` on values that are given as words (see `driver.words.values`)."""
     check_arrays(check_input(program), "precision", sized=True)
     binders, interface = open_binders(program), of_open(program)
     args = arguments(binders, words, interface=interface, max_bytes=max_bytes)

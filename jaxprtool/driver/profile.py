@@ -1,4 +1,4 @@
-"""profile: where the time of a program goes, on NumPy or compiled by XLA."""
+"""profile: measure where the time of a program goes, on NumPy or compiled by XLA."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ def profile(
     step_limit: int | None = None,
     name: str = "<program>",
 ) -> Profile:
-    """Where the time of a program goes.
+    """Measure where the time of a program goes.
 
-    The program runs once before anything is measured, and then again and again for as long as `seconds` says; what it prints
-    goes to standard error each time.
+    The program runs once before anything is measured, and then again and again for `seconds`; what
+    it prints goes to standard error each time.
 
     Args:
       program: the program.
-      args: values of the constants that it does not hold, then of its arguments.
+      args: values of the constants that the program does not hold, then of its arguments.
       backend: numpy or xla.
-      by: the key of the rows that people see: equation, source, scope or primitive.
-      top: how many rows people see.
-      annotate: whether people see the text of the program with times at the margin.
+      by: the key of the rows that are shown: equation, source, scope or primitive.
+      top: the number of rows that are shown.
+      annotate: whether the text of the program is shown with times at the margin.
       seconds: how long to measure: at least one run, and at most 20.
-      timeline: whether the answer says what ran when.
-      max_bytes, step_limit: as of `driver.run`.
-      name: what places call the text of a program that was traced.
+      timeline: whether the answer contains when each instruction ran.
+      max_bytes, step_limit: as for `driver.run`.
+      name: the name, in places, of the text of a program that was traced.
 
     Raises:
       JaxprTypeError, UsageError, UnsupportedError: as `driver.run`.
-      UsageError: an option that makes no sense.
+      UsageError: an invalid option.
     """
     _check_options(backend, by, top, seconds)
     program = ready(with_places(program, name), args, max_bytes)
@@ -73,10 +73,10 @@ def profile(
 
 
 def write_profile(profile: Profile, path: str) -> None:
-    """Write a profile to a file, in the format that its name asks for.
+    """Write a profile to a file, in the format that its name implies.
 
     Raises:
-      UsageError: the name asks for none, the file cannot be written.
+      UsageError: the name implies none, the file cannot be written.
     """
     write_output(path, profile_file(profile, path))
 
@@ -93,7 +93,7 @@ def _check_options(backend: str, by: str, top: int, seconds: float) -> None:
 
 
 def _repeated(run: Callable[[], Any], seconds: float) -> list[Any]:
-    """What runs give: at least one, and no more after so many seconds."""
+    """Yield the results of runs: at least one, and no more after so many seconds."""
     found = [run()]
     began = perf_counter_ns()
     while len(found) < MOST_RUNS and (perf_counter_ns() - began) / 1e9 < seconds:

@@ -32,7 +32,7 @@ def working(message: str) -> Generator[None]:
 
 @contextmanager
 def evaluating() -> Generator[None]:
-    """Show how far the outermost loop has come while the block runs, under the conditions of `working`."""
+    """Show the progress of the outermost loop while the block runs, under the conditions of `working`."""
 
     def show(finished: threading.Event) -> None:
         from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
@@ -81,7 +81,8 @@ def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
         _shown.pop(finished, None)
 
 
-_shown: dict[threading.Event, threading.Thread] = {}  # what is on the terminal, or soon will be
+# displays that are on the terminal, or soon will be
+_shown: dict[threading.Event, threading.Thread] = {}
 
 
 def stop_showing() -> None:

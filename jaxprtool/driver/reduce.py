@@ -1,4 +1,4 @@
-"""reduce: the smallest program that still fails as a program does."""
+"""reduce: find the smallest program that still fails as a given program does."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _GRACE = 2.0  # seconds that a test may take besides ten times what it took on t
 
 
 class NotInteresting(UsageError):
-    """The program does not show what should stay true of it."""
+    """The program does not show the failure that should be kept."""
 
     exit_code = 1
 
@@ -65,9 +65,10 @@ class Reduction(Smaller):
     Attributes:
       program: the small program; its constants are arguments.
       args: values of its arguments; None where the failure needs none.
-      flaky: whether the test said something else of the same program.
-      kept: names of arguments that still hold values of the original, where they were to be scrubbed.
-      files: of the program and of the arguments, where they were written.
+      flaky: whether the test gave another answer for the same program.
+      kept: names of arguments that still hold values of the original, although they were to be
+        scrubbed.
+      files: those of the program and of the arguments, where they were written.
     """
 
     program: ClosedJaxpr
@@ -97,7 +98,7 @@ class Reduction(Smaller):
         return self.document(first, self.flaky, self.kept, *self._files())
 
     def _files(self) -> tuple[str | None, str | None]:
-        """Where the program was written, and its arguments."""
+        """Return where the program was written, and its arguments."""
         if self.files is None:
             return None, None
         return self.files[0], None if self.args is None else self.files[1]
@@ -119,7 +120,7 @@ def interest_of(
     needs_values: bool = True,
     max_bytes: int | None = None,
 ) -> Interest:
-    """The one test that the options name.
+    """Return the one test that the options name.
 
     Raises:
       UsageError: there is none, or several.
@@ -159,7 +160,7 @@ def interest_of(
 
 
 def files_of_results(*outputs: str | None) -> list[str]:
-    """The files that are written for `-o` and `--keep-good`: the programs, and their arguments."""
+    """Return the files that are written for `-o` and `--keep-good`: the programs, and their arguments."""
     return [f for path in outputs if path not in (None, "-") for f in (path, args_path(path))]
 
 
@@ -181,15 +182,15 @@ class Rescue:
     """
 
     def __init__(self, output: str, interest: Interest, scrub: bool = False):
-        """Of a run.
+        """Prepare the rescue of a run.
 
         Args:
           output: the file; "" or "-" for none.
           interest: the test, whose files are removed.
-          scrub: whether nothing is rescued, since values and names are replaced at the end.
+          scrub: whether nothing is rescued, since values and names are replaced only at the end.
         """
         self.output, self.interest, self.scrub = output, interest, scrub
-        self.search: Search | None = None  # what has the candidate
+        self.search: Search | None = None  # holds the current candidate
         self._lock, self._ended = threading.Lock(), False
         self._written: Candidate | None = None
 
@@ -201,7 +202,7 @@ class Rescue:
                 self._written = c
 
     def __call__(self) -> None:
-        """Write the smallest candidate, where there is one that was not written yet."""
+        """Write the smallest candidate, unless it was written already, and remove the test's files."""
         with self._lock:
             self._ended = True
             c = None if self.search is None else self.search.current
@@ -213,9 +214,9 @@ class Rescue:
 
 
 class _Keeping:
-    """Writes the smallest candidate so far now and then, for a process that is killed.
+    """Writes the smallest candidate so far from time to time, for a process that may be killed.
 
-    The next one is written after so many seconds, or many times what writing took.
+    The interval is a number of seconds, or a multiple of the time that writing took.
     """
 
     def __init__(self, write: Callable[[Candidate], None]):
@@ -239,15 +240,18 @@ class How:
 
     Attributes:
       output: where the small program is written; its arguments are beside it, in `OUTPUT.args.npz`.
-      mode: how equations are removed: "bisect" in halves, quarters and so on, "linear" one by one, "both".
-      seconds: how long it may take.
-      jobs: how many candidates are tested at once, where a test is another process; the result is the same.
+      mode: how equations are removed: "bisect" in halves, quarters and so on, "linear" one by one,
+        "both".
+      seconds: the time limit.
+      jobs: the number of candidates that are tested at once, where a test is another process; the
+        result is the same.
       keep_good: where the largest candidate is written that does not fail.
       scrub: whether values and names of the original are replaced by neutral ones.
-      max_bytes: for the values of a run.
-      step_limit: on NumPy, of the loops of a run; a candidate that takes more steps does not fail.
-      show: is given a line for each rung of the ladder of sizes.
-      rescue: what writes the smallest candidate so far if the process is interrupted.
+      max_bytes: the limit for the values of a run.
+      step_limit: the limit for loops of a run on NumPy; a candidate that takes more steps does not
+        fail.
+      show: called with a line for each rung of the ladder of sizes.
+      rescue: writes the smallest candidate so far if the process is interrupted.
     """
 
     output: str | None = None
@@ -265,13 +269,14 @@ class How:
 def reduce(
     program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
 ) -> Reduction:
-    """Make a program smaller as long as it fails as it does.
+    """Make a program smaller as long as it fails in the same way.
 
     Args:
       program: the program.
-      args: values of the constants that it does not hold, then of its arguments; None where the test needs none.
-      interest: what has to stay true.
-      how: where to, and how.
+      args: values of the constants that it does not hold, then of its arguments; None where the
+        test needs none.
+      interest: the test of the failure.
+      how: where results are written, and how the program is made smaller.
 
     Raises:
       NotInteresting: the program does not fail so.
@@ -349,7 +354,9 @@ def _reduced(
 
 
 def _search(start: Candidate, interest: Interest, how: How, begin: float) -> Search:
-    """The search, which began at a time with the first tests: how long these took says how long others may."""
+    """Return the search, which began with the first tests at `begin`: the time that these took
+    limits that of others.
+    """
     interest.deadline = None if how.seconds is None else begin + how.seconds
     return Search(
         start,
@@ -368,7 +375,7 @@ def _search(start: Candidate, interest: Interest, how: How, begin: float) -> Sea
 def _established(
     program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest
 ) -> tuple[Candidate, Failure, bool]:
-    """The first candidate, how it fails, and whether it failed only at times."""
+    """Return the first candidate, its failure, and whether it fails only sometimes."""
     if interest.well_typed:
         check_arrays(check_input(program), "reduce", sized=interest.needs_values)
     given = None
@@ -384,19 +391,21 @@ def _established(
 
 
 def _labels(program: ClosedJaxpr) -> list[str]:
-    """What to call the arguments of the first candidate: the constants of the program, then its arguments."""
+    """Return the names of the arguments of the first candidate: the constants of the program, then its arguments."""
     jaxpr = program.jaxpr
     consts = [f"constant {i} ({v.name})" for i, v in enumerate(jaxpr.const_binders)]
     return [*consts, *argument_labels([v.name for v in jaxpr.in_binders], program.interface)]
 
 
 def _rungs(ladder: Sequence[tuple[str, Size]]) -> list[tuple[str, Size]]:
-    """The ladder with the last rung of each family alone."""
+    """Return the ladder with only the last rung of each family of removals."""
     last = [i for i, (by, _) in enumerate(ladder) if i + 1 == len(ladder) or ladder[i + 1][0] != by]
     return [ladder[i] for i in last]
 
 
 def _scrubbed(c: Candidate, test: Callable[[Candidate], bool]) -> tuple[Candidate, list[str]]:
-    """The candidate with neutral names where it stays interesting, and the arguments that hold values of the original."""
+    """Return the candidate with neutral names where it stays interesting, and the arguments that
+    hold values of the original.
+    """
     c = neutral(c, test)
     return c, not_generated(c, as_read(c).jaxpr)

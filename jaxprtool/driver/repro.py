@@ -1,4 +1,4 @@
-"""repro: a program, its arguments and a command as one archive, and what comes of it elsewhere."""
+"""repro: pack a program, its arguments and a command into one archive, and replay it elsewhere."""
 
 from __future__ import annotations
 
@@ -61,20 +61,20 @@ def bundled(
     limit: float = TIME_LIMIT,
     max_bytes: int | None = None,
 ) -> Bundle:
-    """A bundle of a program and a command (`verb`, `options`; see `Bundle`), which is run for it.
+    """Run a command (`verb`, `options`; see `Bundle`) on a program, and return both as a bundle.
 
     Args:
-      text, name: of the program, with all its constants in it, and what it is called in messages.
-      words: values of its arguments, as `driver.words.values` takes them.
+      text: the text of the program, with all its constants in it.
+      name: its name in messages.
+      words: values of its arguments, as for `driver.words.values`.
       values: the values themselves, in the place of words.
-      of_function: whether the program is a function that was traced, so that the functions it calls back are at hand here.
-      expect: what the command should write; None where nobody says so: then it is what JAX gives, for `run`.
-      scrub: whether names and values are replaced by neutral ones, as far as the result stays of its kind.
-      limit: seconds that the command may take.
-      max_bytes: for the arguments.
+      of_function: whether the program was traced here, so that its Python callbacks can be called.
+      expect: what the command should write; None: not known, and then taken from JAX, for `run`.
+      scrub: whether names and values become neutral ones, as far as the result stays of its kind.
+      limit, max_bytes: limits: seconds for the command, and bytes for the arguments.
 
     Raises:
-      UsageError: a command that no bundle may hold, wrong arguments, a function that calls functions of Python back.
+      UsageError: a command that bundles refuse, wrong arguments, or a function with callbacks.
     """
     checked_command(verb, options, "-- " + verb)
     if values is None:
@@ -119,7 +119,7 @@ def _check_kept(name: str, of_function: bool, outcome: Outcome) -> None:
 def _values(
     text: str, name: str, words: Sequence[str], verb: str, max_bytes: int | None
 ) -> Sequence[Value] | None:
-    """Values of the arguments; None for a verb that takes none, or can do without and is given none."""
+    """Return values of the arguments; None for a verb that takes none, or that needs none and is given none."""
     if not words and (verb not in ARGS_VERBS or verb in _WITHOUT_ARGS):
         return None
     if verb not in ARGS_VERBS:
@@ -140,7 +140,7 @@ def _packed(text: str, name: str, values: Sequence[Value] | None) -> bytes:
 def _of_jax(
     text: str, args: bytes, outcome: Outcome, options: Sequence[Sequence[str]], limit: float
 ) -> str:
-    """What `run` should print: what JAX gives for the program, where it does; "" where ours prints it too."""
+    """Return what `run` should print, by JAX's results; "" where JAX gives none, or ours prints the same."""
     as_json = [["--json"]] if ["--json"] in [[*words] for words in options] else []
     theirs = executed("run", [["--through", "jax"], *as_json], text, args, limit)
     same = theirs.status != 0 or happens(theirs._replace(messages=outcome.messages), outcome)
@@ -148,7 +148,7 @@ def _of_jax(
 
 
 def _script(bundle: Bundle) -> tuple[str, str]:
-    """A plain script of JAX for a bundle, or why there is none."""
+    """Return a plain JAX script for a bundle, or why there is none."""
     try:
         program = load_constants(parse(bundle.program, PROGRAM))
         from jaxprtool.backends.jax.script import script_of  # noqa: PLC0415 (gateway: JAX)
@@ -166,7 +166,7 @@ def _script(bundle: Bundle) -> tuple[str, str]:
 
 
 def command_of(bundle: Bundle) -> str:
-    """The command of a bundle, as it is typed beside the files of the archive."""
+    """Return the command of a bundle, as it is typed beside the files of the archive."""
     args = ARGS if bundle.args else None
     return shlex.join(["jaxprtool", *command_words(bundle.verb, bundle.options, PROGRAM, args)])
 
@@ -176,19 +176,19 @@ def text_of(
     file: str,
     open: Callable[[str], tuple[bytes, str]] = read_bytes,
 ) -> str:
-    """The text of a program with all that it needs: that of a file as it is, where it holds its constants.
+    """Return the text of a program with all its constants: the text of a file as it is, where it holds them.
 
     Args:
-      read: gives the program that a name means.
+      read: returns the program that a name means.
       file: a file, `FILE#NAME` or a function.
-      open: gives the bytes of a file, and its name.
+      open: returns the bytes of a file, and its name.
     """
     if not is_function(file) and not split_selector(file)[1]:
         data, name = open(file)
         text = decode(data, name)
         try:
             programs = read_programs(text, name)
-        except JaxprToolError:  # that may be what it is about
+        except JaxprToolError:  # the bundle may be about this very error
             return text
         if not any(map(has_references, programs.values())):
             return text
@@ -198,7 +198,7 @@ def text_of(
 def refuse_for_replay(
     output: str | None, args: Sequence[str], *, expect: str | None, scrub: bool
 ) -> None:
-    """Raise UsageError for options that only making an archive has."""
+    """Raise UsageError for options that are only for making an archive."""
     named = {"-o": output, "--expect": expect, "--scrub": scrub or None, "--args": args or None}
     given = [name for name, value in named.items() if value is not None]
     if given:
@@ -208,12 +208,12 @@ def refuse_for_replay(
 
 @dataclass(frozen=True)
 class Listing(Answer):
-    """What a bundle holds.
+    """A list of the contents of a bundle.
 
     Attributes:
       bundle: the bundle.
-      names: of the arguments, with their types.
-      sources: files of Python that the program names.
+      names: the names of the arguments, with their types.
+      sources: the Python files that the program names.
       file: where it is written; "" where it is not.
     """
 
@@ -224,12 +224,12 @@ class Listing(Answer):
 
     @property
     def why_no_script(self) -> str:
-        """Why there is no plain script of JAX."""
+        """Why there is no plain JAX script."""
         return self.bundle.why_no_script
 
     @property
     def kept(self) -> Sequence[str]:
-        """Names of arguments that still hold values of the original, where they were to be scrubbed."""
+        """Names of arguments that still hold values of the original, although they were to be scrubbed."""
         return self.bundle.kept
 
     def lines(self) -> Sequence[str]:
@@ -269,7 +269,7 @@ class Listing(Answer):
 
 
 def listing(bundle: Bundle, file: str = "") -> Listing:
-    """What a bundle holds, for somebody who is about to give it away."""
+    """List the contents of a bundle, for somebody who is about to share it."""
     try:
         program = parse(bundle.program, PROGRAM)
     except JaxprToolError:
@@ -292,12 +292,12 @@ def written(bundle: Bundle, path: str) -> None:
 
 @dataclass(frozen=True)
 class Replay(Answer):
-    """Whether what a bundle shows still happens.
+    """Whether a bundle's command still ends as it did.
 
     Attributes:
       bundle: the bundle.
       now: how its command ended.
-      happens: whether that is how it ended.
+      happens: whether that is how it ended before.
       versions, platform: what differs, as (then, now).
     """
 

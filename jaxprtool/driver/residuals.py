@@ -1,4 +1,6 @@
-"""residuals: what a reverse pass keeps, under a policy, beside another one, and the cheapest under a limit."""
+"""residuals: what a reverse pass saves, under a policy, compared with another one, and the cheapest
+choice under a limit.
+"""
 
 from __future__ import annotations
 
@@ -30,18 +32,19 @@ def residuals(
     vs: str | None = None,
     top: int = 20,
 ) -> Residuals:
-    """What a reverse pass of a program keeps.
+    """Return what a reverse pass of a program saves.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of leaves, or names of arguments or of parts of them, with a derivative; all inexact leaves by default.
-      policy: what is kept: see `policy_of`; None: what the program says itself.
+      wrt: positions of leaves, or names of arguments or of parts of them, with a derivative; all
+        inexact leaves by default.
+      policy: what is saved: see `policy_of`; None: what the program says itself.
       vs: a policy to compare it with.
-      top: how many rows people see.
+      top: the number of rows that are shown.
 
     Raises:
       JaxprTypeError, UnsupportedError, MissingRuleError: as `linearize`.
-      UsageError: an option that makes no sense.
+      UsageError: an invalid option.
     """
     if top < 1:
         fail(UsageError, f"--top {top}: at least one row is shown", "option")
@@ -65,18 +68,19 @@ def best(
     vs: str | None = None,
     top: int = 20,
 ) -> tuple[Residuals, ClosedJaxpr]:
-    """The program that computes least again among those whose reverse pass keeps no more than a limit.
+    """Return the program that recomputes least among those whose reverse pass saves no more than a limit.
 
-    Of the results of equations of the program itself (not of jaxprs inside of them) the best choice is looked for with HiGHS;
-    it is compared with the policies that have names. Of more than 20,000 results only these are compared.
+    Among the results of equations of the program itself (not of inner jaxprs) HiGHS finds the best
+    choice; it is compared with the named policies. With more than 20,000 results only these are
+    compared.
 
     Args:
       program: (a) -> (b).
-      limit: the bytes that may be kept besides arguments and constants.
-      wrt, vs, top: as of `residuals`.
+      limit: the bytes that may be saved besides arguments and constants.
+      wrt, vs, top: as for `residuals`.
 
     Returns:
-      What it keeps, and the program; its policy is among the words of the answer.
+      What it saves, and the program; its policy is among the words of the answer.
 
     Raises:
       JaxprTypeError, UsageError, UnsupportedError, MissingRuleError: as `residuals`.
@@ -101,13 +105,13 @@ def _cheapest(
     limit: int,
     known: Mapping[str, Keeping],
 ) -> tuple[str, Keeping]:
-    """Which of some programs computes least and keeps no more than a limit, and what it keeps; `known` has that of some.
+    """Return which of some programs computes least and saves no more than a limit, and what it saves.
 
-    Each is made anew, since its derivative is kept with it, and what it keeps holds equations of that: of those that are
-    dearer nothing stays.
+    `known` has the results for some of them. Each program is made anew and freed unless it is the
+    best so far, since its derivative is cached on it.
 
     Raises:
-      UsageError: all keep more.
+      UsageError: all save more.
     """
     found: tuple[str, Keeping] | None = None
     least: int | None = None
@@ -116,7 +120,7 @@ def _cheapest(
         least = kept.computed if least is None else min(least, kept.computed)
         if kept.computed <= limit and (found is None or _rank(kept) < _rank(found[1])):
             found = words, kept
-        del kept  # else it stays until the next one is there
+        del kept  # frees it before the next one is made
     if found is None:
         message = f"--best: {least:,} bytes are the least that was found, more than {limit:,}"
         span = next(iter(tried.values()))().jaxpr.span
@@ -129,7 +133,8 @@ def _rank(kept: Keeping) -> tuple[int, int]:
 
 
 def kept(program: ClosedJaxpr, policy: str = "") -> list[Kept]:
-    """What a reverse pass of a program keeps under a policy ("": what the program says itself), for all inexact arguments.
+    """Return what a reverse pass of a program saves under a policy ("": what the program says
+    itself), for all inexact arguments.
 
     Raises:
       JaxprTypeError, UnsupportedError, MissingRuleError, UsageError: as `residuals`.
@@ -142,7 +147,10 @@ def kept(program: ClosedJaxpr, policy: str = "") -> list[Kept]:
 def _chosen(
     program: ClosedJaxpr, plain: Keeping, limit: int
 ) -> dict[str, Callable[[], ClosedJaxpr]]:
-    """What makes the program that keeps the values that the solver chooses, by the words of its policy."""
+    """Return a function that makes the program with the solver's choice of saved values, by the words of its policy.
+
+    Empty where the solver finds no choice, or saves nothing.
+    """
     from jaxprtool.backends.choice import cheapest  # noqa: PLC0415 (gateway: SciPy)
 
     saved = [v for v in plain.values if v.producer is not None]
@@ -163,8 +171,8 @@ def _kept(program: ClosedJaxpr, flags: Sequence[bool]) -> Keeping:
 
 
 def under_policy(program: ClosedJaxpr, policy: str | None) -> ClosedJaxpr:
-    """The program as one `remat2` with a policy (see `policy_of`); itself for None."""
+    """Return the program as one `remat2` with a policy (see `policy_of`); the program itself for None."""
     return program if policy is None else checkpointed(program, policy_of(policy))
 
 
-_SECONDS = 10.0  # for which the solver is given time
+_SECONDS = 10.0  # time limit of the solver

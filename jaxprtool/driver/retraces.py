@@ -1,4 +1,4 @@
-"""retraces: why JAX traced functions again, from the log of a run."""
+"""retraces: find why JAX traced functions again, from the log of a run."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ __all__ = ["retraces"]
 
 
 def retraces(logs: str | Sequence[str], *, by: str = "site", top: int = 20) -> Retraces:
-    """The cache misses that a run has logged, added up.
+    """Summarise the cache misses that a run has logged.
 
     Args:
       logs: the text of a log, or several.
       by: `site`, `function` or `reason`.
-      top: how many groups people see.
+      top: the number of groups that are shown.
 
     Raises:
-      UsageError: an option that makes no sense.
+      UsageError: an invalid option.
     """
     if by not in KEYS:
         fail(UsageError, f"by {by!r}: it is one of {', '.join(KEYS)}", "option")

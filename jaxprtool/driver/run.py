@@ -53,30 +53,30 @@ def run(
     step_limit: int | None = None,
     observer: Observer | None = None,
 ) -> list[Value]:
-    """The results of a program.
+    """Return the results of a program.
 
     Args:
       program: the program.
       args: values of the constants that the program does not hold, then of its arguments.
-      jit: compile it with XLA; else it is evaluated on NumPy, equation by equation.
-      platform: with `jit` or `through`, where it runs: cpu, gpu, tpu or the name of a plug-in's, on the devices of the
-        installed JAX. A program whose lowering is for the CPU alone (LAPACK, functions of Python) runs there through JAX.
-      through: "jax": what is compiled is JAX's own lowering of the program, and not ours.
-      devices: how many of XLA's host devices there are; by default as many as the program's meshes have.
+      jit: compile it with XLA; otherwise it is evaluated on NumPy, equation by equation.
+      platform: with `jit` or `through`, where it runs: cpu, gpu, tpu or the name of a plug-in's, on the
+        devices of the installed JAX. A program whose lowering is only for the CPU (LAPACK, Python
+        functions) runs there through JAX.
+      through: "jax": compile JAX's own lowering of the program, not ours.
+      devices: the number of XLA's host devices; by default as many as the program's meshes have.
       processes: with `jit`, run on the devices of several processes, each of which has `devices`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
-      step_limit: stop a loop that would take more steps than this, and a program that makes more calls. What is compiled
-        runs on NumPy first, where it is not known how often each of its loops turns.
-      observer: on NumPy, what sees each equation with its values (`interpreters.evaluation.observe`).
+      step_limit: stop a loop that would take more steps than this, and a program that makes more calls.
+        A compiled program first runs on NumPy, unless the iterations of all its loops are known.
+      observer: on NumPy, called with each equation and its values (`interpreters.evaluation.observe`).
 
     Returns:
-      Arrays, which stay on the device until they are read where the program was compiled. What the program itself prints
-      goes to standard error.
+      Arrays; a compiled program's stay on the device until read. Its prints go to standard error.
 
     Raises:
       JaxprTypeError: the program is ill-typed.
-      UsageError: wrong arguments, too large, too few devices, or a platform that is not there.
-      UnsupportedError: XLA or JAX does not take the program.
+      UsageError: wrong arguments, too large, too few devices, or a platform that is not available.
+      UnsupportedError: XLA or JAX does not accept the program.
     """
     _check_options(jit, platform, through, devices, processes)
     program = ready(program, args, max_bytes)
@@ -104,7 +104,7 @@ def run(
 
 @contextmanager
 def _placed(program: ClosedJaxpr) -> Generator[None]:
-    """Inside the block a call of a function that is not in the text fails at its equation."""
+    """Give errors about calls of functions that are not in the text the place of the equation, inside the block."""
     try:
         yield
     except UnsupportedError as e:
@@ -122,7 +122,7 @@ def checked_arguments(program: ClosedJaxpr, args: Sequence[Value]) -> list[Value
 
 
 def ready(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) -> ClosedJaxpr:
-    """The program with all its types and with its constants loaded, which takes the arguments and has room."""
+    """Return the program with all its types and with its constants loaded, after checking that it fits in memory."""
     if is_open(program.jaxpr):
         program = with_types(program, args)
     check_arrays(check_input(program), "run", sized=True)
@@ -178,7 +178,8 @@ def _run_with_jax(
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
     def lower(part: ClosedJaxpr) -> StableHLO | None:
-        with suppress(UnsupportedError, MissingRuleError):  # what only JAX lowers it may still run
+        # JAX may still lower and run the program
+        with suppress(UnsupportedError, MissingRuleError):
             return lower_jaxpr(part)
         return None
 
@@ -196,7 +197,7 @@ def _run_with_jax(
 
 
 def _devices_of(program: ClosedJaxpr) -> int:
-    """How many devices the largest mesh has that a program names; 1 where there is none."""
+    """Return the number of devices of the largest mesh that a program names; 1 where there is none."""
     params = (x for eqn in all_eqns(program.jaxpr) for x in eqn.params.values())
     meshes = [getattr(x, "mesh", x) for x in params]
     return max([1, *(mesh.size for mesh in meshes if isinstance(mesh, Mesh))])

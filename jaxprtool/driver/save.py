@@ -1,7 +1,7 @@
-"""save and load: programs and compiled programs as files, with nothing left out.
+"""save and load: programs and compiled programs as files, without any loss.
 
-`pickle` and `copy.deepcopy` of a program go through the same text, so that they hold what a file holds, need no
-memory of what was derived from the program, and take any depth of nesting.
+`pickle` and `copy.deepcopy` of a program go through the same text, so that they hold what a file
+holds, need no memory for results derived from the program, and work at any depth of nesting.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -
 
 
 def _as_others_read(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with calls in place of primitives of JAX that only this process knows, as `trace` makes it."""
+    """Return the program with calls in place of JAX primitives that only this process knows, as `trace` makes it."""
     if "jaxprtool.backends.jax.live" not in sys.modules:
         return program
     if all(eqn.primitive.known for eqn in all_eqns(program.jaxpr)):
@@ -59,7 +59,10 @@ def _as_others_read(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _checked(program: object) -> ClosedJaxpr:
-    """The program. Raises UsageError for what is none, JaxprTypeError where its constants are not of their types."""
+    """Return the program.
+
+    Raises UsageError for anything else, JaxprTypeError where its constants are not of their types.
+    """
     if isinstance(program, ClosedJaxpr):
         check_constants(program)
         return program
@@ -69,14 +72,14 @@ def _checked(program: object) -> ClosedJaxpr:
 
 
 def load(path: Path, devices: int | None = None) -> ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled:
-    """What a file holds: a program, several by name, or the compiled program of an artifact.
+    """Return the contents of a file: a program, several by name, or the compiled program of an artifact.
 
-    `file.jaxpr#name` is one of several. Machine code in an artifact runs as it is: load only artifacts that you trust;
-    nothing in a text is run.
+    `file.jaxpr#name` is one of several. Machine code in an artifact runs as it is: load only
+    artifacts that you trust; nothing in a text is run.
 
     Args:
       path: the file.
-      devices: how many host devices may be made for an artifact; see `driver.compile`.
+      devices: the number of host devices that may be made for an artifact; see `driver.compile`.
 
     Raises:
       UsageError: the file is missing or unreadable, or an artifact is damaged.

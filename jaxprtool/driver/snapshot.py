@@ -1,4 +1,4 @@
-"""snapshot: programs of a project that are kept as files, and what has changed since."""
+"""snapshot: keep programs of a project as files, and find what has changed since."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ Programs = dict[str, ClosedJaxpr]
 
 
 class Kept(NamedTuple):
-    """A file that is kept: `loss` or `loss.grad`, where it is, and the programs that belong there now."""
+    """A file of a snapshot: its name, `loss` or `loss.grad`, its path, and the programs that belong there now."""
 
     name: str
     file: str
@@ -48,14 +48,15 @@ def record(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
     """Write the programs that have no file yet.
 
     Args:
-      folder: of the project; its settings are in the `pyproject.toml` there or above.
-      names: of the programs; () for all.
+      folder: the folder of the project; its settings are in the `pyproject.toml` there or above.
+      names: the names of the programs; () for all.
       verify: whether to type-check what is written.
 
     Raises:
       UsageError: bad settings; no program of a name; a folder that cannot be written.
 
-    A function that cannot be traced, or a file that is no jaxpr, is among the `failures` of the answer.
+    A function that cannot be traced, or a file that is no jaxpr, is among the `failures` of the
+    answer.
     """
     settings = snapshot_settings(folder)
     rows: list[Recorded] = []
@@ -70,7 +71,7 @@ def record(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
 
 
 def check(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False) -> Snapshots:
-    """What has become of the programs: each is made anew and compared with its file.
+    """Make each program anew and compare it with its file.
 
     Args, Raises: as `record`.
     """
@@ -85,7 +86,7 @@ def check(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False)
 def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False) -> Snapshots:
     """Write the programs whose files are missing or differ, and remove the files that belong to none.
 
-    An `.npz` file is removed when a program that is replaced or removed referred to it, and none does now.
+    An `.npz` file is removed when a replaced or removed program referred to it, and none does now.
 
     Args, Raises: as `record`.
     """
@@ -115,7 +116,7 @@ def update(folder: str = ".", names: Sequence[str] = (), *, verify: bool = False
 
 
 def _replaced(kept: Kept, settings: Settings) -> Recorded:
-    """`_compared`, for a file that may be no jaxpr: it had a conflict when branches were merged, say."""
+    """Do as `_compared`, for a file that may be no jaxpr: it may contain a conflict from a merge, say."""
     try:
         return _compared(kept, settings)
     except JaxprParseError:
@@ -128,7 +129,9 @@ def _replaced(kept: Kept, settings: Settings) -> Recorded:
 def _present(
     settings: Settings, names: Sequence[str], verify: bool, failures: list[Failure]
 ) -> Iterator[Kept]:
-    """The files that should be, with their programs as they are now; those that cannot be made are added to `failures`."""
+    """Return the files that should exist, with their current programs; those that cannot be made
+    are added to `failures`.
+    """
     known = [e.name for e in settings.entries]
     for name in names:
         if name not in known:
@@ -157,8 +160,8 @@ def _made_of(entry: Entry, directory: str, verify: bool) -> Iterator[Kept]:
 
 
 def _made(entry: Entry) -> Iterator[tuple[str, Programs]]:
-    """The program of a function under "", and what verbs make of it, after passes."""
-    with contextlib.redirect_stdout(sys.stderr):  # of what the function prints
+    """Return the program of a function under "", and its transformations by verbs, after passes."""
+    with contextlib.redirect_stdout(sys.stderr):  # the output of the function
         program = trace(
             entry.function,
             entry.shapes,
@@ -195,7 +198,7 @@ _VERBS: Mapping[str, Callable[[ClosedJaxpr, Entry], ClosedJaxpr | Programs]] = {
 
 
 def _compared_if_read(kept: Kept, settings: Settings, failures: list[Failure]) -> list[Recorded]:
-    """`_compared`, and an error where the file is no jaxpr."""
+    """Do as `_compared`; return an error where the file is no jaxpr."""
     try:
         return [_compared(kept, settings)]
     except JaxprToolError as e:
@@ -214,12 +217,12 @@ def compared(
     rtol: float | None = None,
     atol: float | None = None,
 ) -> Recorded:
-    """What has become of a program: it as it is now, beside its file.
+    """Compare a program, as it is now, with its file.
 
     Args:
-      name: what it is called.
-      file: where it is kept, or would be.
-      programs: what belongs there now.
+      name: its name.
+      file: the path of its file, which may not exist.
+      programs: the programs that belong there now.
       rtol, atol: see `kind_of_change`.
 
     Raises:
@@ -242,7 +245,9 @@ def compared(
 
 
 def _first_place(found: Difference, old: Programs) -> Span | None:
-    """The first place in the kept file that differs; its beginning, where only equations of the new one do."""
+    """Return the first place in the file that differs; its beginning, where only equations of the
+    new program differ.
+    """
     spans = [c.a.span for c in found.changes if c.a is not None and c.a.span is not None]
     first = next(iter(old.values())).jaxpr.span if old else None
     return min(spans, key=lambda s: s.start) if spans else first
@@ -252,9 +257,10 @@ def _first_place(found: Difference, old: Programs) -> Span | None:
 
 
 def keep_changed(file: str, programs: Programs) -> None:
-    """Write programs to the file that keeps them, where that has another text; its folder need not be there.
+    """Write programs to their file, where that has another text; its folder is made if it is missing.
 
-    An `.npz` file is removed that the programs in its place referred to, and none in the folder does now.
+    An `.npz` file is removed if the former programs referred to it, and none in the folder does
+    now.
 
     Raises:
       UsageError: the file cannot be written.
@@ -279,12 +285,12 @@ def _write(file: str, programs: Programs) -> None:
 
 
 def _as_kept(programs: Programs, file: str) -> str:
-    """The text of the file that keeps programs, in the dialect of the project."""
+    """Return the text for the file of programs, in the dialect of the project."""
     return as_written(programs, file, dialect_of_project(file)).text
 
 
 def _extra(settings: Settings) -> list[str]:
-    """The programs in the folder that belong to none of the settings."""
+    """Return the files of programs in the folder that belong to none of the settings."""
     named = {
         f"{name}.jaxpr"
         for e in settings.entries
@@ -300,7 +306,7 @@ def _files(folder: str) -> list[str]:
 
 
 def _arrays(file: str) -> set[str]:
-    """The `.npz` files that the programs of a file refer to; none of a file that is no jaxpr."""
+    """Return the `.npz` files to which the programs of a file refer; none for a file that is no jaxpr."""
     try:
         programs = load(decode(*read_bytes(file)), file).values()
     except JaxprParseError:
@@ -309,7 +315,7 @@ def _arrays(file: str) -> set[str]:
 
 
 def _remove_arrays(folder: str, before: set[str]) -> None:
-    """Remove `.npz` files that a program referred to, and none does now."""
+    """Remove `.npz` files to which a program referred, and none does now."""
     if not before:
         return
     for path in before - {path for file in _files(folder) for path in _arrays(file)}:

@@ -1,4 +1,4 @@
-"""stats: what a program consists of, what another one has more or less of, and how it grows."""
+"""stats: count what a program consists of, compare it with another one, and measure how it grows."""
 
 from __future__ import annotations
 
@@ -26,18 +26,19 @@ def stats(
     top: int = 20,
     trips: int | None = None,
 ) -> Stats:
-    """What a program consists of.
+    """Return statistics of a program.
 
     Args:
       program: the program.
-      vs: a program that it is compared with: what that one has and what this one has.
-      by: the key of the groups: primitive, source, scope, shape, dtype or depth (1: the program itself).
-      top: how many of the largest values the answer has, and rows people see.
-      trips: the turns of a loop whose number of turns is not known; None: unknown.
+      vs: a program to compare it with.
+      by: the key of the groups: primitive, source, scope, shape, dtype or depth (1: the program
+        itself).
+      top: how many of the largest values the answer has, and the number of rows that are shown.
+      trips: the number of iterations of loops for which it is not known; None: unknown.
 
     Raises:
       JaxprTypeError: a program is so ill-typed that it cannot be counted.
-      UsageError: an option that makes no sense.
+      UsageError: an invalid option.
     """
     _check_options(by, top, trips)
     with blaming_the_program(program):
@@ -58,17 +59,18 @@ def growth(
     top: int = 20,
     trips: int | None = None,
 ) -> Growth:
-    """How the parts of a program grow with its size.
+    """Return how the parts of a program grow with its size.
 
     Args:
       programs: the program in several sizes, two or more.
-      names: what they are called, in the same order.
-      sizes: a number for each; () for the last number that differs in the names, else the elements of the arguments.
-      by, top, trips: as of `stats`.
+      names: their names, in the same order.
+      sizes: a number for each; () for the last number that differs in the names, else the elements
+        of the arguments.
+      by, top, trips: as for `stats`.
 
     Raises:
       JaxprTypeError: a program is so ill-typed that it cannot be counted.
-      UsageError: an option that makes no sense; sizes that are equal, or not one for each program.
+      UsageError: an invalid option; sizes that are equal, or not one for each program.
     """
     _check_options(by, top, trips)
     found = [*sizes] or _numbers_in(names) or [_elements(p) for p in programs]
@@ -97,7 +99,7 @@ _NUMBER = re.compile(r"\d+")
 
 
 def _numbers_in(names: Sequence[str]) -> list[int]:
-    """The last numbers of names that are the same but for numbers, and differ in one place: 8, 16 of a_8, a_16; or []."""
+    """Return the numbers in names that are the same but for one number: 8, 16 for a_8, a_16; or []."""
     if len({_NUMBER.sub("#", name) for name in names}) > 1:
         return []
     columns = zip(*[map(int, _NUMBER.findall(name)) for name in names], strict=True)

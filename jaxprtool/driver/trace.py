@@ -1,4 +1,4 @@
-"""From Python functions to programs: with JAX where the function uses it, else with our own tracing."""
+"""Trace Python functions to programs: with JAX where the function uses it, else with our own tracing."""
 
 from __future__ import annotations
 
@@ -57,28 +57,34 @@ def trace(
     source_root: str | None = None,
     verify: bool = False,
 ) -> ClosedJaxpr:
-    """The program of a Python function.
+    """Return the program of a Python function.
 
     Args:
       target: `module:function`, `path/file.py:function`, or the function itself.
-      shapes: for each argument its type: a text that `parse_shape` reads, or a pytree of types or of values.
+      shapes: for each argument its type: a text that `parse_shape` reads, or a pytree of types or
+        of values.
       static: keyword arguments that are not traced.
-      x64: whether JAX has 64-bit types while it traces; None for "where the type of an argument is one".
+      x64: whether JAX has 64-bit types while it traces; None: if the type of an argument is one.
       frontend: `jax`, `lax` or `numpy` (both ours), or `auto`: JAX for a function that uses it.
-      like: names of example arguments, which come before those of `shapes` (see `example_arguments`).
-      host_devices: how many devices JAX takes the host for in this process: as many as the function's meshes need.
-      rules: whether the program holds the derivative rules of custom functions; they can be longer than the functions.
-      source: whether equations keep their origins: the line of Python and the names around it.
-      source_root: when given, text shows the origins, and files below this folder are called relative to it.
+      like: names of example arguments, which come before those of `shapes` (see
+        `example_arguments`).
+      host_devices: the number of devices as which JAX counts the host in this process: as many as
+        the function's meshes need.
+      rules: whether the program holds the derivative rules of custom functions; they can be longer
+        than the functions.
+      source: whether equations keep their origins: the line of Python and the name stack.
+      source_root: when given, text shows the origins, with paths of files below this folder
+        relative to it.
       verify: whether to read the program's text back, and compare.
 
     Returns:
-      The program of the leaves; its `interface` has their names and trees. Equal jaxprs in it are one object.
+      The program of the leaves; its `interface` has their names and trees. Equal jaxprs in it are
+        one object.
 
     Raises:
-      UsageError: no such function, wrong types or number of arguments, or an exception in the function; or JAX has counted
-        the devices before.
-      TracerBoolConversionError: the function looks at a value that is not known.
+      UsageError: no such function, wrong types or number of arguments, or an exception in the
+        function; or JAX has counted the devices before.
+      TracerBoolConversionError: the function reads a value that is not known.
     """
     settings: Any = {"static": static, "x64": x64, "frontend": frontend, "like": like}
     return tracer(
@@ -107,7 +113,7 @@ def tracer(
     source_root: str | None = None,
     verify: bool = False,
 ) -> Callable[[], ClosedJaxpr]:
-    """A function that traces another one, each time that it is called; see `trace`.
+    """Return a function that traces another one, each time that it is called; see `trace`.
 
     The function is loaded, and its example arguments are made, before this returns.
 
@@ -157,15 +163,16 @@ def tracer(
 def argument_values(
     f: Callable[..., Any], args: Sequence[Any], program: ClosedJaxpr
 ) -> list[Value]:
-    """The values of the arguments of a function, one by one, as its program takes them.
+    """Return the values of the arguments of a function, one by one, as its program takes them.
 
     Args:
       f: the function.
       args: its arguments, pytrees of values.
-      program: what `trace` made of them.
+      program: the program that `trace` made of it.
 
     Returns:
-      The leaves. Values of 64 bits are of 32 where the program's are, which is what JAX does while 64-bit types are off.
+      The leaves. 64-bit values become 32-bit ones where the program's types are, as in JAX while
+        64-bit types are off.
     """
     if choose_frontend(f, _is_about_jax(f, f, args)) != "jax":
         leaves = tree_leaves(args)
@@ -179,7 +186,7 @@ def argument_values(
 
 
 def _narrowed(x: Any, aval: Any) -> Value:
-    """A value of 64 bits in the type of 32 bits that the program has for it; other values as they are."""
+    """Return a 64-bit value in the 32-bit type that the program has for it; other values as they are."""
     dtype = dtype_of(getattr(x, "dtype", None))
     if dtype is None or type(aval) is not ShapedArray or not hasattr(x, "astype"):
         return x
@@ -197,7 +204,7 @@ def _is_about_jax(f: Any, target: Any, args: Sequence[Any]) -> bool:
 
 
 def _type_of(shape: Any, target: Any) -> Any:
-    """An argument: the pytree of types that a text spells, or what is given itself."""
+    """Return an argument: the pytree of types that a text spells, or the object that is given."""
     if not isinstance(shape, str):
         return shape
     what = "--shape" if isinstance(target, str) else f"an argument of {_name(target)}"
@@ -205,14 +212,14 @@ def _type_of(shape: Any, target: Any) -> Any:
 
 
 def _home(target: Any) -> str:
-    """The module of a function, as a name for it begins."""
+    """Return the module of a function, as its name on the command line begins."""
     if isinstance(target, str):
         return target
     return f"{getattr(inspect.unwrap(target), '__module__', None) or '__main__'}:"
 
 
 def _is_wide(arg: Any) -> bool:
-    """Whether a type of 64 bits is in an argument that is made of tuples, lists and dicts."""
+    """Whether an argument, made of tuples, lists and dicts, contains a 64-bit type."""
     return any(
         isinstance(a, ShapedArray) and a.dtype.kind in "iufc" and a.dtype.real.bits == 64
         for a in tree_leaves(arg)
@@ -220,13 +227,15 @@ def _is_wide(arg: Any) -> bool:
 
 
 def _is_for_jax(arg: Any) -> bool:
-    """Whether an argument holds what our own tracing takes for no array: arrays and classes of JAX's, functions."""
+    """Whether an argument contains values that our own tracing does not take for arrays: JAX arrays
+    and classes, functions.
+    """
     ours = (ShapedArray, bool, int, float, complex)
     return not all(isinstance(x, ours) or _package(x) in ("numpy", _OURS) for x in tree_leaves(arg))
 
 
 def _count_host_as(devices: int) -> None:
-    """Make JAX take the host for this many devices, now or when it is imported."""
+    """Make JAX count the host as this many devices, now or when it is imported."""
     if "jax" not in sys.modules:
         os.environ["JAX_NUM_CPU_DEVICES"] = str(devices)
         return
@@ -236,7 +245,7 @@ def _count_host_as(devices: int) -> None:
 
 
 def _examples(like: Sequence[str], target: Any, x64: bool | None) -> list[Any]:
-    """The arguments that `--like` names, made with 64-bit types or not."""
+    """Return the arguments that `--like` names, made with 64-bit types or not."""
 
     def make() -> list[Any]:
         return [x for name in like for x in example_arguments(name, _home(target))]
@@ -254,7 +263,7 @@ def _trace_with_ours(f: Callable[..., Any], args: Sequence[Any]) -> ClosedJaxpr:
 
 
 def _with_static(f: Callable[..., Any], static: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function of the other parameters, in their order, wherever the static ones stand among them."""
+    """Return the function of the other parameters, in their order, wherever the static ones stand among them."""
     bound = functools.partial(f, **static)
     try:
         parameters = inspect.signature(f).parameters
@@ -306,19 +315,19 @@ def _check_arguments(
 
 
 def _names_jax(f: Any) -> bool:
-    """Whether the module of a function has a name for something of JAX's."""
+    """Whether the module of a function has a name for an object of JAX's."""
     function = inspect.unwrap(getattr(f, "__func__", f))
     names = getattr(function, "__globals__", {})
     return any(_package(v) in _JAX for k, v in names.items() if not k.startswith("__"))
 
 
 def choose_frontend(f: Callable[..., Any], about_jax: bool) -> str:
-    """`jax` for a function that uses JAX, `lax` for one that uses our lax, else `numpy`.
+    """Return `jax` for a function that uses JAX, `lax` for one that uses our lax, else `numpy`.
 
     Args:
       f: the function.
-      about_jax: whether its module or its arguments are JAX's; it decides where the function's own code does not
-        show what it uses.
+      about_jax: whether its module or its arguments are JAX's; it decides where the function's own
+        code does not show what it uses.
     """
     used = _packages_used(original(f))
     if used & _JAX:
@@ -376,7 +385,7 @@ def _named_in(value: Any) -> list[Any]:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    """What a module or an object calls so, or None: one that imports when it is asked may find that it cannot."""
+    """Return the attribute of a module or object with a name, or None; a lazy import may fail."""
     try:
         return getattr(value, name, None)
     except Exception:  # code of others runs here: any error is possible

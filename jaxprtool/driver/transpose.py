@@ -14,7 +14,7 @@ __all__ = ["transpose"]
 
 
 def transpose(program: ClosedJaxpr, linear: Sequence[Position]) -> ClosedJaxpr:
-    """The transposed program.
+    """Return the transposed program.
 
     Args:
       program: (a, b) -> c, linear in b.

@@ -1,10 +1,11 @@
-"""triage: at which stage two programs begin to differ, or what two installations made of the same ones.
+"""triage: find the stage at which two programs begin to differ, or the outputs of two installations
+for the same programs.
 
-An installation's outputs are a folder that JAX and XLA have written to:
+The outputs of an installation are a folder that JAX and XLA have written to:
 
     JAX_DUMP_IR_TO=DIR JAX_DUMP_IR_MODES=jaxpr,stablehlo XLA_FLAGS=--xla_dump_to=DIR python train.py
 
-or one with files that are called `NAME.jaxpr`, `NAME.mlir` and `NAME.hlo`.
+or one with files named `NAME.jaxpr`, `NAME.mlir` and `NAME.hlo`.
 """
 
 from __future__ import annotations
@@ -40,11 +41,12 @@ Programs = dict[str, ClosedJaxpr]
 def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
     """Compare two programs stage by stage, as this installation lowers and compiles them.
 
-    A stage that a program does not come to (there is no rule, it is too large, it has too many devices) is unknown.
+    A stage that a program does not reach (there is no rule, it is too large, it has too many
+    devices) is unknown.
 
     Raises:
       JaxprTypeError: a program is ill-typed.
-      UsageError: a file with constants of a program cannot be read; jaxlib is not there.
+      UsageError: a file with constants of a program cannot be read; jaxlib is not installed.
     """
     from jaxprtool.backends import installed  # noqa: PLC0415 (gateway: jaxlib)
 
@@ -63,19 +65,21 @@ def triage(a: ClosedJaxpr, b: ClosedJaxpr, name: str = "") -> Triage:
 
 
 def _lowered(program: ClosedJaxpr) -> str:
-    """StableHLO that says which results lie where arguments did, as JAX's does."""
+    """Return StableHLO that says which results share memory with arguments, as JAX's does."""
     lowered = lower_jaxpr(program)
     return str(lower_jaxpr(program, donate=True) if lowered.devices == 1 else lowered)
 
 
 def _compiled(program: ClosedJaxpr) -> tuple[str, Buffers]:
-    """The optimised HLO, and the buffers; the executable is let go of, since a large one has more than a gigabyte."""
+    """Return the optimised HLO, and the buffers; the executable is freed, since a large one has
+    more than a gigabyte.
+    """
     compiled = compile_located(program, donate=True)
     return compiled.as_text(), _buffers(compiled)
 
 
 def _tried(f: Callable[[], Any]) -> Any:
-    """What a function gives, or the error that it raises, which says why a stage is not known."""
+    """Return the result of a function, or the error that it raises, which says why a stage is not known."""
     try:
         return f()
     except JaxprToolError as e:
@@ -146,7 +150,7 @@ _UNUSUAL = re.compile(r"\W")
 
 
 class Output(NamedTuple):
-    """A file of a folder: the stage that it is of, the number and the name of the program, and where it is."""
+    """A file of a folder: its stage, the number and the name of the program, and its path."""
 
     stage: str
     number: int
@@ -155,9 +159,10 @@ class Output(NamedTuple):
 
 
 def triage_folders(a: str, b: str) -> Triage:
-    """Compare what two installations have written, program by program and stage by stage.
+    """Compare the outputs of two installations, program by program and stage by stage.
 
-    Of several programs with one name the first of one folder is compared with the first of the other.
+    Of several programs with one name the first of one folder is compared with the first of the
+    other.
 
     Raises:
       UsageError: a folder cannot be read, or holds no outputs.
@@ -170,7 +175,7 @@ def triage_folders(a: str, b: str) -> Triage:
 
 
 def _outputs(folder: str) -> dict[str, dict[str, str]]:
-    """The files of a folder: for each program its stages, and the file of each."""
+    """Return the files of a folder: for each program its stages, and the file of each."""
     try:
         files = sorted(os.listdir(folder))
     except OSError as e:
@@ -202,7 +207,7 @@ def _output(folder: str, file: str) -> Output | None:
 
 
 def _folders(name: str, a: Mapping[str, str], b: Mapping[str, str]) -> Triaged:
-    """The stages of one program in both folders."""
+    """Return the stages of one program in both folders."""
     stages: list[Stage] = []
     for stage in STAGES:
         if stage not in a or stage not in b:

@@ -1,4 +1,4 @@
-"""Types for the arguments of programs whose texts leave them open."""
+"""Give types to the arguments of programs whose texts leave them open."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ from jaxprtool.syntax.patterns import pattern
 
 __all__ = ["typed_by_words", "with_types"]
 
-# What a number begins with, or a list of numbers.
+# The beginning of a number or of a list of numbers.
 _LITERAL = pattern(r"[\[(+\-.\d]|(?:true|false|nan|inf)\b", re.IGNORECASE)
 
 
 def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:
-    """A program with types for its arguments, from which those of all that is in it follow.
+    """Return a program with types for its arguments, and the types inferred from them.
 
     Args:
       program: the program; one that has all its types is returned as it is.
-      types: of the constants without values, then of the arguments: texts that `parse_shape` reads, types, or values.
+      types: those of the constants without values, then of the arguments: texts that `parse_shape`
+        reads, types, or values.
 
     Raises:
       UsageError: another number of types, or a text that is no type.
-      JaxprTypeError: operations do not fit these types, or a type does not follow even so.
+      JaxprTypeError: operations do not fit these types, or a type cannot be inferred.
     """
     jaxpr = program.jaxpr
     if not is_open(jaxpr):
@@ -49,10 +50,10 @@ def with_types(program: ClosedJaxpr, types: Sequence[Any]) -> ClosedJaxpr:
 
 
 def typed_by_words(program: ClosedJaxpr, words: Sequence[str]) -> ClosedJaxpr:
-    """A program whose arguments have the types of the values that words of the command line give for them.
+    """Return a program whose arguments have the types of the values that words of the command line give for them.
 
-    Numbers and lists of them have the types that JAX gives to Python's, and files `.npy` their own. A program that has
-    all its types, or that other words are given for, is returned as it is.
+    Numbers and lists of them have the types that JAX gives to Python's, and files `.npy` their own.
+    A program that has all its types, or for which other words are given, is returned as it is.
 
     Raises: as `with_types`, and UsageError for a file that cannot be read.
     """

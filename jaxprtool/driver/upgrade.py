@@ -1,4 +1,4 @@
-"""upgrade: a text of any release in the vocabulary of the current one, and what that changed."""
+"""upgrade: convert a text of any release to the current vocabulary, and report what that changed."""
 
 from __future__ import annotations
 
@@ -46,14 +46,16 @@ _PYTHON = re.compile(r"<\w|functools\.partial\(")  # a value that is an object o
 
 
 class Change(NamedTuple):
-    """Something that the upgraded text says in another way, or does not say.
+    """Something that the upgraded text spells in another way, or that is lost.
 
     Attributes:
-      span: where, in the old text.
-      kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`, `literal-typed`, `binder-typed`,
-        `type-spelled`, `index-spelled`, `operands`; or of what is lost: `function`, `constant`, `opaque`, `type`, `numbers` (which
-        a key draws), `stride`, `mask`.
-      primitive: of the equation, as the old text calls it; "" outside of equations.
+      span: the position in the old text.
+      kind: `primitive`, `param-renamed`, `param-removed`, `param-added`, `param-value`,
+        `literal-typed`, `binder-typed`, `type-spelled`, `index-spelled`, `operands`; or for what is
+        lost: `function`, `constant`, `opaque`, `type`, `numbers` (which a key draws), `stride`,
+        `mask`.
+      primitive: the primitive of the equation, by its name in the old text; "" outside of
+        equations.
       old, new: the spellings; "" for none.
       message: the same in words.
     """
@@ -67,7 +69,7 @@ class Change(NamedTuple):
 
     @property
     def lost(self) -> bool:
-        """Whether something is not in the text, and so not in the program."""
+        """Whether something is missing in the text, and so in the program."""
         return self.kind in ("function", "constant", "opaque", "type", "numbers", "stride", "mask")
 
 
@@ -76,9 +78,9 @@ class Report:
     """What an upgrade changed.
 
     Attributes:
-      name: of the file.
+      name: the name of the file.
       dialect: the new text's.
-      releases: which releases print the old text so.
+      releases: which releases print the old text.
       changes: in the order of the old text.
     """
 
@@ -120,7 +122,8 @@ class Report:
 
 
 def target(dialect: str = "") -> str:
-    """The name of the dialect to write: one by its name, `jax-0.12`; "" for that of the installed JAX, without one the newest.
+    """Return the name of the dialect to write: one by its name, `jax-0.12`; "" for the installed
+    JAX's, without one the newest.
 
     Raises:
       UsageError: there is no such dialect.
@@ -129,17 +132,17 @@ def target(dialect: str = "") -> str:
 
 
 def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
-    """What is different between a text and that of its programs in another dialect.
+    """Report the differences between a text and that of its programs in another dialect.
 
     Args:
       text: the old text.
-      name: what to call it.
-      programs: those of the text that are written.
+      name: its name.
+      programs: the programs of the text that are written.
       dialect: the dialect to write.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UnsupportedError: the dialect cannot say what a program does.
+      UnsupportedError: the dialect cannot express a program.
     """
     _, reading = parse_and_scan(text, name)
     printed = format_file(dict(programs), dialect=dialect, lossless=True)
@@ -154,7 +157,7 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
         changes += _respelled_types(program.jaxpr, again[key].jaxpr)
         changes += _lost(program)
     releases = releases_of(reading, before.values())
-    if not version_line(text):  # a text of ours draws as it says, here and everywhere
+    if not version_line(text):  # our texts name the generator, so they draw the same everywhere
         changes += _draws(reading, programs)
         changes += _strides(programs)
         changes += _masks(programs)
@@ -163,7 +166,7 @@ def report(text: str, name: str, programs: Programs, dialect: str) -> Report:
 
 
 def _pairs(old: Jaxpr, new: Jaxpr) -> Iterator[tuple[list[JaxprEqn], list[JaxprEqn]]]:
-    """The equations of two jaxprs that say the same, side by side; those that came from one equation of the text together."""
+    """Yield corresponding equations of two jaxprs; those that came from one equation of the text together."""
     seen: set[Jaxpr] = set()
     pending = [(old, new)]
     while pending:
@@ -187,7 +190,7 @@ def _of_equation(
     before: Mapping[int, SpelledEquation],
     after: Mapping[int, SpelledEquation],
 ) -> Iterator[Change]:
-    """What is spelled in another way in one equation of the old text."""
+    """Yield the changes of spelling in one equation of the old text."""
     span = old[0].span
     was = before.get(span.start) if span else None
     now = [after[e.span.start] for e in new if e.span and e.span.start in after]
@@ -209,7 +212,7 @@ def _of_equation(
 def _of_params(
     span: Span, was: SpelledEquation, now: SpelledEquation, eqn: JaxprEqn
 ) -> Iterator[Change]:
-    """The params of an equation that have another name, came, went, or are written in another way."""
+    """Yield the params of an equation that were renamed, removed, added, or are spelled in another way."""
     called, left = now_called(was.name), dict(now.params)
     for key, value in was.params.items():
         new = key if key in left else called.get(key, key)
@@ -237,7 +240,7 @@ def _of_params(
 
 
 def _of_index(old: JaxprEqn, new: JaxprEqn) -> Iterator[Change]:
-    """The index of a reference that is written in another way: `r[:]` is `r[...]` since JAX 0.8."""
+    """Yield a change of the index of a reference: `r[:]` is `r[...]` since JAX 0.8."""
     span, name = old.span, old.primitive.name
     if span is None or new.span is None:
         return
@@ -262,7 +265,7 @@ def _param(key: str, value: str) -> str:
 def _of_operands(
     span: Span, was: SpelledEquation, now: SpelledEquation, eqn: JaxprEqn
 ) -> Iterator[Change]:
-    """The literals of an equation that have a type now, and operands that stand in another order."""
+    """Yield the literals of an equation that have a type now, and operands in another order."""
     old, new = was.operands.split(), now.operands.split()
     if len(old) == len(eqn.inputs) == len(new):
         for word, text, x in zip(old, new, eqn.inputs, strict=True):
@@ -281,7 +284,7 @@ def _as_word(x: Atom) -> str:
 
 
 def _types(program: ClosedJaxpr) -> Iterator[Change]:
-    """The binders of a program that have no type in its text, and now have one."""
+    """Yield the binders of a program that have no type in its text, and now have one."""
     for jaxpr in reachable([program.jaxpr]):
         groups = [("", jaxpr.all_binders), *((e.primitive.name, e.out_binders) for e in jaxpr.eqns)]
         for name, binders in groups:
@@ -294,7 +297,7 @@ def _types(program: ClosedJaxpr) -> Iterator[Change]:
 
 
 def _respelled_types(old: Jaxpr, new: Jaxpr) -> Iterator[Change]:
-    """The binders whose types are written in another way: `Ref{float32[3]}` is `Ref{f32[3]}` since JAX 0.7.1."""
+    """Yield the binders whose types are spelled in another way: `Ref{float32[3]}` is `Ref{f32[3]}` since JAX 0.7.1."""
     jaxprs = [*reachable([old])], [*reachable([new])]
     for a, b in zip(*jaxprs, strict=False):
         groups = [("", a.all_binders, b.all_binders)]
@@ -317,7 +320,7 @@ def _text(span: Span) -> str:
 
 
 def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
-    """The equations of a text that may be of a release which drew other numbers."""
+    """Yield the equations of a text that may be of a release which drew other random numbers."""
     for release, when, eqns in draws_of(reading, [*programs.values()]):
         before = ".".join(map(str, release))
         for eqn in eqns if when in ("either", "untold") else ():
@@ -327,12 +330,14 @@ def _draws(reading: Reading, programs: Programs) -> Iterator[Change]:
 
 
 def _strides(programs: Programs) -> Iterator[Change]:
-    """The slices of references that a text prints alike for several strides: JAX prints where one begins and its size."""
+    """Yield the slices of references whose stride a text does not show: JAX prints only where a
+    slice begins and its size.
+    """
     for program in programs.values():
         for eqn in all_eqns(program.jaxpr):
             index = next((v for v in eqn.params.values() if isinstance(v, RefIndex)), None)
             if index is None or eqn.span is None or not _ARROW.search(_text(eqn.span)):
-                continue  # with all its params an equation shows the stride
+                continue  # an equation printed with all params shows the stride
             held = getattr(eqn.inputs[0].aval, "inner", None)
             shape = getattr(held, "shape", ())
             first = index.steps[0] if index.steps else None
@@ -347,14 +352,18 @@ def _strides(programs: Programs) -> Iterator[Change]:
 
 
 def _masks(programs: Programs) -> Iterator[Change]:
-    """The writes of kernels of which a text does not say whether they were masked: JAX does so where the result is read."""
+    """Yield the writes of kernels for which a text does not show whether they were masked; JAX
+    shows it if the result is read.
+    """
     for program in programs.values():
         for jaxpr in reachable([program.jaxpr]):
             yield from _masks_in(jaxpr)
 
 
 def _masks_in(jaxpr: Jaxpr) -> Iterator[Change]:
-    """For each write whose result has no name the booleans that are there and nobody reads: what else were they for?"""
+    """Yield the writes whose result has no name and beside which there is an unread boolean array
+    of their shape: a likely mask.
+    """
     read = {x for eqn in jaxpr.eqns for x in eqn.inputs} | {*jaxpr.outs}
     idle = [
         v
@@ -376,7 +385,7 @@ def _masks_in(jaxpr: Jaxpr) -> Iterator[Change]:
 
 
 def _has_room(s: Slice, n: Any) -> bool:
-    """Whether as many elements, two apart, are in a dimension of n."""
+    """Whether as many elements, two apart, fit in a dimension of size n."""
     if s.stride != 1 or not isinstance(s.size, int) or not isinstance(n, int) or s.size < 2:
         return False
     start = s.start if isinstance(s.start, int) else 0
@@ -384,7 +393,7 @@ def _has_room(s: Slice, n: Any) -> bool:
 
 
 def _lost(program: ClosedJaxpr) -> Iterator[Change]:
-    """What a program needs and its text does not hold: values of constants and of params, types of arguments."""
+    """Yield what a program needs and its text lacks: values of constants and of params, types of arguments."""
     for v, value in zip(program.jaxpr.const_binders, program.consts, strict=False):
         if value is None:
             message = f"the value of the constant {v.name} is not in the text"

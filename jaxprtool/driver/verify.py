@@ -43,7 +43,9 @@ def check_input(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 class blaming_the_program:
-    """In the place of an error of Python's, to which an ill-typed program leads in a `with` block, raise what is wrong with it."""
+    """In the place of a Python error that an ill-typed program causes in a `with` block, raise what
+    is wrong with the program.
+    """
 
     __slots__ = ("programs",)
 
@@ -80,10 +82,10 @@ def check_arrays(program: ClosedJaxpr, what: str, *, sized: bool = False) -> Non
 def check_types(
     atoms: Sequence[Var | Lit], what: str, *, sized: bool, around: Span | None = None
 ) -> None:
-    """Refuse what is no array, or has a shape that is not fixed where `sized` says so; `check_arrays` says more.
+    """Refuse types that are no arrays, or that have no fixed shape where `sized` is set; see `check_arrays`.
 
     Args:
-      around: the place of what has no place of its own.
+      around: the place for variables that have no place of their own.
     """
     for x in atoms:
         if isinstance(x.aval, ShapedArray):
@@ -99,12 +101,12 @@ def check_types(
 
 
 def prepared(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program, well-typed and with its constants loaded: what a compiler needs."""
+    """Return the program, type-checked and with its constants loaded, for a compiler."""
     return load_constants(check_input(program))
 
 
 def check_results(verb: str, programs: dict[str, ClosedJaxpr]) -> dict[str, ClosedJaxpr]:
-    """The results of a verb, type-checked; an ill-typed one is a fault of ours (InternalError)."""
+    """Type-check the results of a verb; an ill-typed one is an internal error (InternalError)."""
     for name, program in programs.items():
         try:
             typecheck_jaxpr(program, allow_unknown=True)

@@ -17,12 +17,12 @@ __all__ = ["vjp"]
 def vjp(
     program: ClosedJaxpr, wrt: Sequence[Position] | None = None, *, keep_outs: bool = True
 ) -> ClosedJaxpr:
-    """The vjp of a program: it computes the results, and the cotangents of the arguments.
+    """Return the vjp of a program: it computes the results, and the cotangents of the arguments.
 
     Args:
       program: (a) -> (b).
-      wrt: positions of leaves, or names of arguments or of parts of them, whose cotangents are wanted; all inexact leaves
-        by default.
+      wrt: positions of leaves, or names of arguments or of parts of them, whose cotangents are
+        wanted; all inexact leaves by default.
       keep_outs: whether b is among the results.
 
     Returns:

@@ -26,16 +26,18 @@ def vmap(
     out_axes: Axes = (0,),
     axis_size: int = DEFAULT_SIZE,
 ) -> ClosedJaxpr:
-    """The vmap of a program: it applies `program` to each example of a batch.
+    """Return the vmap of a program: it applies `program` to each example of a batch.
 
     Args:
       program: the program.
-      in_axes: for each leaf of the arguments its batch axis, or None; a single one stands for all. Or by the names of
-        arguments; those that are not named are not mapped. The axes of an argument may be a tree, as far down as they differ:
-        `{"params": {"w": None, "b": 0}, "x": 1}`; where some are, or there are as many as arguments and not as leaves, they are for arguments.
-      out_axes: the same for the results, whose names are the keys of a dict or the fields of an object; None for one that
-        does not depend on the batch.
-      axis_size: size of the batch.
+      in_axes: for each leaf of the arguments its batch axis, or None; a single one stands for all.
+        Or by the names of arguments; those that are not named are not mapped. The axes of an
+        argument may be a tree, as far down as they differ: `{"params": {"w": None, "b": 0}, "x":
+        1}`. A list with a tree in it, or with as many items as there are arguments and not as there
+        are leaves, is by argument.
+      out_axes: the same for the results, whose names are the keys of a dict or the fields of an
+        object; None for one that does not depend on the batch.
+      axis_size: the size of the batch.
 
     Raises:
       UsageError: wrong number of axes, an axis out of range, nothing is mapped, a result without an
@@ -73,7 +75,7 @@ def vmap(
 
 
 def _in_axes(program: ClosedJaxpr, axes: Axes) -> Sequence[int | None]:
-    """The axes of all leaves of the arguments, or one for all, where they may be given by name or as trees."""
+    """Return the axes of all leaves of the arguments, or one for all, given also by name or as trees."""
     if not isinstance(axes, Mapping):
         names = None if program.interface is None else [name for name, _ in program.interface.args]
         has_trees = any(map(is_node, axes))
@@ -105,7 +107,7 @@ def _of_parts(program: ClosedJaxpr, given: Sequence[tuple[Part, str, Any]]) -> S
 
 
 def _out_axes(program: ClosedJaxpr, axes: Axes) -> Sequence[int | None]:
-    """The axes of all leaves of the results, or one for all."""
+    """Return the axes of all leaves of the results, or one for all."""
     if not isinstance(axes, Mapping) and not any(map(is_node, axes)):
         return axes
     if program.interface is None:

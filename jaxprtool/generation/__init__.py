@@ -1,1 +1,1 @@
-"""Random programs: small examples of all primitives, changed, joined and put into one another."""
+"""Random programs: small examples of all primitives, mutated, joined and nested in one another."""

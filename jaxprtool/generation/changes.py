@@ -1,4 +1,7 @@
-"""Programs of one to three equations, which are seeds with something changed: right or wrong in any way."""
+"""Programs of one to three equations made by mutating seeds.
+
+They may be well-typed or wrong in any way.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ _SCALARS = [
 
 @functools.cache
 def _jaxprs() -> list[ClosedJaxpr]:
-    """Jaxprs that stand in params of the examples."""
+    """Return the jaxprs in params of the examples."""
     values = [
         v
         for programs in seeds().values()
@@ -89,7 +92,7 @@ def _jaxprs() -> list[ClosedJaxpr]:
 
 
 def _aval(rng: random.Random) -> Any:
-    """A type, or f32[] in place of one that no array has."""
+    """Return a type; f32[] in the place of a type that no array has."""
     try:
         return _any_type(rng)
     except JaxprTypeError:
@@ -97,7 +100,7 @@ def _aval(rng: random.Random) -> Any:
 
 
 def _any_type(rng: random.Random) -> Any:
-    """A type: most often a small array, sometimes a key, float0, a reference, a token or an unreadable one."""
+    """Return a type: most often a small array, sometimes a key, float0, a reference, a token or an unreadable type."""
     dtype = find_dtype(rng.choice(_DTYPES))
     if rng.random() < 0.03:
         dtype = custom_dtype("odd_type")
@@ -119,7 +122,7 @@ def _any_type(rng: random.Random) -> Any:
 
 
 def _near(rng: random.Random, aval: Any) -> Any:
-    """A type that differs from one in the element type, a dimension or the rank."""
+    """Return a type that differs from one in the element type, a dimension or the rank."""
     if not isinstance(aval, ShapedArray) or rng.random() < 0.2:
         return _aval(rng)
     shape = list(aval.shape)
@@ -140,7 +143,7 @@ def _near(rng: random.Random, aval: Any) -> Any:
 
 
 def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
-    """A value of a param with something in it changed."""
+    """Return a value of a param with a random change."""
     if isinstance(value, ClosedJaxpr) and rng.random() < 0.8:
         return rng.choice(_jaxprs()) if rng.random() < 0.4 else mutated(rng, value)
     if isinstance(value, (tuple, list)) and rng.random() < 0.85:
@@ -172,7 +175,7 @@ def _changed(rng: random.Random, value: Any, depth: int = 0) -> Any:
 
 
 def _literal(rng: random.Random) -> Lit:
-    """A literal, of rank 0 most often; one of higher rank has no value in a text."""
+    """Return a literal, most often of rank 0; one of higher rank has no value in a text."""
     dtype = find_dtype(rng.choice(_DTYPES[:-3])) or FLOAT32
     if rng.random() < 0.15:
         return Lit(None, ShapedArray((rng.randrange(4),), dtype))
@@ -181,11 +184,11 @@ def _literal(rng: random.Random) -> Lit:
 
 
 def retyped(eqns: Sequence[JaxprEqn]) -> None:
-    """Give results the types that the rules say, so that more of what is drawn is accepted."""
+    """Give results the types that the type rules give them, so that more of the programs are well-typed."""
     for eqn in eqns:
         try:
             avals = typecheck_eqn(eqn)
-        except Exception:  # whatever it is, the check of the program meets it again
+        except Exception:  # of any kind: checking the program will raise it again
             continue
         binders = eqn.out_binders[: len(avals)]
         for v, aval in zip(binders, avals, strict=False):
@@ -195,7 +198,7 @@ def retyped(eqns: Sequence[JaxprEqn]) -> None:
 
 
 def copied(jaxpr: Jaxpr) -> Jaxpr:
-    """The same program with variables and equations of its own, which can be amended."""
+    """Return a copy of the program with variables and equations of its own, which may be amended."""
     new: dict[Any, Var] = {}
 
     def var(x: Any) -> Any:
@@ -260,7 +263,7 @@ def _mutate(rng: random.Random, jaxpr: Jaxpr) -> None:
 
 
 def mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
-    """A program with a thing or two changed, and types of results to match."""
+    """Return a program with one or two mutations, and types of results to match."""
     jaxpr = copied(program.jaxpr)
     for _ in range(rng.choice((0, 1, 1, 1, 2, 2, 3))):
         _mutate(rng, jaxpr)
@@ -271,7 +274,9 @@ def mutated(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
-    """One program after another; what the second takes is given by the first where the types fit."""
+    """Return one program followed by another, whose arguments are taken from values of the first
+    where the types fit.
+    """
     given = [*(v for e in first.eqns for v in e.out_binders), *first.in_binders]
     new: dict[Var, Any] = {}
     for v in second.in_binders:
@@ -289,7 +294,7 @@ def _joined(rng: random.Random, first: Jaxpr, second: Jaxpr) -> Jaxpr:
 
 
 def draw_program(rng: random.Random) -> ClosedJaxpr:
-    """A program of a few equations that may be wrong in any way."""
+    """Return a program of a few equations that may be wrong in any way."""
     bases = seeds()
     base = rng.choice(bases[rng.choice([*bases])])
     program = mutated(rng, base)

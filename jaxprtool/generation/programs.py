@@ -1,4 +1,4 @@
-"""Random well-typed programs of a given size, made of seeds: one after another, changed, and put into one another."""
+"""Random well-typed programs of a given size: seeds that are joined, mutated and nested in one another."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ __all__ = ["draw_typed", "is_sized"]
 _SIZES = (1, 1, 2, 2, 3, 4, 6)
 # how often a seed is changed, is put into another equation, takes types that the program has, takes its values
 _CHANGED, _WRAPPED, _RETYPED, _TAKEN = 0.4, 0.15, 0.8, 0.85
-_TRIES = 40  # for each equation
+_TRIES = 40  # tries for each equation
 _MOST, _MOST_AXES = 1 << 12, 16  # elements and axes of an argument
 
 
 def draw_typed(
     rng: random.Random, size: int | None = None, primitives: Collection[str] = ()
 ) -> ClosedJaxpr:
-    """A random well-typed program whose arguments are arrays.
+    """Return a random well-typed program whose arguments are arrays.
 
     Args:
-      rng: what is drawn depends on it alone.
-      size: how many equations it has, not counting those in nested jaxprs; a seed of several may end above it. By default a
-        few.
-      primitives: the names of those that it consists of; all by default.
+      rng: the only source of randomness.
+      size: the number of equations, not counting those in nested jaxprs; a seed of several may
+        exceed it. By default a few.
+      primitives: the names of the primitives to use; all by default.
 
     Returns:
-      A program. What no equation uses is among its results.
+      A program. Values that no equation reads are among its results.
 
     Raises:
-      ValueError: no seed, or nothing that is well-typed, consists of the primitives alone.
+      ValueError: no seed, or nothing that is well-typed, uses only these primitives.
     """
     among = _seeds_of(frozenset(primitives))
     size = size or rng.choice(_SIZES)
@@ -55,7 +55,7 @@ def draw_typed(
 
 
 def _seeds_of(primitives: frozenset[str]) -> dict[str, list[ClosedJaxpr]]:
-    """The seeds that consist of some primitives alone."""
+    """Return the seeds that use only these primitives."""
     if primitives not in _SEEDS:
         fitting = {
             name: [p for p in programs if _is_usable(p) and _consists(p, primitives)]
@@ -71,7 +71,7 @@ _SEEDS: dict[frozenset[str], dict[str, list[ClosedJaxpr]]] = {}
 
 
 def _is_usable(program: ClosedJaxpr) -> bool:
-    """Whether it can be written and run from the text, and has arrays as arguments."""
+    """Whether a program can be written as text and run from it, and takes only arrays as arguments."""
     of_python = any(e.primitive in _OF_PYTHON for e in all_eqns(program.jaxpr))
     sized = all(is_sized(v.aval) for v in program.jaxpr.in_binders)
     return sized and not program.consts and not of_python
@@ -88,7 +88,7 @@ def _consists(program: ClosedJaxpr, primitives: Collection[str]) -> bool:
 
 
 def is_sized(aval: Any) -> bool:
-    """Whether a type is that of small arrays, of numbers, booleans or keys."""
+    """Whether a type is that of small arrays of numbers, booleans or keys."""
     if not isinstance(aval, ShapedArray) or not all(isinstance(n, int) for n in aval.shape):
         return False
     return aval.dtype.kind in "fciubk" and aval.size <= _MOST and aval.ndim <= _MOST_AXES
@@ -100,7 +100,9 @@ def _longer(
     among: dict[str, list[ClosedJaxpr]],
     primitives: Collection[str],
 ) -> ClosedJaxpr:
-    """The program with the equations of another seed at its end, or the program itself where what was drawn is ill-typed."""
+    """Return the program with the equations of another seed appended; the program itself where the
+    result is ill-typed.
+    """
     piece = rng.choice(among[rng.choice([*among])])
     if rng.random() < _CHANGED:
         piece = mutated(rng, piece)
@@ -121,7 +123,10 @@ def _longer(
 
 
 def _has_values(jaxpr: Jaxpr) -> bool:
-    """Whether all literals have values, at any depth: those that are arrays have none in a text."""
+    """Whether all literals have values, at any depth.
+
+    A literal that is an array has none in a text.
+    """
     stack = [jaxpr]
     for inner in stack:
         atoms = [*inner.outs, *(x for e in inner.eqns for x in e.inputs)]
@@ -132,7 +137,7 @@ def _has_values(jaxpr: Jaxpr) -> bool:
 
 
 def _inside(rng: random.Random, piece: ClosedJaxpr, primitives: Collection[str]) -> ClosedJaxpr:
-    """The piece in a call, a branch or a loop, where it may be."""
+    """Return the program wrapped in a call, a branch or a loop, where that is possible."""
     allowed = [wrap for name, wrap in WRAPS.items() if not primitives or name in primitives]
     if not allowed or not _is_accepted(piece.jaxpr):
         return piece
@@ -140,12 +145,13 @@ def _inside(rng: random.Random, piece: ClosedJaxpr, primitives: Collection[str])
 
 
 def _taking(rng: random.Random, first: Jaxpr, second: Jaxpr, *, of_any_type: bool) -> Jaxpr:
-    """One program after another, which takes values of the first.
+    """Return one program followed by another, whose arguments are partly values of the first.
 
     Args:
-      rng: draws which values.
+      rng: chooses the values.
       first, second: the programs.
-      of_any_type: whether arguments of the second may take values of other types, together with all that have that type.
+      of_any_type: whether arguments of the second may be replaced by values of another type,
+        together with all arguments of the same type.
     """
     second = copied(second)
     given = [*first.in_binders, *(v for e in first.eqns for v in e.out_binders)]
@@ -179,7 +185,10 @@ def _is_accepted(jaxpr: Jaxpr) -> bool:
 
 
 def _finished(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with its results: what nothing uses, and now and then another value; and with the arguments it reads."""
+    """Return the program with its results and the arguments it reads.
+
+    The results are the values that nothing reads, and sometimes one other value.
+    """
     eqns = program.jaxpr.eqns
     used = {x for e in eqns for x in e.inputs if isinstance(x, Var)}
     made = [v for e in eqns for v in e.out_binders if is_sized(v.aval)]

@@ -1,6 +1,6 @@
-"""Seeds: small programs that use each primitive, of which random programs are made.
+"""Seeds: small programs that use each primitive, from which random programs are made.
 
-They stand in `seeds.jaxpr`, as `PRIMITIVE_N = { lambda ... }`, and are those of the examples of the test suite
+They are in `seeds.jaxpr`, as `PRIMITIVE_N = { lambda ... }`, and are the examples of the test suite
 (`tests/generation/test_seeds.py` writes the file).
 """
 
@@ -20,7 +20,7 @@ SEEDS_PATH = Path(__file__).with_name("seeds.jaxpr")
 
 @functools.cache
 def seeds() -> dict[str, list[ClosedJaxpr]]:
-    """Small well-typed programs, by the name of the primitive that each is an example of."""
+    """Return small well-typed programs, by the name of the primitive that each is an example of."""
     found: dict[str, list[ClosedJaxpr]] = {}
     for name, program in parse_file(SEEDS_PATH.read_text(encoding="utf-8")).items():
         found.setdefault(name.rpartition("_")[0], []).append(program)
@@ -28,5 +28,5 @@ def seeds() -> dict[str, list[ClosedJaxpr]]:
 
 
 def primitives_in(program: ClosedJaxpr) -> set[str]:
-    """The names of the primitives of a program, at any depth."""
+    """Return the names of the primitives of a program, at any depth."""
     return {eqn.primitive.name for eqn in all_eqns(program.jaxpr)}

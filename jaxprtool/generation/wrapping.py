@@ -1,4 +1,6 @@
-"""Programs inside calls, branches, loops and functions with derivatives of their own, most of them put in rightly."""
+"""Wrap programs in calls, branches, loops and functions with derivative rules of their own; the
+result is mostly well-typed.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ Wrap = Callable[[random.Random, ClosedJaxpr], ClosedJaxpr]
 def _around(
     primitive: Any, program: ClosedJaxpr, before: list[Any], outs: list[Any], **params: Any
 ) -> ClosedJaxpr:
-    """A program of one equation, whose last operands are of the types of the arguments of `program`."""
+    """Return a program of one equation, whose last operands have the types of the arguments of `program`."""
     ins = [Var(v.aval) for v in program.jaxpr.in_binders]
     binders = [Var(a) for a in outs]
     eqn = _eqn(primitive, [*before, *ins], params, binders)
@@ -39,7 +41,7 @@ def _eqn(op: Any, ins: list[Any], params: dict[str, Any], outs: list[Any]) -> Ja
 
 
 def _closed(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with its constants as arguments."""
+    """Return the program with its constants as arguments."""
     jaxpr = program.jaxpr
     return ClosedJaxpr(Jaxpr(jaxpr.all_binders, jaxpr.eqns, jaxpr.outs, []), [])
 
@@ -49,14 +51,19 @@ def _results(program: ClosedJaxpr) -> list[Any]:
 
 
 def _identity(program: ClosedJaxpr) -> ClosedJaxpr:
-    """Arguments whose types are those of the results, in any order: (args) -> results where there are such."""
+    """Return a jaxpr with the types of `program` that returns, for each result, an argument of that
+    type if there is one.
+    """
     ins = [Var(v.aval) for v in program.jaxpr.in_binders]
     outs = [next((v for v in ins if v.aval is aval), None) for aval in _results(program)]
     return _giving(ins, outs, _results(program))
 
 
 def _giving(ins: list[Var], outs: Sequence[Var | None], avals: Sequence[Any]) -> ClosedJaxpr:
-    """(ins) -> outs, where None stands for zeros of a type: a literal of higher rank has no value in a text."""
+    """Return the jaxpr (ins) -> outs, where None stands for zeros of a type.
+
+    Zeros are broadcast from a scalar, since a literal of higher rank has no value in a text.
+    """
     eqns: list[JaxprEqn] = []
     given: list[Any] = []
     for v, aval in zip(outs, avals, strict=True):
@@ -94,7 +101,7 @@ def _cond(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _scan(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
-    """A scan whose carry are the first arguments, as many as have the types of the first results."""
+    """Wrap in a scan whose carry is the first arguments, as many as have the types of the first results."""
     ins, outs = [v.aval for v in program.jaxpr.in_binders], _results(program)
     num_consts = rng.randint(0, len(ins))
     num_carry = 0
@@ -125,7 +132,7 @@ def _longer(aval: Any, length: int) -> Any:
 
 
 def _while(rng: random.Random, program: ClosedJaxpr) -> ClosedJaxpr:
-    """A loop whose condition is a boolean of the carry, or false; what its body makes goes into the carry."""
+    """Wrap in a loop whose condition is a boolean of the carry, or false; the results of its body form the carry."""
     ins, left = program.jaxpr.in_binders, [*program.jaxpr.outs]
     nconsts = rng.randint(0, len(ins))
     outs = []
@@ -150,7 +157,9 @@ def _inexact(avals: list[Any]) -> list[Any]:
 
 
 def _rule(rng: random.Random, ins: list[Any], outs: list[Any]) -> ClosedJaxpr | None:
-    """A jaxpr of these types, or one with an argument or a result too few, too many or of another type; or none."""
+    """Return a jaxpr of these types, sometimes with an argument or result too few, too many or of
+    another type; or None.
+    """
     ins, outs = [*ins], [*outs]
     for avals in (ins, outs):
         pick = rng.random()
@@ -200,5 +209,5 @@ WRAPS: dict[str, Wrap] = {
 def wrapped(
     rng: random.Random, program: ClosedJaxpr, wraps: Sequence[Wrap] = tuple(WRAPS.values())
 ) -> ClosedJaxpr:
-    """A program of one equation that holds the given one in its params, put there by one of `wraps`."""
+    """Return a program of one equation with the given one in its params, made by one of `wraps`."""
     return rng.choice(wraps)(rng, _closed(program))

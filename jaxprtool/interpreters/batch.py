@@ -1,14 +1,16 @@
-"""Vectorisation (vmap): a function of single examples becomes one of batches.
+"""Vectorisation (vmap): turn a function of single examples into a function of batches.
 
 Contract of a `batch` rule:
 
     rule(axis_size, values, dims, **params) -> (out, out_dim)        (two lists for multiple_results)
 
-Each operand comes with the axis along which it is batched, an int, or `not_mapped` (None); at least one is
-batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. Batch axes have size `axis_size`. The rule
-computes what a loop over the batch would, by applying operations, and says where the result's batch axis is.
+Each operand comes with the axis along which it is batched, an int, or `not_mapped` (None); at least
+one is batched, unless `axis_size` is a `NamedAxis` and the operation may act along it. Batch axes
+have size `axis_size`. The rule computes what a loop over the batch would, by applying operations,
+and returns the batch axis of the result.
 
-Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` and `materialize` help others.
+Makers: `elementwise_batch`, `broadcast_batch`, `same_shape_batch`; `moveaxis` and `materialize`
+help others.
 """
 
 from __future__ import annotations
@@ -72,14 +74,14 @@ __all__ = [
 ]
 
 batch_rules = RuleTable("batch")
-# Whether a batched operation does for each example what it does for one, or follows a rule that its user wrote.
+# Whether a batched operation does for each example what the operation does for one, or follows a batching rule of the user.
 batching_facts = FactTable("batching", "examples", "rule")
 
 not_mapped = None
 
 
 class BatchTracer(Tracer):
-    """A batch of values. Its type is that of one example: it does not have the batch axis."""
+    """A batch of values. Its type is that of one example, without the batch axis."""
 
     __slots__ = ("bdim", "val")
 
@@ -127,16 +129,16 @@ class BatchTrace(Trace):
         return self.box(out, dim)
 
     def box(self, value: Value, dim: int | None) -> Value:
-        """A tracer, or the bare value where it is not batched."""
+        """Make a tracer, or return the bare value where it is not batched."""
         return value if dim is None else BatchTracer(self, value, dim)
 
     def unbox(self, x: Value) -> tuple[Value, int | None]:
-        """Value and batch axis."""
+        """Return the value and its batch axis."""
         return (x.val, x.bdim) if type(x) is BatchTracer and x._trace is self else (x, not_mapped)
 
 
 def moveaxis(x: Value, source: int, target: int) -> Value:
-    """`x` with one axis elsewhere; no operation when it is there already."""
+    """Move one axis of `x`; no operation when it is in place already."""
     if source == target:
         return x
     order = [i for i in range(get_aval(x).ndim) if i != source]
@@ -145,7 +147,7 @@ def moveaxis(x: Value, source: int, target: int) -> Value:
 
 
 def materialize(x: Value, dim: int | None, axis_size: int, target: int = 0) -> Value:
-    """`x` with its batch axis at `target`; broadcast along it when it has none."""
+    """Return `x` with its batch axis at `target`; broadcast along it when it has none."""
     if dim is not None:
         return moveaxis(x, dim, target)
     aval = get_aval(x)
@@ -157,7 +159,9 @@ def materialize(x: Value, dim: int | None, axis_size: int, target: int = 0) -> V
 def materialize_all(
     vals: Sequence[Value], dims: Sequence[int | None], axis_size: int
 ) -> tuple[list[Value], int]:
-    """The values with their batch axes in one place, and that place: the one they have if all agree, else 0."""
+    """Return the values with their batch axes at one position, and that position: the one they
+    share if all agree, else 0.
+    """
     agree = all(d == dims[0] and d is not None for d in dims)
     target = dims[0] if agree and dims[0] is not None else 0
     return [materialize(x, d, axis_size, target) for x, d in zip(vals, dims, strict=True)], target
@@ -174,7 +178,7 @@ def one_by_one(
 
     Args:
       primitive, params: the operation.
-      vals, dims: its operands, and the batch axis of each or None.
+      vals, dims: its operands, and the batch axis of each, or None.
       axis_size: the number of examples.
     """
     batched = [d is not None for d in dims]
@@ -190,7 +194,7 @@ def one_by_one(
 
     body = stage(step, [*[get_aval(x).strong for x in fixed], *slices])
     if any(isinstance(a, AbstractToken) for a in (*body.in_avals, *body.out_avals)):
-        rule = batch_rules[primitive]  # which says why there is none: no loop has tokens
+        rule = batch_rules[primitive]  # tokens cannot go through a loop; the rule raises the error
         return rule(axis_size, vals, dims, **params)
     if are_devices(axis_size):
         runs_for_devices(body.jaxpr, tuple(axis_size.axes.items()))
@@ -201,7 +205,7 @@ def one_by_one(
 
 
 def _rule_of(primitive: Primitive, axis_size: int) -> Callable[..., OutAndDim]:
-    """The rule; on devices, which do alone what they do, a loop where the primitive has none."""
+    """Return the batch rule of a primitive; on devices, a loop over them where it has none."""
     rule = batch_rules.rules.get(primitive) or batch_rules.find(primitive)
     if (rule is None or type(rule) is Unsupported) and are_devices(axis_size):
         return lambda size, vals, dims, **params: one_by_one(primitive, vals, dims, size, params)
@@ -220,19 +224,19 @@ def vmap(
 
     Args:
       f: a function of pytrees.
-      in_axes: for the arguments (a tuple, one entry each, or one for all), the axis to map over, None for
-        arguments that are passed whole, or a pytree prefix of such; negative axes count from the end. Of arguments that
-        are given by keyword it is the first axis.
-      out_axes: likewise for the results, where the batch axis goes in each.
-      axis_name: what collectives in f (`lax.psum`, `lax.axis_index`, ...) call the axis.
+      in_axes: for the arguments (a tuple, one entry each, or one for all), the axis to map over,
+        None for arguments that are passed whole, or a pytree prefix of such; negative axes count
+        from the end. Keyword arguments are mapped over their first axis.
+      out_axes: likewise for the results, the position of the batch axis in each.
+      axis_name: the name of the axis for collectives in f (`lax.psum`, `lax.axis_index`, ...).
       axis_size: its size; needed only when no argument is mapped.
 
     Returns:
       A function of batches: arguments that have the axis, all of one size.
 
     Raises:
-      UsageError: no mapped axis, sizes that differ, an axis that is not there, None in out_axes for a
-        result that is mapped.
+      UsageError: no mapped axis, sizes that differ, an axis that does not exist, None in out_axes
+        for a result that is mapped.
     """
 
     def mapped(*args: Value, **keywords: Value) -> Value:
@@ -272,7 +276,7 @@ def _is_axis(x: Any) -> bool:
 
 
 def _canonical_axis(dim: Any, aval: Aval, label: Callable[[], str], extra: int) -> int | None:
-    """An axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet.
+    """Return an axis of a value, counted from the start; `extra` is 1 where the value does not have the axis yet.
 
     Raises UsageError, with `label()` as the name of the value, where it has no such axis.
     """
@@ -322,17 +326,18 @@ def vmap_jaxpr(
 
     Args:
       closed: the jaxpr; its constants are not batched.
-      axis_size: size of the batch.
+      axis_size: the size of the batch.
       in_dims: for each argument its batch axis, or None.
-      out_dims: the batch axis of each result: a list, or one for all. None leaves it to the rules where a result has its
-        batch axis, and whether it has one.
+      out_dims: the batch axis of each result: a list, or one for all. None lets the rules decide
+        whether a result is batched, and along which axis.
 
     Returns:
       The batched jaxpr, and the batch axis of each result (None: it is not batched).
 
     Raises:
       UsageError: wrong number of axes, or an axis that is out of range.
-      UnsupportedError: an argument to batch is no array; MissingRuleError: a primitive has no `batch` rule.
+      UnsupportedError: an argument to batch is no array.
+      MissingRuleError: a primitive has no `batch` rule.
     """
     closed = transformable(closed)
     n = len(closed.jaxpr.outs)
@@ -358,12 +363,13 @@ _BATCHED = MemoTable[tuple[ClosedJaxpr, list[int | None]]]("batched")
 def _batch_axes(
     axes: Sequence[int | None], avals: Sequence[Aval], what: str, label: Callable[[int], str]
 ) -> list[int | None]:
-    """The same batch axes, negative ones counted from the start.
+    """Check batch axes and return them with negative ones counted from the start.
 
     Args:
       axes: for each value its batch axis, or None.
       avals: the types of the values without the batch.
-      what, label: for messages, what the values are and what each of them is called.
+      what: the name of the values in messages.
+      label: the name of each value in messages.
 
     Raises:
       UsageError: there are more or fewer axes than values, or an axis that a value does not have.
@@ -445,7 +451,7 @@ def _batched(
     values: Sequence[Value],
     dims: Sequence[int | None],
 ) -> list[Value]:
-    """The results of an equation, and then their batch axes, by its rule."""
+    """Apply the batch rule of an equation; return its results followed by their batch axes."""
     recorded = state.trace.mark()
     out, dim = rule(axis_size, values, dims, **eqn.params)
     if not eqn.primitive.multiple_results:
@@ -456,7 +462,7 @@ def _batched(
 
 
 def _same(x: Value) -> Value:
-    """An array, or a literal, again, as the result of an equation."""
+    """Record an identity equation of an array or a literal; return other values as they are."""
     is_array = type(x) in (JaxprTracer, Lit) and isinstance(x.aval, ShapedArray)
     is_array = is_array and x.aval.dtype.kind != "0"
     return lax.stop_gradient(x) if is_array else x
@@ -472,7 +478,7 @@ def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, ParamVal
 
 
 def _names_in(closed: ClosedJaxpr) -> frozenset[str]:
-    """The axis names that a jaxpr's collectives and types mention, nested jaxprs included."""
+    """Return the axis names in a jaxpr's collectives and types, nested jaxprs included."""
     found = _AXIS_NAMES.find(closed)
     if found is None:
         names: set[str] = set()
@@ -488,7 +494,7 @@ _AXIS_NAMES = Memo[frozenset[str]]("axis names")
 
 
 def _not_varying(aval: Aval, axis_size: int) -> Value:
-    """A type without the axes that become the batch; what is to be summed along them has its parts in the batch."""
+    """Return a type without the axes that become the batch; what is to be summed along them has its parts in the batch."""
     if type(axis_size) is not NamedAxis or not isinstance(aval, ShapedArray):
         return aval
     groups, gone = aval.vary, axis_size.axes
@@ -503,30 +509,31 @@ def _not_varying(aval: Aval, axis_size: int) -> Value:
 
 
 def _of_elements(rule: Value) -> Value:
-    """The rule, marked as that of an elementwise operation."""
+    """Mark a rule as that of an elementwise operation."""
     rule.elementwise = True
     return rule
 
 
 def is_elementwise(primitive: Primitive) -> bool:
-    """Whether each element of the result is computed from the elements of the operands at its index (size 1 stretches).
+    """Whether each element of the result is computed from the operands' elements at its index.
 
-    The row says so where its batch rule is made by `elementwise_batch` or `broadcast_batch`.
+    Size 1 stretches. True where the batch rule is made by `elementwise_batch` or `broadcast_batch`.
     """
     return getattr(batch_rules.find(primitive), "elementwise", False)
 
 
 def takes_matrices(primitive: Primitive) -> bool:
-    """Whether an operation is one on matrices, a decomposition say, so that the rounding of each element is that of the largest.
+    """Whether an operation acts on matrices as a whole, as a decomposition does.
 
-    The row says so where its batch rule is made by `rules.linalg.matrices.leading_batch`.
+    Each element of its result then has a rounding error as large as that of the largest element.
+    True where the batch rule of the primitive is made by `rules.linalg.matrices.leading_batch`.
     """
     return getattr(batch_rules.find(primitive), "matrices", False)
 
 
 @Maker
 def elementwise_batch(op: Any) -> Value:
-    """The rule of an elementwise operation of one operand: the batch axis stays where it is."""
+    """The batch rule of an elementwise operation of one operand: the batch axis stays where it is."""
 
     def rule(
         axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
@@ -538,10 +545,10 @@ def elementwise_batch(op: Any) -> Value:
 
 @Maker
 def broadcast_batch(op: Any) -> Value:
-    """The rule of an elementwise operation of several operands, where size 1 and rank 0 stretch.
+    """The batch rule of an elementwise operation of several operands, where size 1 and rank 0 stretch.
 
-    The batch axis stays where the first batched operand of full rank has it. Operands without it get
-    an axis of size 1 there, unless they have rank 0; no operand is broadcast to the batch size.
+    The batch axis stays where the first batched operand of full rank has it. Operands without it
+    get an axis of size 1 there, unless they have rank 0; no operand is broadcast to the batch size.
     """
 
     def rule(
@@ -565,7 +572,7 @@ def broadcast_batch(op: Any) -> Value:
 def _align(
     x: Value, shape: tuple[int, ...], dim: int | None, rank: int, full: int, target: int
 ) -> Value:
-    """`x`, whose rank without the batch axis is `rank`, with its batch axis at `target` among `full` other axes."""
+    """Return `x`, of rank `rank` without the batch axis, with its batch axis at `target` among `full` other axes."""
     if dim == target and rank == full:
         return x
     if dim is None:
@@ -578,7 +585,7 @@ def _align(
 
 
 def _expand(x: Value, shape: tuple[int, ...], axis: int) -> Value:
-    """`x` with a new axis of size 1."""
+    """Return `x` with a new axis of size 1."""
     kept = tuple(i + (i >= axis) for i in range(len(shape)))
     new = (*shape[:axis], 1, *shape[axis:])
     return lax.broadcast_in_dim(x, shape=new, broadcast_dimensions=kept)
@@ -586,7 +593,7 @@ def _expand(x: Value, shape: tuple[int, ...], axis: int) -> Value:
 
 @Maker
 def same_shape_batch(op: Any) -> Value:
-    """The rule of an elementwise operation whose operands have one shape, without exception."""
+    """The batch rule of an elementwise operation whose operands always have one shape."""
 
     def rule(
         axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue

@@ -1,7 +1,8 @@
-"""What a jaxpr may not do with references: return them, give one cell two names, use one after it was given up.
+"""Check the use of references in a jaxpr: no returned references, no aliases, no use after the end.
 
-Transformations and compilers pass on what is in a cell as a value (`discharge.py`); that is right where a cell has one name.
-JAX refuses the same, some of it when it traces a function, some when it checks a jaxpr, and some when it compiles.
+Transformations and compilers replace a reference by the contents of its cell (`discharge.py`). That
+is right only where each cell has one name. JAX has the same restrictions; it checks some when it
+traces a function, some when it checks a jaxpr, and some when it compiles.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ liveness_facts = FactTable("liveness", "borrows", "consumes")
 
 
 class _Operand(AbstractType):
-    """In the place of a type: which operand of an equation an argument of a jaxpr inside is."""
+    """A stand-in for a type, which records the operand of an equation that becomes an argument of an inner jaxpr."""
 
     __slots__ = ("position",)
     annotated = False
@@ -41,19 +42,19 @@ _aval_of, _binders_of = operator.attrgetter("aval"), operator.attrgetter("out_bi
 
 
 def binds_references(jaxpr: Jaxpr) -> bool:
-    """Whether a variable of a jaxpr is a reference; those of jaxprs inside do not count."""
+    """Whether a jaxpr binds a variable that is a reference; variables of inner jaxprs do not count."""
     bound = chain(jaxpr.all_binders, *map(_binders_of, jaxpr.eqns))
     return RefType in map(type, map(_aval_of, bound))
 
 
 class Cells:
-    """The references of one jaxpr, while its equations are looked at in their order."""
+    """Checks the references of one jaxpr, equation by equation in their order."""
 
     def __init__(self) -> None:
-        self.ended: dict[Var, JaxprEqn] = {}  # each variable that an equation gave up
+        self.ended: dict[Var, JaxprEqn] = {}  # consumed variable -> the equation that consumed it
 
     def faults(self, eqn: JaxprEqn) -> Iterator[Diagnostic]:
-        """What is wrong with the references among the operands and results of an equation."""
+        """Iterate over diagnostics for the references among the operands and results of an equation."""
         refs = [i for i, x in enumerate(eqn.inputs) if type(x.aval) is RefType]
         if not refs:
             return
@@ -77,7 +78,7 @@ class Cells:
                     yield Diagnostic(message, "dead-reference", eqn.span)
 
     def results(self, jaxpr: Jaxpr) -> Iterator[Diagnostic]:
-        """What is wrong with the references among the results of a jaxpr."""
+        """Iterate over diagnostics for the references among the results of a jaxpr."""
         yield from self.uses(jaxpr.outs, jaxpr.span)
         for x in jaxpr.outs:
             if isinstance(x, Var) and type(x.aval) is RefType:
@@ -89,7 +90,7 @@ class Cells:
                 )
 
     def uses(self, atoms: Sequence[Value], span: Span | None) -> Iterator[Diagnostic]:
-        """Uses of references that were given up before."""
+        """Iterate over diagnostics for uses of references that an earlier equation consumed."""
         if not self.ended:
             return
         for x in atoms:
@@ -100,7 +101,7 @@ class Cells:
 
 
 def _aliases(eqn: JaxprEqn, refs: Sequence[int]) -> Iterator[Diagnostic]:
-    """References that a call passes on twice: inside they would be two names of one cell."""
+    """Iterate over diagnostics for references that a call takes twice: inside they would be two names of one cell."""
     seen: set[Value] = set()
     for i in refs:
         x = eqn.inputs[i]
@@ -115,7 +116,7 @@ def _aliases(eqn: JaxprEqn, refs: Sequence[int]) -> Iterator[Diagnostic]:
 
 
 def consumed_operands(eqn: JaxprEqn) -> set[int]:
-    """The positions of the references that an equation gives up, itself or in a jaxpr of its params."""
+    """Return the positions of the references that an equation consumes, itself or in an inner jaxpr."""
     primitive = eqn.primitive
     if liveness_facts[primitive] == "consumes":
         return set(range(len(eqn.inputs)))
@@ -125,7 +126,7 @@ def consumed_operands(eqn: JaxprEqn) -> set[int]:
     try:
         inner = inner_arguments(primitive, avals, eqn.params)
     except (TypeError, ValueError, AttributeError):
-        return set()  # the params are wrong, which the type rule reports
+        return set()  # the params are wrong, and the type rule reports that
     return {
         t.position
         for closed, types in inner
@@ -136,7 +137,7 @@ def consumed_operands(eqn: JaxprEqn) -> set[int]:
 
 @deep
 def _consumed_arguments(jaxpr: Jaxpr) -> frozenset[int]:
-    """The positions of the arguments of a jaxpr that are references and are given up in it."""
+    """Return the positions of the arguments of a jaxpr that are references and are consumed in it."""
     found = _CONSUMED.find(jaxpr)
     if found is not None:
         return found

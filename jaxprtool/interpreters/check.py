@@ -1,12 +1,12 @@
-"""Types of operations, and the type check of whole jaxprs.
+"""Compute the types of operations, and check the types of whole jaxprs.
 
 Contract of an `abstract_eval` rule:
 
     rule(*in_avals, **params) -> aval            (a list of avals where the primitive has multiple_results)
 
 It gets the type of each operand (without weak-type marks) and all params, and returns the type of
-the result. It raises through `ill_typed` when operands or params are wrong, naming the primitive, the
-param and its value, and the rule; and it must not depend on anything else.
+the result. When operands or params are wrong it raises through `ill_typed`, with a message that
+names the primitive, the param and its value, and the rule. It must not depend on anything else.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ __all__ = [
 ]
 
 abstract_eval_rules = RuleTable("abstract_eval")
-# Whether the memory and the varying axes of a result follow from the operands, or the `abstract_eval` rule says them.
+# Whether the memory and the varying axes of a result follow from the operands, or are given by the `abstract_eval` rule.
 memory_facts = FactTable("memory", "operands", "rule")
 varying_facts = FactTable("varying", "operands", "rule", "untracked")
 
 
 def ill_typed(message: str, code: str = "operand-types", help: str = "") -> NoReturn:
-    """Raise a type error for the operation at hand; the checker adds its position."""
+    """Raise a type error for the current operation; the checker adds its position."""
     raise JaxprTypeError(Diagnostic(message, code, help=help))
 
 
@@ -94,7 +94,7 @@ _is_annotated = operator.attrgetter("annotated")
 def abstract_eval(
     primitive: Primitive, in_avals: Sequence[Aval], params: dict[str, ParamValue]
 ) -> list[Value]:
-    """The result types of an operation, always as a list. Raises JaxprTypeError."""
+    """Return the result types of an operation, always as a list. Raises JaxprTypeError."""
     rule = abstract_eval_rules.rules.get(primitive) or abstract_eval_rules[primitive]
     if any(map(_is_annotated, in_avals)):
         rule = annotated_rule(primitive, rule)
@@ -116,9 +116,10 @@ def abstract_eval(
 
 
 def _memory_of(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
-    """The memory of the operands of an ordinary operation; its results are in the same memory.
+    """Return the memory space of the operands of an ordinary operation; its results are in the same one.
 
-    As in JAX (`lax.utils._default_memory_space_rule`) operands of rank 0 may be anywhere, and others have to be together.
+    As in JAX (`lax.utils._default_memory_space_rule`) operands of rank 0 may be in any memory, and
+    all others have to be in the same one.
     """
     arrays = [a for a in in_avals if isinstance(a, ShapedArray) and a.shape]
     for a in arrays:
@@ -132,10 +133,10 @@ def _memory_of(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
 
 
 def annotated_rule(primitive: Primitive, rule: Any) -> Value:
-    """The type rule for operands whose types have annotations: varying axes (`{V:i}`), layout, memory.
+    """Return the type rule for operands whose types have annotations: varying axes (`{V:i}`), layout, memory.
 
-    The result of an ordinary operation varies along the axes along which some operand varies. As in JAX, the types of
-    what some operations compute do not keep track of it.
+    The result of an ordinary operation varies along every axis along which some operand varies. As
+    in JAX, the results of some operations do not keep track of this.
     """
     fact = varying_facts[primitive]
     if fact == "rule":
@@ -173,15 +174,16 @@ def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) 
 
     Args:
       jaxpr: what to check.
-      allow_unknown: whether the result types that a text gives for undeclared primitives are trusted.
+      allow_unknown: whether to trust the result types that a text gives for undeclared primitives.
 
     Returns:
       Its type: types of constants and arguments, types of results.
 
     Raises:
-      JaxprTypeError: with a diagnostic for each fault: unbound variables, variables bound twice, wrong
-        arity, a result that does not have its binder's type, bad params, at any depth; else of constants whose values
-        are not of the types of their variables.
+      JaxprTypeError: with a diagnostic for each fault, at any depth: unbound variables, variables
+        bound twice, wrong arity, a result that does not have its binder's type, bad params. Where
+        there are none, with those for constants whose values do not have the types of their
+        variables.
     """
     opened = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     problems = missing_types(opened)
@@ -195,21 +197,21 @@ def typecheck_jaxpr(jaxpr: Jaxpr | ClosedJaxpr, *, allow_unknown: bool = False) 
 
 
 def type_of(jaxpr: Jaxpr) -> JaxprType:
-    """The type that a jaxpr has if it is well-typed."""
+    """Return the type of a jaxpr without checking it."""
     return JaxprType([v.aval for v in jaxpr.all_binders], jaxpr.out_avals)
 
 
 def _check_all(
     jaxpr: Jaxpr, allow_unknown: bool, trusting: bool = False
 ) -> tuple[list[Diagnostic], set[Jaxpr]]:
-    """The faults of a jaxpr and of all jaxprs inside it, and the jaxprs that were checked.
+    """Return the faults of a jaxpr and of all jaxprs inside it, and the jaxprs that were checked.
 
     With `trusting`, jaxprs that were verified before are not checked again.
     """
     problems: list[Diagnostic] = []
     consequences: list[Diagnostic] = []
     seen: set[tuple] = set()
-    types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # by the names of axes that are bound
+    types: dict[Any, dict[tuple[Any, ...], list[Any]]] = {}  # keyed by the names of the bound axes
     outer = state.axes
     pending = [(jaxpr, outer)]
     try:
@@ -240,8 +242,9 @@ _VERIFIED = Memo[bool]("verified")
 def verified(made: _Made) -> _Made:
     """Check a new jaxpr where verification is on, and return it.
 
-    The result types that a text gives for undeclared primitives are trusted. Jaxprs that were checked already are not
-    looked into again, so verification takes time linear in what is made.
+    The result types that a text gives for undeclared primitives are trusted. Jaxprs that were
+    checked already are not checked again, so verification takes time linear in the size of the new
+    part.
 
     Raises:
       InternalError: it is ill-typed, or its constants are not of the types of their binders.
@@ -260,7 +263,7 @@ def verified(made: _Made) -> _Made:
 
 
 def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
-    """Diagnostics of constants whose values do not have the types of their binders."""
+    """Return diagnostics for constants whose values do not have the types of their binders."""
     binders, consts = closed.jaxpr.const_binders, closed.consts
     if len(binders) != len(consts):
         return [
@@ -286,9 +289,10 @@ def _misfits(closed: ClosedJaxpr) -> list[Diagnostic]:
 
 
 def _is_constant_of(value: Aval, binder: Aval) -> bool:
-    """Whether a value of a type is one of a constant's: that one may say that it varies, and its value is the same on all devices.
+    """Whether a value of a type may be the value of a constant.
 
-    A binder without a type takes the value's.
+    The type of the binder may have varying axes that the value lacks; the value is then the same on
+    all devices. A binder without a type accepts any value.
     """
     if binder is UNTYPED or same_but_for_placement(value, binder):
         return True
@@ -296,7 +300,9 @@ def _is_constant_of(value: Aval, binder: Aval) -> bool:
 
 
 def check_constants(closed: ClosedJaxpr) -> None:
-    """Raise JaxprTypeError where the values of the constants are not as many, or not of the types, that the jaxpr says."""
+    """Raise JaxprTypeError unless the values of the constants have the number and the types that
+    the jaxpr declares.
+    """
     if _FITTING.find(closed) is None:
         if problems := _misfits(closed):
             raise JaxprTypeError(problems)
@@ -308,19 +314,22 @@ _FITTING = Memo[bool]("whether the constants have their types")
 
 
 def typecheck_eqn(eqn: JaxprEqn) -> list[Value]:
-    """The types that an equation's results have by its primitive's rule; raises JaxprTypeError."""
+    """Return the types of an equation's results by its primitive's rule; raises JaxprTypeError."""
     check_declared(eqn)
     return abstract_eval(eqn.primitive, [x.aval.strong for x in eqn.inputs], eqn.params)
 
 
 class _Checker:
-    """The check of one jaxpr. The jaxprs inside it go to `pending`.
+    """The check of one jaxpr. It appends the jaxprs inside it to `pending`.
 
     Attributes:
-      problems: what is wrong.
-      consequences: what may be wrong because something else is; reported where nothing else is wrong.
-      types: the result types of correct equations, by primitive, id of the params (which cannot change, and which the program
-        keeps alive) and operand types; one table for all jaxprs in which the same axis names are bound.
+      problems: the faults found.
+      consequences: faults that may follow from other faults; they are reported only where there are
+        no `problems`.
+      doubtful: variables declared with another type than their equations give them.
+      types: the result types of correct equations, by primitive, id of the params (which cannot
+        change, and which the program keeps alive) and operand types; one table for all jaxprs in
+        which the same axis names are bound.
     """
 
     def __init__(
@@ -336,7 +345,8 @@ class _Checker:
         self.problems, self.pending, self.types = problems, pending, types
         self.consequences = consequences
         self.bound: set[Var] = set()
-        self.doubtful: set[Var] = set()  # declared with another type than their equations give them
+        # variables declared with another type than their equation gives them
+        self.doubtful: set[Var] = set()
 
     def report(
         self,
@@ -404,7 +414,7 @@ class _Checker:
             self.problems.append(replace(e.diagnostics[0], span=eqn.span))
 
     def is_unread_older(self, eqn: JaxprEqn) -> bool:
-        """Report an equation of an earlier release that could not be brought up to date, at the param that is no value."""
+        """Report an equation of an earlier release with a param that could not be read; return whether it is one."""
         name, unread = (
             eqn.primitive.name,
             [k for k, v in eqn.params.items() if type(v) is Opaque or v == ""],
@@ -431,7 +441,10 @@ class _Checker:
         self.report(message, "no-type", primitive_place(eqn.span), help, eqn)
 
     def is_shape_open(self, eqn: JaxprEqn) -> bool:
-        """Report an equation without the param that the type of its result tells, where the text has no such type."""
+        """Report an equation whose text has neither a certain param nor the type of the result that would imply it.
+
+        Returns whether it is such an equation.
+        """
         lacks = [k for k, _ in eqn.primitive.recovered if k not in eqn.params]
         found = [v for v in eqn.out_binders if v.aval is UNTYPED]
         if not lacks or not found:
@@ -447,11 +460,11 @@ class _Checker:
         try:
             axes = inner_axes(eqn) or state.axes
         except (ValueError, KeyError, TypeError, AttributeError):
-            return  # the params are wrong, which the type rule reports
+            return  # the params are wrong, and the type rule reports that
         self.pending.extend((c.jaxpr, axes) for c in sub_jaxprs(eqn))
 
     def check_declared(self, eqn: JaxprEqn) -> None:
-        """The checks of an equation that do not need the types of its operands, some of which are unknown."""
+        """Check an equation as far as possible without the types of its operands, some of which are unknown."""
         try:
             check_declared(eqn)
         except JaxprTypeError as e:
@@ -467,7 +480,7 @@ class _Checker:
                 expected = self.types[key] = typecheck_eqn(eqn)
             except JaxprToolError as e:
                 if any(x.aval is UNTYPED for x in eqn.inputs):
-                    return  # what that comes from is reported
+                    return  # the cause of the missing type is reported already
                 if any(d.code == "unknown-param" for d in e.diagnostics) and self.is_unread_older(
                     eqn
                 ):
@@ -501,16 +514,18 @@ class _Checker:
                 )
 
     def is_doubtful(self, eqn: JaxprEqn) -> bool:
-        """Whether an error in an equation may follow from another: the type of an operand is doubtful, or not known inside."""
+        """Whether a fault of an equation may follow from another: an operand's type is doubtful, or
+        an inner result's unknown.
+        """
         return any(x in self.doubtful for x in eqn.inputs if type(x) is not Lit) or any(
             x.aval is UNTYPED for c in sub_jaxprs(eqn) for x in c.jaxpr.outs
         )
 
 
 def _place(eqn: JaxprEqn, found: Diagnostic) -> Any:
-    """Where what is wrong with an equation stands: a param of it, or all of it."""
+    """Return the position of a fault of an equation: that of a param, or of the whole equation."""
     param = found.param
-    if found.code == "param-value" and not param:  # the message of a rule names it
+    if found.code == "param-value" and not param:  # the message of the type rule names the param
         message = found.message.replace("=", " ")
         named = [key for key in eqn.params if f" {key} " in message]
         param = min(named, key=lambda key: message.find(f" {key} "), default="")
@@ -522,8 +537,8 @@ def typecheck_partial_eval_jaxpr(
 ) -> None:
     """Check that `known` and `unknown` are a split of `jaxpr` (Autodidax's function of this name).
 
-    jaxpr: (a1, a2) -> (b1, b2); known: a1 -> (b1, res); unknown: (res, a2) -> b2, where the flags of a2 and b2 are True.
-    Raises JaxprTypeError where the parts have other types.
+    jaxpr: (a1, a2) -> (b1, b2); known: a1 -> (b1, res); unknown: (res, a2) -> b2, where the flags
+    of a2 and b2 are True. Raises JaxprTypeError where the parts have other types.
     """
     for j in (jaxpr, known, unknown):
         typecheck_jaxpr(j)
@@ -540,7 +555,7 @@ def check_split(
     b1 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if not u]
     b2 = [t for t, u in zip(whole.out_types, unks_out, strict=True) if u]
     residuals = first.out_types[len(b1) :]
-    # constants of jaxprs inside, which the known part uses outside of them, come after those of the whole
+    # constants of inner jaxprs that the known part uses outside of them come after the jaxpr's own constants
     inner = slice(len(jaxpr.const_binders), len(known.const_binders))
     known_ins = [t for i, t in enumerate(first.in_types) if not inner.start <= i < inner.stop]
     got = JaxprType(

@@ -1,10 +1,11 @@
-"""The contracts of the columns: what a rule takes and gives, one protocol for each keyword of `define`.
+"""The contracts of the columns: what a rule takes and returns, one protocol for each keyword of `define`.
 
-Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it is there so that type checkers
-accept functions that name the params of their primitive. The rule of a primitive with one result returns one value, aval or
-axis; that of a primitive with `multiple_results` returns lists. The modules of the interpreters have the full contracts.
-What a rule of `jvp`, `linearize`, `transpose` or `batch` records may stand for other equations with the same params and types of
-operands (Note [Replayed rules]), so it depends on nothing else.
+Params of an equation come by keyword. No argument is ever passed to `*_` in a protocol: it lets
+type checkers accept functions that name the params of their primitive. The rule of a primitive with
+one result returns one value, aval or axis; that of a primitive with `multiple_results` returns
+lists. The modules of the interpreters have the full contracts. The equations that a rule of `jvp`,
+`linearize`, `transpose` or `batch` records may be reused for other equations with the same params
+and types of operands (Note [Replayed rules]), so it must depend on nothing else.
 """
 
 from __future__ import annotations
@@ -205,13 +206,16 @@ class IdentityRule(Protocol):
 
 
 class RangeRule(Protocol):
-    """(params) -> where the results are, whatever the operands are."""
+    """(params) -> the range of the results, whatever the operands are."""
 
     def __call__(self, params: dict[str, Any], /) -> Range: ...
 
 
 class PassingRule(Protocol):
-    """(what hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them; see `interpreters.columns.passing`."""
+    """(function that hands numbers to a jaxpr, equation, variables of the numbers) -> the equation with them.
+
+    See `interpreters.columns.passing`.
+    """
 
     def __call__(
         self,
@@ -260,27 +264,28 @@ class MonoidRule(Protocol):
     def __call__(self, dtype: Any, /) -> Monoid: ...
 
 
-Follows = Literal["operands", "rule"]  # what says a part of the result's type
+Follows = Literal["operands", "rule"]  # what determines a part of the result's type
 Varying = Literal[
     "operands", "rule", "untracked"
-]  # what says it; untracked: types do not, as in JAX
-Effects = Literal[False, True, "inside", "state"]  # on whom an operation has effects
+]  # what determines the varying axes of the result; untracked: its type does not have them, as in JAX
+Effects = Literal[False, True, "inside", "state"]  # which side effects an operation has
 Liveness = Literal["borrows", "consumes"]  # what an operation does with its operands
 Elements = Literal[
     "computed", "kept", "permuted", "chosen", "converted", "placed", "ordered"
-]  # what those of the results are
+]  # where the elements of the results come from
 OnKeys = Literal["nothing", "uses", "derives"]  # what an operation does with keys of random numbers
-Batching = Literal["examples", "rule"]  # what a batched operation does
+Batching = Literal["examples", "rule"]  # what a batched operation computes
 Derivative = Literal[
     "jaxprs", "rule", "zero", "quantile"
-]  # what the derivative of an operation is made of
-Residual = Literal["saved", "made again"]  # what becomes of a known result of literals alone
+]  # what the derivative of an operation consists of
+Residual = Literal[
+    "saved", "made again"
+]  # whether a known result of literals alone is saved or computed again
 Masks = Literal[
     "nothing", "nan", "inf", "both"
-]  # what an operand may have while results are finite
+]  # which non-finite values an operand may have while all results are finite
 Steers = Literal[
     "nothing", "all", "operand 0", "operand 1", "indices", "num_keys", "cond_jaxpr"
-]  # what decides
-Sums = Literal[
-    "refused", "kept", "max", "min", "together", "product", "quotient"
-]  # which operands may be still to be summed along an axis
+]  # which operands decide something
+# Which operands may be still to be summed along an axis.
+Sums = Literal["refused", "kept", "max", "min", "together", "product", "quotient"]

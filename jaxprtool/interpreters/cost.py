@@ -41,11 +41,12 @@ cost_rules = RuleTable("cost")
 
 
 class Loop:
-    """A loop whose number of turns is not known before it runs.
+    """A loop whose number of iterations is not known before it runs.
 
     Attributes:
-      cond, body: the jaxprs of the equation.
-      turn: the cost of the body and of the test of the condition after it.
+      cond: the jaxpr of its condition.
+      body: the jaxpr of its body.
+      turn: the cost of an iteration: of the body and of the test of the condition after it.
     """
 
     __slots__ = ("body", "cond", "turn")
@@ -61,9 +62,10 @@ class Cost(NamedTuple):
     Attributes:
       flops: arithmetic operations on elements.
       transcendentals: transcendental functions of elements, which are not among the flops.
-      bytes: bytes read and written; None in the result of a rule: the operands and results.
-      loops: loops whose number of turns is not known, and how often the program runs each. Their turns are not in the numbers
-        above, which are a lower bound then.
+      bytes: bytes read and written; None in the result of a rule stands for those of operands and
+        results.
+      loops: loops with an unknown number of iterations, and how often the program runs each. Their
+        iterations are not in the numbers above, which are a lower bound then.
     """
 
     flops: int = 0
@@ -72,25 +74,25 @@ class Cost(NamedTuple):
     loops: tuple[tuple[Loop, int], ...] = ()
 
     def __add__(self, other: Value) -> Cost:
-        """The cost of one after the other."""
+        """The cost of running one after the other."""
         moved = None if self.bytes is other.bytes is None else _int(self.bytes) + _int(other.bytes)
         loops = _merged(self.loops, other.loops) if other.loops else self.loops
         flops, transcendentals = self.flops + other.flops, self.transcendentals + other[1]
         return Cost(flops, transcendentals, moved, loops)
 
     def __mul__(self, times: Any) -> Cost:
-        """The cost of running it so many times."""
+        """The cost of running it `times` times."""
         moved = None if self.bytes is None else self.bytes * times
         loops = tuple([(loop, n * times) for loop, n in self.loops]) if times else ()
         return Cost(self.flops * times, self.transcendentals * times, moved, loops)
 
     @property
     def is_known(self) -> bool:
-        """Whether the numbers are the whole cost: there is no loop with an unknown number of turns."""
+        """Whether the numbers are the whole cost: no loop has an unknown number of iterations."""
         return not self.loops
 
     def at(self, trips: int | Callable[[Loop], int]) -> Cost:
-        """The cost where each loop makes so many turns, or as many as a function of the loop says."""
+        """Return the cost where each loop makes `trips` iterations; `trips` may be a function of the loop."""
         of = trips if callable(trips) else lambda _: trips
         return _at(self, of, {})
 
@@ -102,7 +104,7 @@ def _int(n: int | None) -> int:
 def _merged(
     one: tuple[tuple[Loop, int], ...], other: tuple[tuple[Loop, int], ...]
 ) -> tuple[tuple[Loop, int], ...]:
-    """The loops of both, each once."""
+    """Return the loops of both, each once."""
     times = dict(one)
     for loop, n in other:
         times[loop] = times.get(loop, 0) + n
@@ -111,7 +113,7 @@ def _merged(
 
 @deep
 def _at(cost: Cost, trips: Callable[[Loop], int], turns: dict[Loop, Cost]) -> Cost:
-    """`Cost.at`; `turns` has the costs of the loops that were seen before."""
+    """Do as `Cost.at`; `turns` has the costs of the loops seen before."""
     total = cost._replace(loops=())
     for loop, n in cost.loops:
         turn = turns.get(loop)
@@ -122,7 +124,9 @@ def _at(cost: Cost, trips: Callable[[Loop], int], turns: dict[Loop, Cost]) -> Co
 
 
 def dearest(costs: Sequence[Cost]) -> Cost:
-    """The largest of each number of several costs, as XLA counts branches, and the unknown loops of all of them."""
+    """Return the largest of each number of several costs, as XLA counts branches, and the unknown
+    loops of all of them.
+    """
     loops: tuple[tuple[Loop, int], ...] = ()
     for cost in costs:
         loops = _merged(loops, cost.loops)
@@ -131,23 +135,26 @@ def dearest(costs: Sequence[Cost]) -> Cost:
 
 
 def FREE(in_avals: Sequence[Aval], out_avals: Sequence[Aval], /, **_: ParamValue) -> int:
-    """No arithmetic: moves elements, or nothing at all."""
+    """The rule of an operation without arithmetic: it moves elements, or does nothing at all."""
     return 0
 
 
 def PER_OUTPUT(in_avals: Sequence[Aval], out_avals: Sequence[Aval], /, **_: ParamValue) -> int:
-    """One operation for each element of the results."""
+    """The rule of one operation for each element of the results."""
     return sum(max(a.size, 0) for a in out_avals)
 
 
 class Costs:
-    """The costs of the equations of a well-typed program, each kind of equation computed once."""
+    """Computes the costs of the equations of a well-typed program, each kind of equation once."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[Value, ...], Cost] = {}
 
     def of(self, eqn: JaxprEqn) -> Cost:
-        """`cost_eqn`. The program has to stay alive, since its params are known by their identity."""
+        """Return `cost_eqn` of an equation.
+
+        The program has to stay alive, since params are identified by their ids.
+        """
         key = (eqn.primitive, id(eqn.params), *[x.aval for x in eqn.inputs])
         found = self._found.get(key)
         if found is None:
@@ -156,7 +163,7 @@ class Costs:
 
 
 def cost_eqn(eqn: JaxprEqn) -> Cost:
-    """The cost of one equation; calls cost what they call."""
+    """Return the cost of one equation; the cost of a call is that of the jaxpr it calls."""
     ins, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
     rule = cost_rules.rules.get(eqn.primitive) or cost_rules[eqn.primitive]
     result = rule(ins, outs, **eqn.params)
@@ -168,7 +175,7 @@ def cost_eqn(eqn: JaxprEqn) -> Cost:
 
 @deep
 def cost_jaxpr(jaxpr: Jaxpr | ClosedJaxpr) -> Cost:
-    """The cost of running a jaxpr once, without fusion; computed once for each jaxpr object."""
+    """Return the cost of running a jaxpr once, without fusion; computed once for each jaxpr object."""
     jaxpr = jaxpr.jaxpr if isinstance(jaxpr, ClosedJaxpr) else jaxpr
     found = _COST.find(jaxpr)
     if found is None:

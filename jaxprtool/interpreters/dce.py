@@ -4,9 +4,9 @@ Contract of a `dce` rule, for primitives whose params hold jaxprs (others need n
 
     rule(eqn, used_outs) -> (eqn, used_ins)
 
-It gets an equation and for each of its results whether anybody reads it (at least one is read), and returns the
-equation with fewer results (those that are read) and fewer operands, and for each operand of the
-old one whether the new one has it.
+It gets an equation and for each of its results whether it is read (at least one is). It returns the
+equation with only the results that are read and only the operands that it still needs, and for each
+operand of the old equation whether the new one has it.
 """
 
 from __future__ import annotations
@@ -38,15 +38,16 @@ __all__ = [
 ]
 
 dce_rules = RuleTable("dce")
-# Whether it has side effects; those "inside" are on references of its own jaxprs, of which nobody outside knows. One with a "state" of
-# its own gives other results each time; where nobody reads them, it may go.
+# Whether an operation has side effects. "inside": only on references of its own jaxprs, which are invisible outside. "state": it gives
+# different results each time, and may be removed where nothing reads them.
 effect_facts = FactTable("effects", False, True, "inside", "state")
 
 
 def has_effects(eqn: JaxprEqn) -> bool:
-    """Whether an equation has side effects, so that it stays although nobody reads its results.
+    """Whether an equation has side effects, so that it stays although nothing reads its results.
 
-    Undeclared primitives are taken to have effects, and so are equations without results and those whose jaxprs have effects.
+    Undeclared primitives are assumed to have effects, and so are equations without results and
+    those whose jaxprs have effects.
     """
     primitive = eqn.primitive
     effects = effect_facts[primitive]
@@ -61,7 +62,9 @@ jaxpr_has_effects = any_equation("has effects", has_effects)
 
 
 def draws_anew(eqn: JaxprEqn) -> bool:
-    """Whether an equation, or one inside, gives other results each time, so that two equal ones are not one."""
+    """Whether an equation, or one inside it, gives different results each time, so that two equal
+    ones must stay two.
+    """
     primitive = eqn.primitive
     if not primitive.holds_jaxprs:
         return effect_facts[primitive] == "state"
@@ -69,7 +72,7 @@ def draws_anew(eqn: JaxprEqn) -> bool:
 
 
 _jaxpr_draws_anew = any_equation("gives other results each time", draws_anew)
-# Of a jaxpr without dead equations the atoms that are read, as operands or results.
+# For a jaxpr without dead equations: the atoms that are read as operands or results.
 live_atoms = Memo[set[Any]]("live atoms")
 
 
@@ -82,11 +85,11 @@ def dce_jaxpr(
     Args:
       jaxpr: the jaxpr.
       used_outs: for each result whether it stays (default: all stay).
-      keep_inputs: whether arguments stay although nobody reads them.
+      keep_inputs: whether arguments stay although nothing reads them.
 
     Returns:
-      The smaller jaxpr, and for each argument whether it is still there. All constants stay, since their values are kept
-      elsewhere. The same jaxpr object where there is nothing to remove.
+      The smaller jaxpr, and for each argument whether it is still there. All constants stay, since
+        their values are kept elsewhere. The same jaxpr object where there is nothing to remove.
     """
     if used_outs is None or all(used_outs):
         outs, kept, live = jaxpr.outs, jaxpr.eqns, live_atoms.find(jaxpr)
@@ -114,8 +117,10 @@ def _same(a: Sequence[JaxprEqn], b: Sequence[JaxprEqn]) -> bool:
 
 
 def live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> tuple[list[JaxprEqn], set[Value]]:
-    """The equations that `outs` need, without results and operands that nobody reads, and the atoms that they read."""
-    live = set(outs)  # literals among them do no harm
+    """Return the equations that `outs` need, without results and operands that nothing reads, and
+    the atoms that they read.
+    """
+    live = set(outs)  # it may hold literals, which does no harm
     kept: list[JaxprEqn] = []
     for eqn in reversed(eqns):
         binders, primitive = eqn.out_binders, eqn.primitive
@@ -131,7 +136,7 @@ def live_eqns(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> tuple[list[Jax
 
 
 def surely_read(eqns: Sequence[JaxprEqn], outs: Sequence[Value]) -> set[Value]:
-    """Atoms that `outs` need for certain, where no equation is dead.
+    """Return atoms that `outs` need for certain, in a list of equations none of which is dead.
 
     The operands of an equation that holds jaxprs count only where all of its results are needed.
     """
@@ -151,9 +156,11 @@ def rebound(
     const_binders: Sequence[Var] | None = None,
     before: Sequence[JaxprEqn] = (),
 ) -> Jaxpr:
-    """The same equations with other binders, further results, or equations in front whose results they read.
+    """Return a jaxpr of the same equations with other binders, more results, or equations in front
+    whose results they read.
 
-    All old results have to be among the new ones. Where no equation was dead, that is remembered of the new jaxpr.
+    All old results have to be among the new ones. If it is known that no equation of the old jaxpr
+    is dead, this is recorded for the new one too.
     """
     made = new_jaxpr(
         jaxpr.in_binders if in_binders is None else list(in_binders),
@@ -170,10 +177,11 @@ def rebound(
 
 
 def dce_body(closed: ClosedJaxpr, used_outs: Sequence[bool]) -> tuple[Jaxpr, list[bool]]:
-    """`dce_jaxpr` of a jaxpr in a param, once for each `used_outs`.
+    """Apply `dce_jaxpr` to a jaxpr in a param, once for each `used_outs`.
 
     Returns:
-      The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it is read.
+      The smaller jaxpr, all arguments and constants of which stay, and for each argument whether it
+        is read.
     """
     key = tuple(used_outs)
     found = _SMALLER_BODY.find(closed, key)
@@ -190,7 +198,7 @@ _SMALLER_CALL = MemoTable[tuple[ClosedJaxpr, list[bool]]]("call without dead equ
 
 
 def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Drop the constants that nobody reads."""
+    """Drop the constants that nothing reads."""
     jaxpr = closed.jaxpr
     if not closed.consts:
         return closed
@@ -206,13 +214,13 @@ def prune_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def dce_closed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A program without dead equations; all arguments stay, constants only when they are read."""
+    """Return a program without dead equations; all arguments stay, constants only when they are read."""
     jaxpr, _ = dce_jaxpr(closed.jaxpr, keep_inputs=True)
     return prune_consts(ClosedJaxpr(jaxpr, closed.consts))
 
 
 def call_dce_rule(param: str = "jaxpr") -> Callable[..., tuple[JaxprEqn, list[bool]]]:
-    """The rule of a primitive that applies the jaxpr in `param` to all of its operands."""
+    """Return the `dce` rule of a primitive that applies the jaxpr in `param` to all of its operands."""
 
     def rule(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
         closed: ClosedJaxpr = eqn.params[param]

@@ -59,7 +59,7 @@ class State:
     """A reference while it is being discharged.
 
     Attributes:
-      value: what is in its cell now.
+      value: the current contents of its cell.
       aval: the reference's type.
     """
 
@@ -109,7 +109,9 @@ def _uses_refs(eqn: JaxprEqn) -> bool:
 
 
 def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references; the same object where it has none, or where an argument is a reference."""
+    """Return the program without references; the same object where it has none, or where an
+    argument is a reference.
+    """
     jaxpr = closed.jaxpr
     if not has_refs(jaxpr) or any(type(v.aval) is RefType for v in jaxpr.in_binders):
         return closed
@@ -117,14 +119,15 @@ def pure(closed: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def transformable(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references: what every transformation starts from.
+    """Return the program without references, from which every transformation starts.
 
     Args:
       jaxpr: a program; the constants of an open one have no values.
 
     Raises:
-      UnsupportedError: an argument is a reference. Discharge makes the value in its cell an argument and a result of the
-        program, and only the caller of the transformation can say how those are differentiated or batched.
+      UnsupportedError: an argument is a reference. Discharge makes the value in its cell an
+        argument and a result of the program, and only the caller of the transformation can say how
+        those are differentiated or batched.
     """
     closed = jaxpr
     if isinstance(closed, Jaxpr):
@@ -147,13 +150,14 @@ def transformable(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
 
 
 def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The same program without references: it passes on the contents of cells as values; the same object where there are none.
+    """Return the program with values in the place of references; the same object where there are none.
 
     Args:
       program: (a) -> (b), where some of a may be references.
 
     Returns:
-      (a, with what is in the cells) -> (b, what is in the cells of a afterwards).
+      (a, with the contents of cells for references) -> (b, the contents of the cells of a
+        afterwards).
 
     Raises:
       MissingRuleError: an equation uses references in a way that has no rule.
@@ -163,13 +167,14 @@ def discharge(program: ClosedJaxpr) -> ClosedJaxpr:
 
 @deep
 def discharge_jaxpr(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr whose references are values.
+    """Return a jaxpr with values in the place of references.
 
     Args:
       closed: (a) -> (b), where some of a are references.
 
     Returns:
-      (what is in the cells, and the rest of a) -> (b, what is in the cells of a afterwards).
+      (the contents of the cells, and the rest of a) -> (b, the contents of the cells of a
+        afterwards).
 
     Raises:
       MissingRuleError: an equation uses references and has no rule.
@@ -221,12 +226,12 @@ def _apply(trace: JaxprTrace, eqn: JaxprEqn, ins: Sequence[Value]) -> list[Value
 
 
 def values_of(operands: Sequence[Value]) -> list[Value]:
-    """The operands with what is in a cell in the place of the cell."""
+    """Return the operands with the contents of each cell in its place."""
     return [x.value if type(x) is State else x for x in operands]
 
 
 def states_of(operands: Sequence[Value]) -> list[State]:
-    """The cells among the operands."""
+    """Return the cells among the operands."""
     return [x for x in operands if type(x) is State]
 
 

@@ -96,11 +96,15 @@ class EvalTrace(Trace):
         params: dict[str, ParamValue],
         out_avals: Sequence[Aval],
     ) -> list[Value]:
-        """What fits by construction is not checked: values have no memory, where the jaxprs in the params have one."""
+        """Apply an operation without checking it.
+
+        It fits by construction, but a check could fail: values have no memory space, where the
+        jaxprs in the params have one.
+        """
         return self.apply(primitive, self.values(args), params)
 
     def values(self, args: Sequence[Value]) -> list[Value]:
-        """The values of operands."""
+        """Return the values of operands."""
         xp = numpy_namespace()
         for x in args:
             if isinstance(x, Tracer):
@@ -123,14 +127,14 @@ class EvalTrace(Trace):
 
 
 def _is_deep(params: dict[str, ParamValue]) -> bool:
-    """Whether a jaxpr in params is nested too deep for the stack of whoever evaluates it."""
+    """Whether a jaxpr in params is nested too deep for the stack of the caller."""
     return any(nesting(c.jaxpr) > _SHALLOW for c in jaxprs_in(params))
 
 
 def prepare_impl(
     xp: Any, primitive: Primitive, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
 ) -> Callable[..., Value]:
-    """The impl rule of a primitive as a function of the values alone."""
+    """Return the impl rule of a primitive as a function of the values alone."""
     rule = impl_rules.rules.get(primitive) or impl_rules[primitive]
     prepare = getattr(rule, "prepare", None)
     if prepare is not None:
@@ -143,9 +147,10 @@ class _Program:
 
     Attributes:
       template: the environment at the start, with literals in place.
-      n_in: number of slots that the arguments take, the first ones.
-      code: for each equation (function, what picks its inputs from the slots, output slot or slots, slots to free after it).
-      outs: slots of the results.
+      n_in: the number of slots of the arguments, which are the first ones.
+      code: for each equation (function, getter of its inputs from the slots, output slot or slots,
+        slots to free after it).
+      outs: the slots of the results.
       peak: an upper bound on the bytes of intermediate results alive at one time.
       eqns: the equations, for messages.
     """
@@ -215,17 +220,17 @@ class _Program:
         return [env[i] for i in self.outs]
 
     def _equation(self, out: Value) -> JaxprEqn:
-        """The equation whose line of the code has `out` for its results."""
+        """Return the equation whose entry in `code` has `out` as its output slots."""
         return next(
             eqn for eqn, (_, _, found, _) in zip(self.eqns, self.code, strict=True) if found is out
         )
 
 
 class _Observed(_Program):
-    """A program that tells the observer of each equation (`interpreters.evaluation.observe`).
+    """A program that reports each equation to the observer (`interpreters.evaluation.observe`).
 
     Attributes:
-      lines: the code, each line after its equation and whether that holds jaxprs.
+      lines: the entries of `code`, each preceded by its equation and whether that holds jaxprs.
     """
 
     __slots__ = ("jaxpr", "lines")
@@ -258,7 +263,7 @@ class _Observed(_Program):
         return outs
 
     def _seen(self, env: list[Any], watching: Observer) -> None:
-        """Run all equations; the observer sees each."""
+        """Run all equations; call the observer after each."""
         see, begin = watching.see, watching.begin
         for eqn, holds, f, pick, out, dead in self.lines:
             ins = pick(env)
@@ -276,7 +281,7 @@ class _Observed(_Program):
                 env[i] = None
 
     def _noted(self, env: list[Any], watching: Observer, log: list[Any]) -> None:
-        """Run all equations; what each gives is added to the log."""
+        """Run all equations; append the result of each to the log."""
         begin, note = watching.begin, log.append
         out: Any = None
         try:
@@ -313,7 +318,7 @@ class _Observed(_Program):
 
 
 def _picker(slots: Sequence[int]) -> Callable[..., Sequence[Value]]:
-    """A function of a list that gives the values in some slots of it."""
+    """Return a function that gets the values in some slots from a list."""
     if len(slots) > 1:
         return operator.itemgetter(*slots)
     first = slots[0] if slots else 0
@@ -321,7 +326,7 @@ def _picker(slots: Sequence[int]) -> Callable[..., Sequence[Value]]:
 
 
 def _no_room(primitive: Primitive, outs: Sequence[Value], span: Any = None) -> NoReturn:
-    """Raise UsageError: memory is used up where a primitive computes `outs`."""
+    """Raise UsageError: memory ran out where a primitive computed `outs`."""
     types = " ".join(str(v.aval) for v in outs)
     gives = f", which gives {types}" if types else ""
     message = f"there is not enough memory for {primitive.name}{gives}"
@@ -329,7 +334,7 @@ def _no_room(primitive: Primitive, outs: Sequence[Value], span: Any = None) -> N
 
 
 def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
-    """Which variables die after which equation (results never do)."""
+    """Return which variables are last read by which equation (results never are)."""
     seen = {x for x in jaxpr.outs if type(x) is not Lit}
     dies: dict[int, list[Any]] = {}
     for i in range(len(jaxpr.eqns) - 1, -1, -1):
@@ -343,7 +348,7 @@ def _last_uses(jaxpr: Jaxpr) -> dict[int, list[Any]]:
 
 @deep
 def prepared(jaxpr: Jaxpr) -> _Program:
-    """The program of a jaxpr, made once and kept with it."""
+    """Return the prepared program of a jaxpr, made once and kept with it."""
     memo, make = (_PREPARED, _Program) if observer() is None else (_OBSERVED, _Observed)
     given = functions()
     if given is not None:
@@ -382,27 +387,29 @@ def run_closed(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
 
 
 def _run(jaxpr: Jaxpr, args: Sequence[Value]) -> list[Value]:
-    """Run a jaxpr, a deep one on a deep stack (Note [Deep programs])."""
+    """Run a jaxpr; a deeply nested one on a deep stack (Note [Deep programs])."""
     if nesting(jaxpr) > _SHALLOW:
         return run_deep(lambda: _with_room(jaxpr).run(args))
     return _with_room(jaxpr).run(args)
 
 
 def _with_room(jaxpr: Jaxpr) -> _Program:
-    """The program of a jaxpr; raises UsageError where it needs more bytes at one time than are allowed.
+    """Return the prepared program of a jaxpr; raises UsageError where it needs more bytes at one
+    time than are allowed.
 
-    A jaxpr that a rule has made, for all devices of a mesh say, may need more than what is in the file.
+    A jaxpr that a rule has made, for all devices of a mesh say, may need more than those in the
+    file.
     """
     program = prepared(jaxpr)
     check_room(program.peak, "a jaxpr inside of the program")
     return program
 
 
-_SHALLOW = 40  # levels that fit on the stack wherever evaluation begins
+_SHALLOW = 40  # levels of nesting that always fit on the stack
 
 
 def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:
-    """A jaxpr of a param as a function of the list of its arguments, for loops."""
+    """Return a function that runs a jaxpr of a param on a list of arguments, for loops."""
     program = _with_room(closed.jaxpr)
     if not closed.consts:
         return program.run
@@ -411,7 +418,10 @@ def runner(closed: ClosedJaxpr) -> Callable[[Sequence[Value]], list[Value]]:
 
 
 def _known_consts(closed: ClosedJaxpr) -> list[Value]:
-    """The values of the constants; raises UsageError where one has none, JaxprTypeError where one is of another type."""
+    """Return the values of the constants.
+
+    Raises UsageError where one has none, JaxprTypeError where one is of another type.
+    """
     check_constants(closed)
     values = []
     for v, c in present_constants(closed):
@@ -425,9 +435,9 @@ def eval_jaxpr(
     """Evaluate a jaxpr on NumPy.
 
     Args:
-      jaxpr: the program; of an open one, `args` start with the values of its constants.
-      args: arrays or scalars of the shapes and dtypes of the binders; with tracers among them, the program becomes part of
-        the function that is transformed, as of `jaxpr_as_fun`.
+      jaxpr: the program; for an open one, `args` start with the values of its constants.
+      args: arrays or scalars of the shapes and dtypes of the binders. With tracers among them, the
+        program becomes part of the function that is transformed, as with `jaxpr_as_fun`.
       max_bytes: refuse to start when intermediate results may take more than this at one time.
 
     Returns:
@@ -475,17 +485,17 @@ def eval_jaxpr(
 
 
 def _without_consts(jaxpr: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
-    """A program; the constants of an open jaxpr are its first arguments."""
+    """Return a program in which the constants of an open jaxpr are its first arguments."""
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr
     return ClosedJaxpr(jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=()))
 
 
 def _typed_by(jaxpr: Jaxpr, args: Sequence[Any]) -> Jaxpr:
-    """A jaxpr with open types, with those that follow from values of its arguments.
+    """Return a jaxpr whose missing types are inferred from the values of its arguments.
 
     Raises:
-      JaxprTypeError: operations do not fit them, or some types do not follow.
+      JaxprTypeError: operations do not fit them, or some types cannot be inferred.
     """
     return _checked(jaxpr, [get_aval(numpy_namespace().value(x)) for x in args])
 
@@ -515,7 +525,9 @@ def apply_eqns(closed: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
 
 
 def as_value(x: Value) -> Value:
-    """A result as the user gets it: literals become NumPy scalars, and constants as a file holds them arrays."""
+    """Convert a result for the user: literals become NumPy scalars, and constants as a file holds
+    them become arrays.
+    """
     return numpy_namespace().value(x) if type(x) in _NO_VALUES else x
 
 
@@ -523,13 +535,13 @@ _NO_VALUES = frozenset({Lit, ArrayText, ArrayBytes})
 
 
 def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
-    """A Python function that runs the program: on NumPy, or in whatever transformation it is called.
+    """Return a Python function that runs the program: on NumPy, or in whatever transformation it is called.
 
     It takes arrays, numbers or tracers, and returns a list of arrays or tracers.
 
-    Raises (the function):
-      UsageError: wrong number, shape or dtype of arguments.
-      JaxprTypeError: the program is ill-typed and the arguments are traced, since a trace records equations as they stand.
+    Raises (the function): UsageError: wrong number, shape or dtype of arguments. JaxprTypeError:
+    the program is ill-typed and the arguments are traced, since a trace records equations without
+    checking them.
     """
 
     def fun(*args: Value) -> list[Value]:
@@ -550,7 +562,7 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
 
 
 def _taken(program: ClosedJaxpr, args: Sequence[Value]) -> tuple[Value, ...]:
-    """Arguments for a trace: tracers as they are, other values as arrays of the binders' types, as evaluation takes them.
+    """Return the arguments for a trace: tracers as they are, other values as arrays of the binders' types.
 
     Raises:
       UsageError: one has another shape or dtype than its binder.

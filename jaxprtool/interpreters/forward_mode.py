@@ -1,4 +1,4 @@
-"""What has no derivative in forward mode: a linear map of which only the transpose is known."""
+"""Find operations without a derivative in forward mode: linear maps of which only the transpose is known."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ __all__ = ["check_forward"]
 
 
 def check_forward(program: ClosedJaxpr, made: ClosedJaxpr, prefix: str = "") -> None:
-    """Raise UnsupportedError where the jvp of a program has an operation without an evaluation rule, which the program has not.
+    """Raise UnsupportedError where the jvp of a program contains an operation that cannot be
+    evaluated, and the program does not.
 
     Args:
       program: (a) -> (b).
       made: its jvp.
-      prefix: of the message.
+      prefix: the beginning of the message.
     """
     before = {eqn.primitive for eqn in all_eqns(program.jaxpr)}
     for eqn in all_eqns(made.jaxpr):
@@ -35,7 +36,9 @@ def check_forward(program: ClosedJaxpr, made: ClosedJaxpr, prefix: str = "") -> 
 
 
 def _without_transpose(jaxpr: Jaxpr, eqn: JaxprEqn) -> tuple[str, str] | None:
-    """The innermost operation around an equation, at any depth, that has no transpose, and why; None where there is none."""
+    """Return name and reason of the innermost operation around an equation that has no transpose;
+    None where there is none.
+    """
     found = None
     for outer in all_eqns(jaxpr):
         rule = transpose_rules.find(outer.primitive) if sub_jaxprs(outer) else None

@@ -12,11 +12,11 @@ __all__ = ["any_equation"]
 
 
 def any_equation(what: str, has: Callable[[JaxprEqn], bool]) -> Callable[[Jaxpr], bool]:
-    """A function that says whether an equation of a jaxpr has a property; each jaxpr is looked at once.
+    """Return a function that says whether an equation of a jaxpr has a property; each jaxpr is examined once.
 
     Args:
       what: a name for the property.
-      has: whether an equation has it; may ask the function that is returned about the jaxprs inside.
+      has: whether an equation has it; may call the returned function for the jaxprs inside.
     """
     known = Memo[bool](what)
 

@@ -28,14 +28,16 @@ Args = Sequence[tuple[str, Tree]]
 
 
 def with_interface(program: ClosedJaxpr, interface: Interface | None) -> ClosedJaxpr:
-    """The program with an interface; the same object for None, and for one that is not that of the program."""
+    """Return the program with an interface; the same object for None, and for an interface that does not fit it."""
     if interface is None or not interface.fits(len(program.in_avals), len(program.jaxpr.outs)):
         return program
     return program.replace(interface=interface)
 
 
 def of_open(program: ClosedJaxpr) -> Interface | None:
-    """The interface of the values that a caller gives: constants without a value, by their names, then the arguments."""
+    """Return the interface of the values that a caller gives: constants without a value, by name,
+    then the arguments.
+    """
     of = program.interface
     if of is None:
         return None
@@ -47,18 +49,18 @@ def of_open(program: ClosedJaxpr) -> Interface | None:
 
 
 def one_or_tuple(trees: Iterable[Tree]) -> Tree:
-    """The only tree, or the tuple of several."""
+    """Return the only tree, or the tuple of several."""
     found = [*trees]
     return found[0] if len(found) == 1 else tuple_of(found)
 
 
 def _kept(interface: Interface, kept: Sequence[bool]) -> Args:
-    """The arguments without the leaves that are not kept; arguments of which no leaf is kept are left out."""
+    """Return the arguments with only the kept leaves; arguments of which no leaf is kept are left out."""
     return [(name, tree) for name, tree in interface.of_leaves(kept).args if tree.size]
 
 
 def _joined(*groups: Args) -> tuple[tuple[str, Tree], ...]:
-    """Several lists of arguments as one. Where a name occurs again, it gets a number: `x`, `x_2`."""
+    """Join several lists of arguments. A name that occurs again gets a number: `x`, `x_2`."""
     found: dict[str, Tree] = {}
     for name, tree in (arg for group in groups for arg in group):
         unique, n = name, 1
@@ -94,7 +96,9 @@ def of_linearize(
 
 
 def cotangents_by(of: Interface, wrt: Sequence[bool]) -> Tree:
-    """The tree of the cotangents of some leaves: that of the only argument, or a tuple of those of all that have some."""
+    """Return the tree of the cotangents of some leaves: that of the only argument with any, or a
+    tuple of those of several.
+    """
     return one_or_tuple([tree for _, tree in _kept(of, wrt)])
 
 
@@ -109,18 +113,19 @@ def of_vjp(
 
 
 def of_grad(of: Interface, n_wrt: int, *, with_value: bool) -> Interface:
-    """(a) -> (gradient by each of some leaves), after the value if that is a result too."""
+    """(a) -> (the gradient by each of some leaves), after the value if that is a result too."""
     by = one_or_tuple([LEAF] * n_wrt)
     return Interface(of.args, tuple_of([of.result, by]) if with_value else by)
 
 
 def by_parts(made: ClosedJaxpr, parts: Sequence[Part], *, after_outs: bool) -> ClosedJaxpr:
-    """A program of cotangents whose result has the trees of the parts of the arguments that they are by.
+    """Return a program of cotangents whose result has the trees of the arguments' parts that were differentiated by.
 
     Args:
-      made: its interface has the cotangents by their leaves.
-      parts: in the order of the results; the tree of the only one, or a tuple of those of several.
-      after_outs: whether the results of the program that is differentiated come before, in a pair.
+      made: its interface has the cotangents leaf by leaf.
+      parts: the parts, in the order of the results; one part gives its tree, several give a tuple.
+      after_outs: whether the result is a pair, whose first part is the result of the differentiated
+        program.
     """
     interface = made.interface
     if interface is None:
@@ -154,6 +159,6 @@ def of_partial_eval(
 
 
 def of_discharge(of: Interface, is_ref: Sequence[bool]) -> Interface:
-    """(a) -> (b, what is in the cells of a)."""
+    """(a) -> (b, the contents of the cells of a)."""
     cells = [tree for _, tree in _kept(of, is_ref)]
     return Interface(of.args, tuple_of([of.result, one_or_tuple(cells)]) if cells else of.result)

@@ -61,14 +61,16 @@ __all__ = [
 ]
 
 jvp_rules = RuleTable("jvp")
-# Whether the derivative of an operation is made of those of the jaxprs in its params, if it has some; follows a rule of its own;
-# is zero, since no result changes with small changes of the operands; or is that of a quantile of the distribution that it draws
-# from, where the draws of a key, which are accepted or rejected, are another function of the operands.
+# What the derivative of an operation is. "jaxprs": made from the derivatives of the jaxprs in its params, if it has some. "rule": given
+# by a rule of its own. "zero": no result changes with small changes of the operands. "quantile": that of a quantile of the
+# distribution it draws from, since its draws by acceptance and rejection are another function of the operands.
 derivative_facts = FactTable("derivative", "jaxprs", "rule", "zero", "quantile")
 
 
 class Zero(Symbolic):
-    """A tangent or cotangent that is known to be zero, of a value of type `aval`; `aval` becomes the type of the tangent."""
+    """A tangent or cotangent known to be zero, of a value of type `aval`; the attribute `aval` is
+    the type of the tangent.
+    """
 
     __slots__ = ()
 
@@ -80,7 +82,10 @@ class Zero(Symbolic):
 
 
 def zeros(aval: ShapedArray) -> Value:
-    """Zeros of an array type: a literal for rank 0, else a broadcast literal. Raises UnsupportedError for other types."""
+    """Return zeros of an array type: a literal for rank 0, else a broadcast literal.
+
+    Raises UnsupportedError for other types.
+    """
     if not isinstance(aval, ShapedArray):
         fail(UnsupportedError, f"there are no zeros of type {aval}", "no-zeros")
     kind = aval.dtype.kind
@@ -93,21 +98,23 @@ def zeros(aval: ShapedArray) -> Value:
 
 
 def instantiate(tangent: Value) -> Value:
-    """A tangent or cotangent as a value."""
+    """Return a tangent or cotangent as a value."""
     return zeros(tangent.aval) if type(tangent) is Zero else tangent
 
 
 def fill_zeros(flags: Iterable[bool], live: Iterable[Value], avals: Iterable[Aval]) -> list[Value]:
-    """Tangents or cotangents of values of these types: those in `live` where the flag is True, `Zero` at the others."""
+    """Return tangents or cotangents of values of these types: those in `live` where the flag is
+    True, `Zero` elsewhere.
+    """
     rest = iter(live)
     return [next(rest) if f else Zero(a) for f, a in zip(flags, avals, strict=True)]
 
 
 def add_tangents(x: Value, y: Value) -> Value:
-    """The sum of two tangents, either of which may be Zero."""
+    """Return the sum of two tangents, either of which may be Zero."""
     if type(x) is Zero or type(y) is Zero:
         return y if type(x) is Zero else x
-    if isinstance(x, Tracer) and isinstance(y, Tracer):  # most often: what is given needs no checks
+    if isinstance(x, Tracer) and isinstance(y, Tracer):  # the common case: tracers need no checks
         return state.trace.process_primitive(lax.add_any.primitive, (x, y), {})
     return lax.add_any(x, y)
 
@@ -170,11 +177,11 @@ class JVPTrace(Trace):
         return self.box(out, out_tangent)
 
     def box(self, primal: Value, tangent: Value) -> Value:
-        """A tracer, or the bare primal where the tangent is Zero."""
+        """Make a tracer, or return the bare primal where the tangent is Zero."""
         return primal if type(tangent) is Zero else JVPTracer(self, primal, tangent)
 
     def unbox(self, x: Value) -> tuple[Value, Value]:
-        """Primal and tangent of a result."""
+        """Return primal and tangent of a result."""
         if type(x) is JVPTracer and x._trace is self:
             return x.primal, x.tangent
         return x, Zero(get_aval(x))
@@ -183,7 +190,7 @@ class JVPTrace(Trace):
 def jvp_flat(
     f: Callable[..., Sequence[Value]], primals: Sequence[Value], tangents: Sequence[Value]
 ) -> tuple[list[Value], list[Value]]:
-    """jvp of a function of flat lists; tangents may be Zero, in and out."""
+    """Apply jvp to a function of flat lists; tangents may be Zero, in and out."""
     trace = JVPTrace(state.trace)
     args = [trace.box(p, t) for p, t in zip(primals, tangents, strict=True)]
     with set_current_trace(trace):
@@ -197,21 +204,22 @@ def jvp(
     tangents: Sequence[Value],
     has_aux: bool = False,
 ) -> Any:
-    """The value of f at a point, and its directional derivative there.
+    """Return the value of f at a point, and its directional derivative there.
 
     Args:
       f: a function of pytrees.
       primals: the arguments, a tuple.
-      tangents: for each argument a pytree of the same structure, shapes and dtypes; the tangent of an integer or
-        boolean is float0 (a zero array of the primal's shape is accepted).
+      tangents: for each argument a pytree of the same structure, shapes and dtypes; the tangent of
+        an integer or boolean is float0 (a zero array of the primal's shape is accepted).
       has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      (f(*primals), tangents of the results), with float0 zeros for results that are not inexact; with `has_aux` also
-      the second part.
+      (f(*primals), tangents of the results), with float0 zeros for results that are not inexact;
+        with `has_aux` also the second part.
 
     Raises:
-      UsageError: structure, shape or dtype of a tangent differ from its primal's; no pair with `has_aux`.
+      UsageError: structure, shape or dtype of a tangent differ from its primal's; no pair with
+        `has_aux`.
     """
     leaves, in_tree = tree_flatten(tuple(primals))
     tangent_leaves, tangent_tree = tree_flatten(tuple(tangents))
@@ -231,18 +239,19 @@ def jvp(
 
 
 def tangent_of(f: Callable[..., Value], args: Sequence[Value], i: int) -> str:
-    """What to call the tangent of leaf i of the arguments in a message."""
+    """Return the name of the tangent of leaf i of the arguments, for messages."""
     return f"the tangent of {argument_names(f, args)[i]}"
 
 
 def check_tangent(tangent: Value, primal: Value, what: Callable[[], str]) -> Value:
-    """Check what a caller gives as the tangent (or cotangent) of a value of type `primal`.
+    """Check a tangent (or cotangent) that a caller gives for a value of type `primal`.
 
     Returns:
       The tangent; Zero for integers and booleans.
 
     Raises:
-      UsageError: its shape or dtype is not that of the tangents of `primal`; `what()` names it in the message.
+      UsageError: its shape or dtype is not that of the tangents of `primal`; `what()` names it in
+        the message.
     """
     aval, want = get_aval(tangent), primal.tangent()
     if want.dtype.kind == "0":
@@ -292,7 +301,7 @@ def jvp_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_jvp(closed.interface, flags, flags_out))
         found = _JVP.keep(closed, key, (made, flags_out))
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _JVP.keep(closed, (flags, tuple(found[1])), found)
     return found
 
@@ -330,8 +339,9 @@ def jvp_interpret(
 
     Args:
       jaxpr: (a) -> (b).
-      consts, primals: the values of its constants and of a.
-      tangents: of a; Zero where there is none.
+      consts: the values of its constants.
+      primals: the values of a.
+      tangents: the tangents of a; Zero where there is none.
       copy_eqn: copy_eqn(eqn, operands) applies an equation to the primals.
       rule_of: rule_of(primitive) is the rule to use, or None for the rule of the table.
 
@@ -377,7 +387,7 @@ def _differentiated(
     tangents: Sequence[Value],
     copy_eqn: Callable[[JaxprEqn, Sequence[Value]], list[Value]],
 ) -> list[Value]:
-    """The results of an equation, and then their tangents, by its rule."""
+    """Apply the jvp rule of an equation; return its results followed by their tangents."""
     if isinstance(rule, MadeRule):
         (out,) = copy_eqn(eqn, primals)
         return [out, rule.tangent_of(eqn, out, primals, tangents)]
@@ -388,7 +398,7 @@ def _differentiated(
 
 
 class _Tangents(Env):
-    """The tangents of variables that have one; those of others, and of literals, are zero."""
+    """Variable -> tangent, for variables that have one; the tangents of others, and of literals, are zero."""
 
     __slots__ = ()
 
@@ -400,9 +410,10 @@ class _Tangents(Env):
 
 
 class MadeRule:
-    """A rule that applies the operation to the primals, and computes the tangent of the result from that.
+    """A jvp rule that applies the operation to the primals, and computes the tangent of the result from its result.
 
-    It is for operations with one result. An interpreter of equations copies the equation of the primals, and asks for the tangent.
+    It is for operations with one result. An interpreter of equations copies the equation of the
+    primals, and asks only for the tangent.
 
     Attributes:
       op: the operation.
@@ -424,14 +435,14 @@ class MadeRule:
     def tangent_of(
         self, eqn: JaxprEqn, y: Value, primals: Sequence[Value], tangents: Sequence[Value]
     ) -> Value:
-        """The tangent of the result y of an equation of the operation."""
+        """Return the tangent of the result y of an equation of the operation."""
         if self.is_linear:
             return state.trace.process_again(eqn, [*map(instantiate, tangents)])
         return self.tangent(y, primals, tangents, **eqn.params)
 
 
 def derivative(factor: Callable[..., Value]) -> Maker:
-    """The rule t * factor(x, y) of a function y = op(x) of one operand.
+    """Return the jvp rule t * factor(x, y) of a function y = op(x) of one operand.
 
     `factor` may take the params too, by keyword.
     """
@@ -439,7 +450,7 @@ def derivative(factor: Callable[..., Value]) -> Maker:
 
 
 def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
-    """The rule of a function y = op(x1, ...) as a sum over operands.
+    """Return the jvp rule of a function y = op(x1, ...) as a sum over operands.
 
     terms[i](t, y, *xs, **params) is the contribution of the tangent t of operand i; None for an
     operand on which y does not depend.
@@ -449,7 +460,7 @@ def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
         y: Value, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
     ) -> Value:
         out: Any = None
-        if get_aval(y).dtype.is_inexact:  # it may not be, with a `preferred_element_type`
+        if get_aval(y).dtype.is_inexact:  # with a `preferred_element_type` y may be of integers
             for t, term in zip(tangents, terms, strict=True):
                 if term is not None and type(t) is not Zero:
                     part = term(t, y, *primals, **params)
@@ -462,7 +473,7 @@ def jvp_terms(*terms: Callable[..., Value] | None) -> Maker:
 
 @Maker
 def linear(op: Any) -> Value:
-    """The rule of an operation that is linear in all of its operands together."""
+    """Return the jvp rule of an operation that is linear in all of its operands together."""
 
     def apply(tangents: Sequence[Value], /, **params: ParamValue) -> Value:
         return op(*map(instantiate, tangents), **params)
@@ -474,7 +485,7 @@ def linear(op: Any) -> Value:
 
 @Maker
 def bilinear(op: Any) -> Value:
-    """The rule of an operation that is linear in each of its two operands."""
+    """Return the jvp rule of an operation that is linear in each of its two operands."""
 
     def tangent(
         out: Value, primals: Sequence[Value], tangents: Sequence[Value], /, **params: ParamValue
@@ -491,7 +502,7 @@ def bilinear(op: Any) -> Value:
 
 @Maker
 def zero_derivative(op: Any) -> Value:
-    """The rule of an operation whose results do not change with small changes of its operands."""
+    """The jvp rule of an operation whose results do not change with small changes of its operands."""
     if not op.primitive.multiple_results:
         return MadeRule(op, lambda y, p, t, /, **params: Zero(get_aval(y)))
 

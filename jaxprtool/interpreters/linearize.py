@@ -77,7 +77,7 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
 
 
 def _unlinearizable(eqn: JaxprEqn) -> str | None:
-    """Why an operation inside of an equation has no linearize rule; None where all have."""
+    """Return why an operation inside of an equation has no linearize rule; None where all have."""
     for inner in (e for closed in sub_jaxprs(eqn) for e in all_eqns(closed.jaxpr)):
         rule = linearize_rules.find(inner.primitive)
         if isinstance(rule, Unsupported):
@@ -88,8 +88,11 @@ def _unlinearizable(eqn: JaxprEqn) -> str | None:
 class LinearParts(NamedTuple):
     """A linearized jaxpr.
 
-    primal: (a) -> (b, res). linear: (res, tangents of a) -> (tangents of b). flags: which results have a tangent.
-    n_res: the number of residuals.
+    Attributes:
+      primal: (a) -> (b, res).
+      linear: (res, tangents of a) -> (tangents of b).
+      flags: for each result whether it has a tangent.
+      n_res: the number of residuals.
     """
 
     primal: ClosedJaxpr
@@ -102,7 +105,7 @@ class LinearParts(NamedTuple):
 def linearize_body(
     closed: ClosedJaxpr, nonzeros: Sequence[bool], wanted: Sequence[bool]
 ) -> LinearParts:
-    """Linearize a jaxpr in a param; the result is kept for each combination of flags.
+    """Linearize a jaxpr in a param; the result is cached for each combination of flags.
 
     Args:
       closed: (a) -> (b).
@@ -116,7 +119,7 @@ def linearize_body(
         if computes_again(closed, made.n_res):
             made = _Linearized(rematerialised(closed), nonzeros).split(wanted)
         _LINEARIZED.keep(closed, key, made)
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _LINEARIZED.keep(closed, (tuple(nonzeros), tuple(made.flags)), made)
     return made
 
@@ -145,7 +148,10 @@ class _Linearized:
         check_known(self.second, self.outs)
 
     def _apply(self, eqn: JaxprEqn, primals: Sequence[Value]) -> list[Value]:
-        """Apply an equation to the primals, which are known but where a rule has computed one together with its tangent."""
+        """Apply an equation to the primals.
+
+        They are known, unless a rule has computed one in the same operation as its tangent.
+        """
         second = self.second
         for x in primals:
             if type(x) is JaxprTracer and x._trace is second:
@@ -153,7 +159,10 @@ class _Linearized:
         return self.first.copy_eqn(eqn, primals)
 
     def _rule(self, primitive: Primitive) -> Callable[..., Value] | None:
-        """The linearize rule of a primitive as a jvp rule, which uses the jvp rule where a primal is unknown; None for no rule."""
+        """Return the linearize rule of a primitive as a jvp rule; None where it has none.
+
+        The jvp rule itself is used where a primal is unknown.
+        """
         rule = linearize_rules.find(primitive) if primitive.holds_jaxprs else None
         if rule is None:
             return None
@@ -168,7 +177,7 @@ class _Linearized:
         return jvp_rule
 
     def split(self, wanted: Sequence[bool]) -> LinearParts:
-        """Both parts, with the tangents of results that are nonzero or wanted."""
+        """Return both parts, with the tangents of results that are nonzero or wanted."""
         flags = [w or type(t) is not Zero for w, t in zip(wanted, self.out_tangents, strict=True)]
         with set_current_trace(self.second):
             kept = [*map(instantiate, compress(self.out_tangents, flags))]
@@ -177,7 +186,7 @@ class _Linearized:
         return LinearParts(primal, linear, flags, n_res)
 
     def forget_tangents(self) -> None:
-        """Give back the memory of the operations on tangents."""
+        """Free the memory of the operations on tangents."""
         self.second, self.out_tangents = PartialEvalTrace(self.first), []
 
 
@@ -209,11 +218,11 @@ def linearize_jaxpr(
 def vjp_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[bool] | None = None, *, keep_outs: bool = True
 ) -> ClosedJaxpr:
-    """The jaxpr of value and pullback: (a, cotangents of the inexact b) -> (b, cotangents of a).
+    """Return the jaxpr of value and pullback: (a, cotangents of the inexact b) -> (b, cotangents of a).
 
     Args:
       closed: (a) -> (b).
-      wrt: the arguments whose cotangents are wanted; all inexact ones by default.
+      wrt: for each argument whether its cotangent is wanted; all inexact ones by default.
       keep_outs: whether b is among the results.
     """
     flags = inexact(closed.in_avals) if wrt is None else wrt
@@ -231,9 +240,10 @@ def _pull_back(
     cotangent: Callable[[Value], Value],
     wanted: Sequence[int] | None = None,
 ) -> ClosedJaxpr:
-    """The program of the results, if they are kept, and the cotangents of the arguments with a tangent.
+    """Return the program of the results, if they are kept, and the cotangents of the arguments with a tangent.
 
-    cotangent(aval) is that of a result. wanted: which of the arguments' cotangents; all by default.
+    cotangent(aval) is the cotangent of a result. wanted: which of the arguments' cotangents; all by
+    default.
     """
     results = _cotangents(lin, cotangent, wanted)
     return once(lin.first.finish([*(lin.outs if keep_outs else []), *results]))
@@ -242,7 +252,10 @@ def _pull_back(
 def _cotangents(
     lin: _Linearized, cotangent: Callable[[Value], Value], wanted: Sequence[int] | None
 ) -> list[Value]:
-    """The cotangents of the arguments with a tangent, computed in `lin.first`; see `_pull_back`. The tangents are forgotten."""
+    """Compute the cotangents of the arguments with a tangent in `lin.first`; see `_pull_back`.
+
+    The tangents are dropped.
+    """
     with set_current_trace(lin.first):
         avals = [get_aval(x) for x in lin.outs]
         cts = [cotangent(a.cotangent()) if is_inexact(a) else Zero(a) for a in avals]
@@ -263,12 +276,13 @@ def _cotangents(
 def grad_jaxpr(
     closed: ClosedJaxpr, wrt: Sequence[int] = (0,), *, with_value: bool = False
 ) -> ClosedJaxpr:
-    """The jaxpr of the gradient: (a) -> (gradients by the arguments `wrt`), after the value with `with_value`.
+    """Return the jaxpr of the gradient: (a) -> (gradients by the arguments `wrt`), after the value with `with_value`.
 
     The gradient by a complex argument x + iy is df/dx - i df/dy, as JAX's.
 
     Raises:
-      UsageError: not exactly one real scalar result; an argument of `wrt` that is an integer or not there.
+      UsageError: not exactly one real scalar result; an argument of `wrt` that is an integer or
+        does not exist.
     """
     closed = transformable(closed)
     avals = closed.out_avals

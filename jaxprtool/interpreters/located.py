@@ -1,7 +1,9 @@
-"""Lowering that says of each operation where it comes from, which XLA keeps as the metadata of its instructions.
+"""Lowering with the origin of each operation, which XLA keeps as the metadata of its instructions.
 
-The name of a location is the place in the jaxpr's text, then the scope of the equation and its primitive:
-`[loss.jaxpr:12:5]/attn/dot_general`. XLA puts those of calls before those of what they call. Its file and line are those of Python, where they are known, else of the text.
+The name of a location is the position in the jaxpr's text, then the name stack of the equation and
+its primitive: `[loss.jaxpr:12:5]/attn/dot_general`. XLA puts the names of calls before those of the
+operations that they call. The file and line of a location are those of Python, where they are
+known, else those of the text.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ class LocatedContext(LoweringContext):
 
     def __init__(self, *given: Any, **named: Any):
         super().__init__(*given, **named)
-        self._mark = 0  # the lines before this one have locations
+        self._mark = 0  # number of leading lines that have locations already
 
     def block(
         self, avals: Sequence[Aval], body: Callable[..., Value], terminator: str
@@ -64,7 +66,7 @@ class LocatedContext(LoweringContext):
 
 
 def _location(eqn: JaxprEqn) -> str:
-    """The location of an equation in MLIR, after a blank."""
+    """Return the location of an equation in MLIR, after a blank."""
     origin, span = eqn.origin, eqn.span
     names = (origin.names if origin is not None else None) or ()
     at = [f"[{span}]"] if span is not None else []

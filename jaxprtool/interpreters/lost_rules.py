@@ -1,7 +1,9 @@
-"""Custom derivative rules that a text does not hold, whose functions' bodies are differentiated instead.
+"""Errors and warnings about custom derivative rules that a text does not hold.
 
-Where a body has no derivative, the loss of the rule is the reason, which the error says. A transposition fails long after the call with
-the custom rule was inlined, so the stretches of text that its body consists of are remembered with the text.
+The body of the function is differentiated in place of such a rule. Where the body has no
+derivative, the error names the missing rule as the reason. A transposition may fail long after the
+call with the custom rule was inlined, so the spans of the body's equations are recorded with their
+source.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ __all__ = [
 ]
 
 KEEPS_RULES = "trace the function anew: `trace` keeps the rules of custom functions, which no print of JAX holds, or says why it cannot"
-# What an error says of a derivative that is not there; other limits would be there with the rule too.
+# Codes of errors about a missing derivative. Other limits would remain with the rule.
 _NO_DERIVATIVE = {
     "no-derivative",
     "no-forward-derivative",
@@ -43,7 +45,7 @@ _NO_DERIVATIVE = {
 _BEFORE = (
     "a rule that cannot be traced alone cannot be kept: take the derivative before, and trace that"
 )
-_COLUMNS = {"jvp": "jvp", "bwd": "vjp"}  # by the params that name rules
+_COLUMNS = {"jvp": "jvp", "bwd": "vjp"}  # keyed by the params that name rules
 _NOTED = Memo[bool]("the text of a body without its custom rule is noted")
 
 
@@ -54,10 +56,10 @@ class CustomRuleWarning(JaxprToolWarning):
 
 
 class Lost(NamedTuple):
-    """What is said of a custom rule that a program does not have.
+    """The message about a custom rule that a program lacks.
 
     Attributes:
-      said: which one, and why.
+      said: which rule, and why it is missing.
       help: what to do.
     """
 
@@ -69,12 +71,12 @@ _LOST: WeakKeyDictionary[Source, dict[tuple[int, int], Lost]] = WeakKeyDictionar
 
 
 def lost_rule(column: str, name: str, function: str) -> Lost:
-    """What is said of the custom rule of a function.
+    """Return the message about the missing custom rule of a function.
 
     Args:
-      column: what the rule gives: `jvp` or `vjp`.
-      name: of the rule.
-      function: its name.
+      column: the kind of rule: `jvp` or `vjp`.
+      name: the name of the rule.
+      function: the name of the function.
     """
     rule = f"the custom {column} rule {str(name)!r} of {function}"
     if isinstance(name, LostRule):
@@ -83,7 +85,7 @@ def lost_rule(column: str, name: str, function: str) -> Lost:
 
 
 def failed_rules(program: ClosedJaxpr) -> list[str]:
-    """What there is to say of the custom rules in a program that could not be traced, each once."""
+    """Return a message for each custom rule in a program that could not be traced, each once."""
     found: dict[str, None] = {}
     for eqn in all_eqns(program.jaxpr):
         for key in _COLUMNS.keys() & eqn.params.keys():
@@ -96,11 +98,13 @@ def failed_rules(program: ClosedJaxpr) -> list[str]:
 
 @contextmanager
 def differentiated_without_rule(body: ClosedJaxpr, lost: Lost) -> Iterator[None]:
-    """Inside the block a body is differentiated in place of a custom rule; an error of it, there or in a later transposition, says so.
+    """Differentiate a body in place of a custom rule inside the block; errors name the missing rule.
+
+    This holds for errors inside the block and for errors of a later transposition.
 
     Args:
-      body: of the function.
-      lost: its rule.
+      body: the body of the function.
+      lost: the message about its rule.
     """
     if _NOTED.find(body) is None:
         for eqn in all_eqns(body.jaxpr):
@@ -116,7 +120,9 @@ def differentiated_without_rule(body: ClosedJaxpr, lost: Lost) -> Iterator[None]
 
 
 def explain_lost_rule(error: JaxprToolError, span: Span | None) -> None:
-    """Say in an error of an equation, which stands at `span`, that a custom rule is lost, if its body was differentiated in its place."""
+    """Add to an error of the equation at `span` that a custom rule is missing, if the equation is
+    from a body in its place.
+    """
     span = error.diagnostics[0].span or span
     if span is not None:
         lost = _LOST.get(span.source, {}).get((span.start, span.end))

@@ -1,14 +1,14 @@
 """Lowering to StableHLO, as text.
 
-The module is made as text, which needs no import, and which XLA's client compiles as it is.
+The module is written as text, which needs no import, and which XLA's client compiles as it is.
 
 Contract of a `lower` rule:
 
     rule(ctx, *operands, **params) -> HloValue          (a list of them for multiple_results)
 
-Operands are `HloValue`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[..., n]. `ctx.in_avals` and
-`ctx.out_avals` are the types of the equation. The rule writes operations with the methods of `LoweringContext`, and returns
-values of the types `ctx.out_avals`.
+Operands are `HloValue`s: an SSA name (`%3`, `%arg0`) with its aval; PRNG keys are words, u32[...,
+n]. `ctx.in_avals` and `ctx.out_avals` are the types of the equation. The rule writes operations
+with the methods of `LoweringContext`, and returns values of the types `ctx.out_avals`.
 
 Makers: `hlo` for elementwise operations.
 """
@@ -59,7 +59,7 @@ _MAX_CALL_DEPTH = 64
 
 
 def _row_major(aval: Aval) -> str:
-    """The layout of an array whose last axis is the fastest."""
+    """Return the layout of an array whose last axis varies fastest."""
     if aval is not _TOKEN and not isinstance(aval, ShapedArray):
         message = f"a Python function cannot be given a value of type {aval} by XLA"
         fail(UnsupportedError, message, "unsupported-type")
@@ -69,7 +69,9 @@ def _row_major(aval: Aval) -> str:
 
 
 class _Splice(NamedTuple):
-    """A placeholder among the lines of a function for the body of a jaxpr, which is written when the function is finished."""
+    """A placeholder among the lines of a function for the body of a jaxpr, which is written when
+    the function is finished.
+    """
 
     closed: ClosedJaxpr
     operands: Sequence[HloValue]
@@ -83,11 +85,12 @@ class LoweringContext(Builder):
 
     Attributes:
       eqn: the equation that is being lowered.
-      mesh: the mesh on whose devices the code at hand runs, one shard each; None outside of shard_map.
+      mesh: the mesh on whose devices the current code runs, one shard each; None outside of
+        shard_map.
       manual: the axes of the mesh that it runs along.
 
-    An operation with an ordered effect takes a token and returns the next one. Branches, loops and functions with such
-    operations inside pass the token on.
+    An operation with an ordered effect takes a token and returns the next one. Branches, loops and
+    functions with such operations inside pass the token on.
     """
 
     def __init__(self, module: Module, place: Place | None = None, token: HloValue | None = None):
@@ -114,7 +117,7 @@ class LoweringContext(Builder):
         return self.eqn.out_binders[0].aval
 
     def literal(self, x: Lit) -> HloValue:
-        """A literal operand."""
+        """Write a literal operand."""
         if type(x.val) in (bool, int, float, complex):
             return self.constant(x.val, x.aval)
         check_literal(x)
@@ -144,7 +147,7 @@ class LoweringContext(Builder):
         return self.write_many(text, outs)
 
     def function(self, closed: ClosedJaxpr, name: str) -> str:
-        """The symbol of a private function of the module, written once for each jaxpr object."""
+        """Return the symbol of a private function of the module, which is written once for each jaxpr object."""
         return self.module.function(closed, name, Place(self.mesh, self.manual), self.eqn)
 
     def _splice(self, closed: ClosedJaxpr, operands: Sequence[HloValue]) -> list[HloValue]:
@@ -194,7 +197,7 @@ class LoweringContext(Builder):
     def case(
         self, index: HloValue, branches: Sequence[ClosedJaxpr], operands: Sequence[HloValue]
     ) -> list[HloValue]:
-        """branches[index](*operands); an index out of range takes the last branch."""
+        """Write branches[index](*operands); an index out of range selects the last branch."""
         write = self.call if self.depth >= _MAX_REGION_DEPTH else self.inline
         outs = [a.physical for a in branches[0].out_avals]
         index = self.convert(index, INT32)
@@ -219,16 +222,17 @@ class LoweringContext(Builder):
         cond: ClosedJaxpr | None,
         body: ClosedJaxpr,
     ) -> list[HloValue]:
-        """A stablehlo.while over `state`.
+        """Write a stablehlo.while over `state`.
 
-        A predicate with ordered effects is computed at the end of each turn, as a part of the state, because the condition of
-        a stablehlo.while cannot return a token.
+        A predicate with ordered effects is computed at the end of each iteration, as a part of the
+        state, because the condition of a stablehlo.while cannot return a token.
 
         Args:
           state: the values of the loop at the start.
           holds: writes the predicate of a state, and returns it in a list.
           step: writes the next state.
-          cond, body: the jaxprs that `holds` and `step` write; `cond` is None for a predicate without effects.
+          cond: the jaxpr that `holds` writes; None for a predicate without effects.
+          body: the jaxpr that `step` writes.
         """
         avals = [x.aval for x in state]
         ahead = cond is not None and is_ordered(cond)
@@ -259,7 +263,9 @@ class LoweringContext(Builder):
         return self._token
 
     def _after(self, results: list[HloValue], ordered: bool) -> list[HloValue]:
-        """The results without the token, which stands first among ordered ones and becomes the current token."""
+        """Drop the token, which is the first result of an ordered operation, from the results; it
+        becomes the current token.
+        """
         if not ordered:
             return results
         self._token = results[0]
@@ -275,7 +281,8 @@ class LoweringContext(Builder):
     ) -> list[HloValue]:
         """Call a Python function of NumPy arrays, whose results have the types `out_avals`.
 
-        A pure one may be left out, or called twice. Ordered ones are called in the order of the program.
+        A pure function may be left out, or called twice. Ordered calls happen in the order of the
+        program.
         """
         outs = self.out_avals
         if ordered:
@@ -300,11 +307,11 @@ class LoweringContext(Builder):
         return self._after(self.write_many(text, outs), ordered)
 
     def known_constants(self, closed: ClosedJaxpr) -> list[HloValue]:
-        """The constants of a jaxpr as values; raises UsageError for one that is not in the file."""
+        """Return the constants of a jaxpr as values; raises UsageError for one that is not in the file."""
         return [self.constant_of(v, c) for v, c in present_constants(closed)]
 
     def constant_of(self, v: Value, value: Value) -> HloValue:
-        """The value of a constant of type `v.aval`."""
+        """Return the value of a constant of type `v.aval`."""
         if type(value) in (bool, int, float, complex):
             return self.constant(value, v.aval)
         return self.array(value, v.aval)
@@ -341,11 +348,12 @@ class LoweringContext(Builder):
     def _written_by_rule(
         self, key: tuple[Any, ...], found: Any, ins: Sequence[HloValue]
     ) -> HloValue:
-        """Write the current equation by its rule; make a template of it where others like it were written.
+        """Write the current equation by its rule; make a template of it where enough similar ones were written.
 
         Args:
-          key: what the lines depend on besides names, the `id` of the params among it.
-          found: what `Module.templates` has under it.
+          key: what the lines depend on besides names, including the `id` of the params.
+          found: the entry of `Module.templates` for the key: None, or the number of times it was
+            written so far.
           ins: the operands.
         """
         module, params = self.module, self.eqn.params
@@ -373,7 +381,10 @@ class LoweringContext(Builder):
         outs: list[HloValue],
         aliases: Mapping[str, int] | None = None,
     ) -> str:
-        """The text of the function; aliases: by the name of an argument the position of the result that takes its memory."""
+        """Return the text of the function.
+
+        `aliases` maps the name of an argument to the position of the result that takes its memory.
+        """
         self.write_return("return", outs)
         if self.has_splices:
             self._write_splices()
@@ -402,10 +413,12 @@ def lower_jaxpr(
     """Lower a program to a StableHLO module whose function is `main`.
 
     Args:
-      closed: the program. Constants without a value become its first arguments, others are part of the text.
+      closed: the program. Constants without a value become its first arguments, others are part of
+        the text.
       name: the module is called `jit_<name>`.
-      context: what writes the functions.
-      donate: whether results lie where arguments do that the program's call donates; who calls it loses these.
+      context: the class that writes the functions.
+      donate: whether results take the memory of arguments that the program's call donates; the
+        caller loses these.
 
     Raises:
       MissingRuleError: a primitive has no `lower` rule; the diagnostic has the equation's position.
@@ -462,10 +475,10 @@ def _lower_function(module: Module, function: Function, context: type[LoweringCo
 
 
 def hlo(name: str) -> Callable[..., HloValue]:
-    """The rule of an elementwise operation, by its name in StableHLO or CHLO (`chlo.erf`).
+    """Return the lowering rule of an elementwise operation, by its name in StableHLO or CHLO (`chlo.erf`).
 
     Operands of rank 0, or with dimensions of size 1, are broadcast to the shape of the result;
-    params make no difference.
+    params are ignored.
     """
 
     is_short, start = name in ELEMENTWISE, f"stablehlo.{name} "

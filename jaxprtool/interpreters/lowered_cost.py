@@ -22,12 +22,14 @@ def lowered_cost(
     out_avals: Sequence[Aval],
     params: dict[str, ParamValue],
 ) -> Cost:
-    """The arithmetic of the StableHLO operations that an equation becomes.
+    """Count the arithmetic of the StableHLO operations to which an equation is lowered.
 
-    Matrix products, convolutions and Fourier transforms among them count nothing: the rows of their primitives count them.
+    Matrix products, convolutions and Fourier transforms among them count as nothing: the rows of
+    their primitives count them.
 
     Raises:
-      UnsupportedError: the operations are a loop, whose turns the row has to say.
+      UnsupportedError: the operations include a loop; the row has to state its number of
+        iterations.
     """
     counter = _Counter()
     inputs = [Var(a) for a in in_avals]
@@ -39,7 +41,7 @@ def lowered_cost(
 
 @Maker
 def AS_LOWERED(op: Any) -> Callable[..., Cost]:
-    """The maker of `lowered_cost` as a cost rule."""
+    """Return `lowered_cost` as the cost rule of an operation."""
     primitive = op.primitive
     return lambda in_avals, out_avals, **params: lowered_cost(
         primitive, in_avals, out_avals, params
@@ -47,10 +49,10 @@ def AS_LOWERED(op: Any) -> Callable[..., Cost]:
 
 
 class _Counter(LoweringContext):
-    """A context that counts the operations that a lowering rule writes, in place of writing them.
+    """A lowering context that counts the operations that a rule writes, instead of writing them.
 
     Attributes:
-      total: the arithmetic so far, of the region that is being written.
+      total: the arithmetic so far, of the current region.
     """
 
     def __init__(self) -> None:
@@ -79,7 +81,7 @@ class _Counter(LoweringContext):
         return results if isinstance(out, list) else results[0]
 
     def region(self, avals: Sequence[Aval], body: Callable[..., Value]) -> str:
-        """Count the operations of a region; returns its number, by which `op` finds them."""
+        """Count the operations of a region; returns its number, by which `op` finds the count."""
         outer, self.total = self.total, Cost()
         body(*[HloValue("%argument", a) for a in avals])
         self.bodies.append(Arithmetic(self.total.flops, self.total.transcendentals))

@@ -14,7 +14,9 @@ _ALWAYS_COPY = COPY_SEMANTICS.word("ALWAYS_COPY")
 
 
 def put_in_memory(x: Value, memory: str) -> Value:
-    """An array in the memory with this name (`host`; "" is the device's), moved by a `device_put` if it is in another one."""
+    """Return an array in the memory of this name (`host`; "" is the device's), moved by a
+    `device_put` where necessary.
+    """
     if get_aval(x).memory == memory:
         return x
     space = MEMORY.word(memory.capitalize() or "Device")

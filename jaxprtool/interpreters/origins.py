@@ -1,4 +1,4 @@
-"""Origins of the equations of whole programs: transformations change their names, and commands choose what is printed."""
+"""Change the origins of the equations of whole programs: name stacks under transformations, and what is printed."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ __all__ = ["map_origins", "show_origins", "within", "within_jaxpr", "without_ori
 
 
 def within(program: ClosedJaxpr, transformation: str) -> ClosedJaxpr:
-    """The program with the name of a transformation around the names of its equations: `attn` becomes `jvp(attn)`.
+    """Return the program with the name of a transformation around its name stacks: `attn` becomes `jvp(attn)`.
 
-    As in JAX, names in nested jaxprs are relative to those of the equation that holds them, and stay as they are. The result
-    is the same object each time, and the program itself where no equation has names.
+    As in JAX, name stacks in nested jaxprs are relative to the equation that holds them, and stay
+    as they are. The result is the same object each time, and the program itself where no equation
+    has names.
     """
     found = _WITHIN.find(program, transformation)
     if found is None:
@@ -32,7 +33,7 @@ _WITHIN = MemoTable[ClosedJaxpr]("names within a transformation")
 
 
 def within_jaxpr(jaxpr: Jaxpr, transformation: str) -> Jaxpr:
-    """`within` of a jaxpr."""
+    """Do as `within`, for a jaxpr."""
     if all(e.origin is None or e.origin.names is None for e in jaxpr.eqns):
         return jaxpr
     return jaxpr.replace(eqns=[_renamed(e, transformation) for e in jaxpr.eqns])
@@ -44,7 +45,7 @@ def _renamed(eqn: JaxprEqn, transformation: str) -> JaxprEqn:
 
 
 def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> ClosedJaxpr:
-    """The program with `f` of the origin of each equation that has one, those of nested jaxprs too."""
+    """Return the program with `f` applied to the origin of each equation that has one, nested jaxprs included."""
     changed = functools.cache(f)
 
     def body(closed: ClosedJaxpr) -> ClosedJaxpr:
@@ -57,12 +58,12 @@ def map_origins(program: ClosedJaxpr, f: Callable[[Origin], Origin | None]) -> C
 
 
 def without_origins(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without the origins of its equations."""
+    """Return the program without the origins of its equations."""
     return map_origins(program, lambda origin: None)
 
 
 def show_origins(program: ClosedJaxpr, root: str) -> ClosedJaxpr:
-    """The program whose text shows the origin of each equation: its line of Python and its names, where they are known.
+    """Return the program whose text shows the origin of each equation: line of Python and name stack, where known.
 
     Args:
       program: as it was traced.

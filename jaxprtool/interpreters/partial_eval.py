@@ -64,12 +64,12 @@ partial_eval_rules = RuleTable("partial_eval")
 _RULES = partial_eval_rules.rules
 _record = JaxprTrace.process_primitive
 _record_again = JaxprTrace.process_again
-# Where all operands of a known equation are literals: whether its result is saved for the unknown part, or made again there.
+# For a known equation whose operands are all literals: whether its result is saved for the unknown part, or computed again there.
 residual_facts = FactTable("residual", "saved", "made again")
 
 
 class PartialEvalTrace(JaxprTrace):
-    """Records the operations with an unknown operand; `parent` does the others."""
+    """Records the operations with an unknown operand; `parent` processes the others."""
 
     __slots__ = ()
     inline_scalars = False
@@ -86,7 +86,7 @@ class PartialEvalTrace(JaxprTrace):
         return type(x) is JaxprTracer and x._trace is self
 
     def knows_none(self, args: Sequence[Value]) -> bool:
-        """Whether none of some operands is known but literals."""
+        """Whether every operand is unknown or a literal."""
         return all(self.is_unknown(x) or type(x) is Lit for x in args)
 
     def literal(self, lit: Lit) -> Value:
@@ -126,7 +126,7 @@ class PartialEvalTrace(JaxprTrace):
                 break
         else:
             parent = self.parent
-            if type(parent) is JaxprTrace:  # records, and applies nothing else
+            if type(parent) is JaxprTrace:  # it only records
                 return parent.process_primitive(primitive, args, params)
             return self.known(parent.process_primitive, primitive, args, params)
         rule = _RULES.get(primitive) or (primitive.pending and partial_eval_rules.find(primitive))
@@ -149,13 +149,13 @@ def partial_eval_jaxpr(
     Args:
       closed: (a1, a2) -> (b1, b2).
       unks_in: for each argument whether it is unknown (a2).
-      instantiate: which results are to be unknown even if they could be known.
+      instantiate: which results become unknown even if they could be known.
       keep: whether every residual is saved, however many there are (Note [Kept or computed again]).
       verify: check the parts' types against the whole, also where verification is off.
 
     Returns:
-      known: a1 -> (b1, res), the constants of `closed` its constants; unknown: (res, a2) -> b2; for each
-      result whether it is unknown; the number of residuals.
+      known: a1 -> (b1, res), with the constants of `closed` as its constants; unknown: (res, a2) ->
+        b2; for each result whether it is unknown; the number of residuals.
 
     Raises:
       UsageError: there are more or fewer `unks_in` than arguments.
@@ -177,7 +177,7 @@ def partial_eval_jaxpr(
             known, unknown = map(with_interface, (known, unknown), faces)
             found = known, unknown, unks_out, n_res
         _PARTS.keep(closed, key, found)
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _PARTS.keep(closed, (keep, tuple(unks_in), tuple(found[2])), found)
     known, unknown, unks_out, n_res = found
     if verify or verifying():
@@ -194,7 +194,9 @@ def _verify_parts(
     *,
     deep: bool,
 ) -> None:
-    """Check that the parts are a split of the whole; constants are known. Deep: also their bodies."""
+    """Check that the parts are a split of the whole, in which constants are known; with `deep`,
+    check their bodies too.
+    """
     flags = [False] * len(whole.const_binders) + list(unks_in)
     check = typecheck_partial_eval_jaxpr if deep else check_split
     try:
@@ -235,19 +237,19 @@ _PARTS = MemoTable[tuple[ClosedJaxpr, ClosedJaxpr, list[bool], int]]("parts")
 def parts(
     first: JaxprTrace, known_outs: Sequence[Value], rest: ClosedJaxpr
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
-    """The two parts of a program that was split between traces.
+    """Return the two parts of a program that was split between traces.
 
-    A value that needs no argument (a filled array, an iota) is no residual: the unknown part makes it again, unless it is a
-    result of the known part anyway.
+    A value that needs no argument (a filled array, an iota) is no residual: the unknown part
+    computes it again, unless it is a result of the known part anyway.
 
     Args:
       first: the trace that recorded the known part.
       known_outs: the known results.
-      rest: the unknown part, its residuals its constants.
+      rest: the unknown part, with its residuals as its constants.
 
     Returns:
-      known: a1 -> (b1, res), the constants of `first` its constants; unknown: (res, a2) -> b2; the number
-      of residuals.
+      known: a1 -> (b1, res), with the constants of `first` as its constants; unknown: (res, a2) ->
+        b2; the number of residuals.
     """
     residuals = [*map(first.atom, rest.consts)]
     makers = {
@@ -284,10 +286,10 @@ def split_call(
     call_known: Callable[[ClosedJaxpr, list[Value]], list[Value]],
     record_unknown: Callable[[ClosedJaxpr, list[Value]], list[Value]],
 ) -> list[Value]:
-    """Partial evaluation of a call of a jaxpr, in terms of calls of its two parts.
+    """Partially evaluate a call of a jaxpr as calls of its two parts.
 
-    A known result, or a residual, that is just an argument is taken from the operands, so it
-    is never passed through the call; a part without equations is not called at all.
+    A known result, or a residual, that is just an argument is taken from the operands, so it is
+    never passed through the call; a part without equations is not called at all.
     """
     unks = [trace.is_unknown(x) for x in args]
     known, unknown, unks_out, n_res = partial_eval_jaxpr(closed, unks)
@@ -304,14 +306,21 @@ def call_known_part(
     args: Sequence[Value],
     call: Callable[[ClosedJaxpr, list[Value]], list[Value]],
 ) -> list[Value]:
-    """Call the known part of a call; its results and residuals. Those that are arguments or literals are not passed through."""
+    """Call the known part of a call; return its results and residuals.
+
+    Those that are arguments or literals are not passed through the call.
+    """
     return _call_forwarding(known, args, lambda c, xs: trace.known(call, c, xs))
 
 
 def _call_forwarding(
     closed: ClosedJaxpr, args: Sequence[Value], call: Callable[..., list[Value]]
 ) -> list[Value]:
-    """The results of a call of a jaxpr. Only results that it computes are results of the call, each once."""
+    """Return the results of a call of a jaxpr.
+
+    Only results that the jaxpr computes become results of the call, each once; others are taken
+    from the operands.
+    """
     jaxpr = closed.jaxpr
     env = Env(zip(jaxpr.in_binders, args, strict=True))
     smaller, used = _COMPUTING.of(closed, lambda: _computing(closed))
@@ -325,7 +334,7 @@ _COMPUTING = Memo[tuple[ClosedJaxpr, list[bool]]]("results that are computed")
 
 
 def _computing(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
-    """The jaxpr with only the results that its equations compute, each once, and which of its arguments they need."""
+    """Return the jaxpr with only the results that its equations compute, each once, and which arguments these need."""
     jaxpr = closed.jaxpr
     given = {*jaxpr.in_binders}
     outs = [*dict.fromkeys(x for x in jaxpr.outs if type(x) is not Lit and x not in given)]

@@ -1,4 +1,4 @@
-"""Indices of operations on references that stand in the structure of a tree, as those have that JAX prints in no notation."""
+"""Indices of operations on references that are held in a tree structure, as JAX prints those without a notation."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ __all__ = ["index_in"]
 
 
 def index_in(tree: ParamValue) -> tuple[RefIndex, bool] | None:
-    """The index in a tree of (reference, index, value, mask), and whether there is a mask; None for another tree."""
+    """Return the index in a tree of (reference, index, value, mask), and whether there is a mask;
+    None for another tree.
+    """
     return _index_in(str(tree))
 
 

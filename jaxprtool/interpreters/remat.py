@@ -1,14 +1,17 @@
-"""Which values of a first computation are saved for a second one, which computes the others again.
+"""Decide which values of a first computation are saved for a second one, which computes the others again.
 
-A rematerialised jaxpr is computed twice: its known part at first, and all of it when tangents or cotangents are computed. A
-policy says of each equation whether its results are saved for the second computation. The `saving` rule of a loop, a
-branch or a call applies the policy to the equations inside of it.
+A rematerialised jaxpr is computed twice: its known part at first, and all of it when tangents or
+cotangents are computed. A policy decides for each equation whether its results are saved for the
+second computation. The `saving` rule of a loop, a branch or a call applies the policy to the
+equations inside of it.
 
-Contract of a `saving` rule, for primitives whose params hold jaxprs (the policy sees others as single operations):
+Contract of a `saving` rule, for primitives whose params hold jaxprs (the policy treats others as
+single operations):
 
     rule(eqn, unks, saves) -> Saving, with the equation's operands as the arguments, or None
 
-It gets an equation, for each operand whether it is unknown, and the policy. None stands for: nothing inside is saved.
+It gets an equation, for each operand whether it is unknown, and the policy. None means that nothing
+inside is saved.
 """
 
 from __future__ import annotations
@@ -67,12 +70,12 @@ def save_nothing(eqn: JaxprEqn) -> bool:
 
 
 class Saving(NamedTuple):
-    """A jaxpr (a1, a2) -> (b1, b2), with a2 and b2 unknown, as two computations.
+    """The two computations into which a jaxpr (a1, a2) -> (b1, b2), with a2 and b2 unknown, is split.
 
     Attributes:
       known: a1 -> (b1, saved).
       again: (saved, all of a) -> all of b.
-      unks_out: which results are unknown.
+      unks_out: for each result whether it is unknown.
     """
 
     known: ClosedJaxpr
@@ -98,7 +101,7 @@ def split_saving(closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves) -> Sav
 
 
 def without_known(cut: Saving, unks_out: Sequence[bool]) -> ClosedJaxpr:
-    """The known part of a split without the results that `unks_out` wants to be unknown."""
+    """Return the known part of a split without the results that `unks_out` marks as unknown."""
     wanted = [not u for u, own in zip(unks_out, cut.unks_out, strict=True) if not own]
     used = [*wanted, *[True] * cut.n_saved]
 
@@ -114,12 +117,13 @@ _WITHOUT_KNOWN = MemoTable[ClosedJaxpr]("known part with fewer results")
 
 
 class _Splitter:
-    """Splits one jaxpr: it has the traces of both computations, and the values of each variable in them.
+    """Splits one jaxpr; it has the traces of both computations, and the values of each variable in them.
 
     Attributes:
-      first: records what is known. second: records everything.
-      values: of each variable its values in `first` (None for an unknown one) and in `second`.
-      saved: values of `first` that `second` is given, and their binders there.
+      first: the trace of the known part.
+      second: the trace of everything.
+      values: for each variable its values in `first` (None for an unknown one) and in `second`.
+      saved: the values of `first` that are passed to `second`, and their binders there.
     """
 
     def __init__(self, closed: ClosedJaxpr, unks: Sequence[bool], saves: Saves):
@@ -146,7 +150,9 @@ class _Splitter:
         return Saving(known, again, [x is None for x in outs])
 
     def again(self, outs: Sequence[Value]) -> tuple[ClosedJaxpr, list[bool]]:
-        """The second computation, and which of the saved values it reads; the others are no arguments of it."""
+        """Return the second computation, and for each saved value whether it reads it; only those
+        are its arguments.
+        """
         second, n_saved = self.second, len(self.saved)
         args, saved = split_list(second.in_binders, len(second.in_binders) - n_saved)
         results = [second.atom(x) for x in outs]
@@ -161,13 +167,13 @@ class _Splitter:
         return [a for a, _ in pairs], [b for _, b in pairs]
 
     def save(self, value: Value) -> Value:
-        """Hand a value of the first computation to the second one."""
+        """Pass a value of the first computation to the second one."""
         given = self.second.new_input(value.aval)
         self.saved.append((value, given))
         return given
 
     def offload(self, move: Offload, value: Value) -> Value:
-        """Hand a value over by way of another memory."""
+        """Pass a value to the second computation by way of another memory space."""
         with set_current_trace(self.first):
             moved = put_in_memory(value, move.memory)
         given = self.save(moved)
@@ -199,7 +205,7 @@ class _Splitter:
     def nested(
         self, cut: Saving, calls: bool, ins: list[Value], again: list[Value]
     ) -> list[tuple[Value, Value]]:
-        """Put both computations of an equation in its place, or calls of them (Note [In place or called])."""
+        """Record both computations of an equation in its place, or calls of them (Note [In place or called])."""
         copied = self.called if calls else JaxprTrace.copy_jaxpr
         outs = copied(self.first, cut.known, [x for x in ins if x is not None])
         known, saved = split_list(outs, len(outs) - cut.n_saved)
@@ -213,7 +219,7 @@ class _Splitter:
             return lax.jit_call(*args, jaxpr=closed)
 
     def known_results(self, eqn: JaxprEqn, ins: list[Value]) -> list[Value]:
-        """The results of an equation with unknown operands that are known nevertheless; None for the others."""
+        """Return the results of an equation with unknown operands that are known nevertheless; None for the others."""
         if eqn.primitive not in partial_eval_rules:
             return [None] * len(eqn.out_binders)
         trace = PartialEvalTrace(self.first)

@@ -74,16 +74,16 @@ __all__ = [
 _TYPE_RULES = abstract_eval_rules.rules
 
 
-# The results' types of operations without params, or with simple ones, which these and the operands' types determine.
+# Memo of result types of operations with no params or simple ones: those and the operands' types determine them.
 _OUT_TYPES: dict[tuple[Any, ...], Any] = {}
-# Types of values that are equal only where they are the same.
+# Types of values that are only equal where they are the same object.
 _SIMPLE: frozenset[type[Any]] = frozenset([type(None), bool, DType])
 
 
 def _is_again(eqn: JaxprEqn, avals: Sequence[Aval], params: dict[str, ParamValue]) -> bool:
-    """Whether these are the params of an equation, and the types of its operands: then its results have their types.
+    """Whether an equation has these params and operand types, so that its result types can be reused.
 
-    Those of one without operands (`axis_index`) may depend on where it stands.
+    False for equations without operands (`axis_index`), whose types may depend on where they stand.
     """
     known = eqn.params
     return (
@@ -105,14 +105,14 @@ def _out_types(
     params: dict[str, ParamValue],
     key: tuple[Any, ...] | None,
 ) -> Any:
-    """The result's type by the primitive's type rule, a list of them for multiple results; kept under `key`."""
+    """Return the result's type by the primitive's type rule, or a list for multiple results; cached under `key`."""
     rule = _TYPE_RULES.get(primitive) or abstract_eval_rules[primitive]
     annotated = True in map(_annotated_of, avals)
     if annotated:
         rule = annotated_rule(primitive, rule)
     try:
         out = rule(*avals, **params)
-    except FAULTS:  # which `abstract_eval` tells as an error of the operation
+    except FAULTS:  # `abstract_eval` raises them again as an error of the operation
         out = abstract_eval(primitive, avals, params)
         out = out if primitive.multiple_results else out[0]
     if key is not None and not annotated:
@@ -142,8 +142,10 @@ class JaxprTrace(Trace):
 
     Attributes:
       eqns: the equations so far.
-      in_binders, const_binders, consts: arguments, constants and the constants' values.
-      arg_names: for messages, what the first arguments are called.
+      in_binders: the binders of the arguments.
+      const_binders: the binders of the constants.
+      consts: the values of the constants.
+      arg_names: the names of the first arguments, for messages.
     """
 
     __slots__ = ("arg_names", "const_binders", "const_vars", "consts", "eqns", "in_binders")
@@ -159,37 +161,37 @@ class JaxprTrace(Trace):
         self.arg_names: Sequence[str] = ()
 
     def new_input(self, aval: Aval) -> JaxprTracer:
-        """A further argument."""
+        """Add an argument."""
         var = new_var(aval.strong)
         self.in_binders.append(var)
         return JaxprTracer(self, var)
 
     def new_inputs(self, binders: Sequence[Var]) -> list[JaxprTracer]:
-        """Further arguments of the types of the binders of another jaxpr."""
+        """Add arguments of the types of the binders of another jaxpr."""
         variables = [*map(new_var, map(type_of, binders))]
         self.in_binders += variables
         return self._tracers(variables)
 
     def new_const(self, aval: Aval, value: Value) -> JaxprTracer:
-        """A further constant, also one without a value."""
+        """Add a constant, also one without a value."""
         var = new_var(aval.strong)
         self.const_binders.append(var)
         self.consts.append(value)
         return JaxprTracer(self, var)
 
     def new_consts(self, closed: ClosedJaxpr) -> list[Value]:
-        """Further constants: those of another jaxpr, with their values where they have some."""
+        """Add the constants of another jaxpr, with their values where they have some."""
         pairs = zip(closed.jaxpr.const_binders, closed.consts, strict=True)
         return [self.new_const(v.aval, c) for v, c in pairs]
 
     def atom(self, x: Value) -> Value:
-        """`x` as an operand: a variable of this jaxpr or a literal."""
+        """Return `x` as an operand: a variable of this jaxpr or a literal."""
         if type(x) is JaxprTracer and x._trace is self:
             return x.atom
         return x if type(x) is Lit else self.constant(x)
 
     def atoms(self, args: Sequence[Value]) -> list[Value]:
-        """`atom` of each."""
+        """Return `atom` of each."""
         return [
             x.atom
             if type(x) is JaxprTracer and x._trace is self
@@ -200,18 +202,18 @@ class JaxprTrace(Trace):
         ]
 
     def constant(self, value: Value) -> Value:
-        """A literal for a Python scalar or a concrete scalar, else a constant binder."""
+        """Return a literal for a Python scalar or a concrete scalar, else a constant binder."""
         var = self.const_vars.get(id(value))
         if var is not None:
             return var
-        if type(value) is JaxprTracer:  # of an outer trace
+        if type(value) is JaxprTracer:  # a tracer of an outer trace
             if type(value.atom) is Lit:
                 return value.atom
             aval = value.aval
         elif type(value) in (bool, int, float, complex):
             return scalar_lit(value, get_aval(value).dtype)
         else:
-            refuse = getattr(value, "refuse_as_constant", None)  # of what stands for a value
+            refuse = getattr(value, "refuse_as_constant", None)  # an object that stands for a value
             if refuse is not None:
                 refuse()
             aval = get_aval(value)
@@ -286,7 +288,7 @@ class JaxprTrace(Trace):
         return self._again(eqn, inputs)
 
     def _again(self, eqn: JaxprEqn, inputs: list[Value]) -> JaxprTracer:
-        """Record an equation with one result once more, with other operands of the same types."""
+        """Record an equation with one result again, with other operands of the same types."""
         var = new_var(eqn.out_binders[0].aval.strong)
         self.eqns.append(
             new_eqn(eqn.primitive, inputs, eqn.params, (var,), eqn.span, None, eqn.origin)
@@ -319,7 +321,10 @@ class JaxprTrace(Trace):
         return self._tracers(binders)
 
     def copy_eqn(self, eqn: JaxprEqn, args: Sequence[Value]) -> list[JaxprTracer]:
-        """Record an equation of another jaxpr with other operands of the same types; one that returns its operand is left out."""
+        """Record an equation of another jaxpr with other operands of the same types.
+
+        An equation that returns its operand is left out.
+        """
         same = identity_rules.find(eqn.primitive)
         if same is not None and _is_operand(eqn, args[0]) and same(eqn.params):
             return [args[0]]
@@ -343,7 +348,7 @@ class JaxprTrace(Trace):
         return env.read(jaxpr.outs)
 
     def build(self, outs: Sequence[Value]) -> ClosedJaxpr:
-        """The jaxpr with these results."""
+        """Return the jaxpr with these results."""
         atoms = self.atoms(outs)
         jaxpr = new_jaxpr(self.in_binders, self.eqns, atoms, self.const_binders)
         return verified(new_closed(jaxpr, self.consts))
@@ -352,11 +357,11 @@ class JaxprTrace(Trace):
         return [*map(JaxprTracer, repeat(self), variables)]
 
     def build_live(self, outs: Sequence[Value]) -> ClosedJaxpr:
-        """The jaxpr with these results, without dead equations; all arguments and constants stay."""
+        """Return the jaxpr with these results, without dead equations; all arguments and constants stay."""
         return self._live(outs, keep_consts=True)
 
     def finish(self, outs: Sequence[Value]) -> ClosedJaxpr:
-        """The jaxpr with these results, without dead equations and constants; all arguments stay."""
+        """Return the jaxpr with these results, without dead equations and constants; all arguments stay."""
         return self._live(outs, keep_consts=False)
 
     def _live(self, outs: Sequence[Value], *, keep_consts: bool) -> ClosedJaxpr:
@@ -373,7 +378,7 @@ class JaxprTrace(Trace):
         return verified(new_closed(jaxpr, consts))
 
     def describe(self, var: Any) -> str:
-        """The arguments that a variable depends on, in words."""
+        """Return the arguments that a variable depends on, in words."""
         producer = {v: e for e in self.eqns for v in e.out_binders}
         seen, stack = set(), [var]
         while stack:
@@ -391,8 +396,8 @@ def stage(
 ) -> ClosedJaxpr:
     """Record a function of flat arguments that returns flat results.
 
-    Values it closes over are the constants of the result; pass them on as arguments where they may be
-    tracers (`closed_jaxpr.consts`).
+    Values it closes over are the constants of the result; pass them on as arguments where they may
+    be tracers (`closed_jaxpr.consts`).
     """
     trace = JaxprTrace()
     trace.arg_names = names
@@ -403,14 +408,19 @@ def stage(
 
 
 def stage_shared(f: Callable[..., Sequence[Value]], in_avals: Sequence[Aval]) -> ClosedJaxpr:
-    """`stage` of a jaxpr that many equations share: its equations have the place of none of them."""
+    """Do as `stage`, for a jaxpr that many equations share: its equations do not get the position
+    of the current equation.
+    """
     with interpreting():
         state.eqn = NO_EQN
         return stage(f, in_avals)
 
 
 def argument_names(f: Callable[..., Value], args: Sequence[Value]) -> list[str]:
-    """The names of the leaves of the arguments for messages: `argument x["w"] of loss`; of a program its own names."""
+    """Return the names of the leaves of the arguments for messages: `argument x["w"] of loss`.
+
+    The arguments of a program have the names of its interface.
+    """
     leaves, program = tree_leaves(tuple(args)), getattr(f, "program", None)
     if isinstance(program, ClosedJaxpr) and len(leaves) == len(program.in_avals):
         return argument_labels([v.name for v in program.jaxpr.in_binders], program.interface)
@@ -422,7 +432,7 @@ def argument_names(f: Callable[..., Value], args: Sequence[Value]) -> list[str]:
 def flatten_fun(
     f: Callable[..., Value], in_tree: Any
 ) -> tuple[Callable[..., list[Value]], list[Value]]:
-    """`f` on flat lists; the second result holds the tree of f's result once it was called."""
+    """Return `f` on flat lists; the second result holds the tree of f's result once it was called."""
     out_tree: list[Any] = []
 
     def flat(*leaves: Value) -> list[Value]:
@@ -434,7 +444,7 @@ def flatten_fun(
 
 
 def leaf_aval(x: Aval) -> Aval:
-    """The type of a leaf of an argument, which is a type itself or a value."""
+    """Return the type of a leaf of an argument, which is a type itself or a value."""
     return x if isinstance(x, AbstractType) else get_aval(x)
 
 
@@ -444,19 +454,20 @@ def make_jaxpr(
     *,
     return_tree: bool = False,
 ) -> Callable[..., Value]:
-    """A function that records `f` as a jaxpr.
+    """Return a function that records `f` as a jaxpr.
 
     Args:
       f: a function of pytrees of arrays, written with `jaxprtool.lax`, operators or NumPy.
       static_argnums: positions of arguments that are not traced.
-      return_tree: whether the tree of f's result comes with the jaxpr.
+      return_tree: whether the tree of f's result is returned with the jaxpr.
 
     Returns:
-      A function of pytrees of values or of types (`ShapedArray`) that returns a `ClosedJaxpr`, whose
-      arguments and results are the leaves, those of keyword arguments last, in the order of their names; its `interface` has the names and the trees. Python floats are f64, ints i64.
+      A function of pytrees of values or of types (`ShapedArray`) that returns a `ClosedJaxpr`. Its
+        arguments and results are the leaves, those of keyword arguments last, in the order of their
+        names; its `interface` has the names and the trees. Python floats are f64, ints i64.
 
     Raises:
-      TracerBoolConversionError: f looks at a value that is not known.
+      TracerBoolConversionError: f reads a value that is not known.
       JaxprTypeError: f applies an operation to operands it does not take.
     """
 
@@ -478,7 +489,7 @@ def make_jaxpr(
 
 
 def hoist_consts(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same jaxpr with its constants as leading arguments."""
+    """Return the jaxpr with its constants as leading arguments."""
     jaxpr = closed.jaxpr
     if not closed.consts:
         return closed

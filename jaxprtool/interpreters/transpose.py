@@ -52,7 +52,7 @@ NONLINEAR = unsupported("it is not linear in its operands")
 
 
 class UndefPrimal(Symbolic):
-    """A linear operand: only its type is known."""
+    """A linear operand, of which only the type is known."""
 
     __slots__ = ()
 
@@ -76,7 +76,7 @@ def is_linear(x: Value) -> bool:
 
 
 def not_linear(primitive: str, why: str = "") -> NoReturn:
-    """Raise the error of an operation that is not linear in its linear operands."""
+    """Raise the error for an operation that is not linear in its linear operands."""
     reason = f": {why}" if why else ""
     fail(
         NotLinearError,
@@ -91,8 +91,8 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
 
     Args:
       jaxpr: linear in the linear arguments, for any values of the others.
-      args: for constants and arguments, a value or an `UndefPrimal` for a linear one.
-      cts_out: cotangents of the results; Zero where there is none.
+      args: for each constant and argument its value, or an `UndefPrimal` for a linear one.
+      cts_out: the cotangents of the results; Zero where there is none.
 
     Returns:
       For each linear argument, in order, its cotangent (or Zero).
@@ -118,7 +118,7 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
             if not is_inexact(binders[0].aval):
                 linear_atoms = (*binders, *(x for x in inputs if x in linear))
                 if not any(is_inexact(x.aval) for x in linear_atoms):
-                    continue  # of integers to integers: cotangents are zeros, which need no rule
+                    continue  # from integers to integers: the cotangents are zero, and need no rule
             if eqn.primitive.multiple_results:
                 ct = [ct_env.pop(v) if v in ct_env else Zero(v.aval) for v in binders]
                 cts = ct
@@ -133,13 +133,16 @@ def backward_pass(jaxpr: Jaxpr, args: Sequence[Value], cts_out: Sequence[Value])
             for x, ct_in in zip(inputs, cts_in, strict=True):
                 if ct_in is None or type(ct_in) is Zero or x not in linear:
                     continue
-                if is_inexact(x.aval):  # what else there is has zeros as cotangents
+                if is_inexact(x.aval):  # other types have zero cotangents
                     ct_env[x] = add_tangents(ct_env[x], ct_in) if x in ct_env else ct_in
     return [ct_env[v] if v in ct_env else Zero(v.aval) for v in linear_args]
 
 
 def _forward(jaxpr: Jaxpr, env: Env, linear: set[Value]) -> list[JaxprEqn]:
-    """Apply the equations that no linear argument reaches. Returns the others, and adds the variables that they bind to `linear`."""
+    """Apply the equations that depend on no linear argument.
+
+    Returns the other equations, and adds the variables that they bind to `linear`.
+    """
     rest = []
     for eqn in interpreted(jaxpr.eqns):
         if linear.isdisjoint(eqn.inputs):
@@ -153,7 +156,7 @@ def _forward(jaxpr: Jaxpr, env: Env, linear: set[Value]) -> list[JaxprEqn]:
 
 
 def _transpose_eqn(eqn: JaxprEqn, ct: Value, ins: list[Value]) -> Sequence[Value]:
-    """The cotangents of an equation's operands, from that of its result (or those of its results)."""
+    """Return the cotangents of an equation's operands, given those of its results."""
     primitive = eqn.primitive
     rule = transpose_rules.rules.get(primitive) or transpose_rules[primitive]
     try:
@@ -203,7 +206,7 @@ def transpose_jaxpr(
         if closed.interface is not None:
             made = with_interface(made, of_transpose(closed.interface, linear, nonzero, flags))
         found = _TRANSPOSED.keep(closed, key, (made, flags))
-        # kept under the flags of the results too: callers that know those ask by them
+        # also kept under the flags of the results, since some callers know those and ask by them
         _TRANSPOSED.keep(closed, (tuple(linear), tuple(nonzero), tuple(found[1])), found)
     return found
 
@@ -235,7 +238,7 @@ def _transpose_jaxpr(
 
 
 def transpose_unary(f: Callable[..., Value]) -> Callable[..., Value]:
-    """The rule of a linear operation of one operand: f(ct, operand's aval, **params) is its cotangent."""
+    """Return the rule of a linear operation of one operand: f(ct, operand's aval, **params) is its cotangent."""
 
     def rule(ct: Value, x: Value, **params: ParamValue) -> list[Value]:
         return [f(ct, get_aval(x), **params) if is_linear(x) else None]

@@ -35,7 +35,7 @@ Spec = tuple[tuple[str, ...], ...]
 FIX_SIZES = "give it a number first: jaxprtool opt --passes 'specialise n=8'"
 
 
-# (operator, a, b) -> a op b, of which at least one is a dimension; None where nobody can say.
+# (operator, a, b) -> a op b, where at least one of a and b is a dimension; None where the result is unknown.
 _Arithmetic = Callable[[Callable[[Any, Any], Any], Any, Any], Any]
 
 
@@ -44,7 +44,7 @@ def _arithmetic(op: Callable[[Any, Any], Any], a: Any, b: Any, /) -> Any:
 
 
 def set_dim_arithmetic(compute: _Arithmetic) -> None:
-    """Install what computes with symbolic dimensions (it belongs to a layer above this one)."""
+    """Install the function that computes with symbolic dimensions (a layer above this one has it)."""
     global _arithmetic
     _arithmetic = compute
 
@@ -55,7 +55,7 @@ def _refuse(dim: SymbolicDim, other: object = None) -> NoReturn:
 
 
 def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> Any:
-    """A method of `SymbolicDim` that applies an operator of numbers."""
+    """Return a method of `SymbolicDim` that applies a numeric operator."""
 
     def method(self: SymbolicDim, other: object) -> Any:
         if type(other) is not int and not isinstance(other, SymbolicDim):
@@ -71,11 +71,12 @@ def _dim_operator(op: Callable[[Any, Any], Any], *, reflected: bool = False) -> 
 
 
 class SymbolicDim(str):
-    """A dimension that is not a number: a shape polynomial (`2*a + 1`), as JAX prints it.
+    """A symbolic dimension: a shape polynomial (`2*a + 1`), as JAX prints it.
 
-    It is equal to the same text alone. Sums, products, quotients and comparisons are those that JAX computes, which takes
-    each name for a number from 1 on; what it cannot say raises UnsupportedError. Where there is no JAX, only what holds of any
-    number is known: `n + 0`, `n - n`, `n <= n`.
+    Two symbolic dimensions are equal where their texts are. Sums, products, quotients and
+    comparisons are computed by JAX, for which each name is an integer >= 1; a result that JAX
+    cannot determine raises UnsupportedError. Without JAX, only identities that hold for any number
+    are applied: `n + 0`, `n - n`, `n <= n`.
     """
 
     __slots__ = ()
@@ -86,7 +87,7 @@ class SymbolicDim(str):
     def __radd__(self, other: object) -> Any:
         return other + str(self) if isinstance(other, str) else _right_sum(self, other)
 
-    if not TYPE_CHECKING:  # they are not those of a text
+    if not TYPE_CHECKING:  # type checkers reject operators that differ from those of `str`
         __lt__, __le__ = _dim_operator(operator.lt), _dim_operator(operator.le)
         __gt__, __ge__ = _dim_operator(operator.gt), _dim_operator(operator.ge)
         __add__, __sub__ = _dim_operator(operator.add), _dim_operator(operator.sub)
@@ -113,10 +114,11 @@ _right_sum = _dim_operator(operator.add, reflected=True)
 
 
 class AbstractType(Frozen):
-    """Base class of abstract values: a binder declares one after its colon.
+    """Base class of abstract values (avals), such as the type that a binder declares after its colon.
 
     Attributes:
-      annotated: whether the type says more than shape and element type: a sharding, varying axes, a memory space.
+      annotated: whether the type has a sharding, varying axes or a memory space, beside shape and
+        element type.
     """
 
     __slots__ = ()
@@ -124,12 +126,12 @@ class AbstractType(Frozen):
 
     @property
     def strong(self) -> AbstractType:
-        """This type without its weak-type mark (types are compared without it)."""
+        """This type without the weak-type mark. Types are compared without it."""
         return self
 
     @property
     def physical(self) -> AbstractType:
-        """The type that holds a value of this type."""
+        """The type of the array that stores a value of this type."""
         return self
 
     def tangent(self) -> AbstractType:
@@ -137,7 +139,7 @@ class AbstractType(Frozen):
         return self
 
     def cotangent(self) -> AbstractType:
-        """The type of a cotangent: that of a tangent; what is to be summed along an axis was, and the other way round."""
+        """The type of a cotangent: the tangent type, with reduced and unreduced axes swapped."""
         return self.tangent()
 
 
@@ -148,7 +150,7 @@ ARRAY_LIMIT = "array-limit"
 
 def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
     """Raise JaxprTypeError for a shape that no array can have, not even an empty one."""
-    rank = len(shape) + (dtype.kind == "k")  # the words of a key are an axis
+    rank = len(shape) + (dtype.kind == "k")  # the words of a key take one more axis
     numbers = [d for d in shape if isinstance(d, int)]
     nbytes = max(dtype.itemsize, 1) * math.prod(d for d in numbers if d)
     if rank <= MAX_RANK and nbytes <= MAX_BYTES and min(numbers, default=0) >= 0:
@@ -165,13 +167,16 @@ def _check_limits(shape: tuple[Any, ...], dtype: DType) -> None:
 
 
 class AxisGroups(Frozen):
-    """The mesh axes that a type names apart from its sharding: `{V:(i,j), U:k, R:l}`. Equal groups are one object.
+    """The mesh axes in the braces of a type, apart from its sharding: `{V:(i,j), U:k, R:l}`.
+
+    Equal groups are one object.
 
     Attributes:
       varying: the axes of a `shard_map` along which the value varies.
       unreduced: the axes over which the value still has to be summed.
       reduced: the axes over which the value was summed.
-      kind: "max" or "min" where that is to be taken over the unreduced axes in the place of the sum: `{U_max:k}`.
+      kind: "max" or "min" where the unreduced axes are reduced by a maximum or minimum instead of a
+        sum: `{U_max:k}`; "" for a sum.
     """
 
     __slots__ = ("kind", "reduced", "unreduced", "varying")
@@ -198,12 +203,12 @@ class AxisGroups(Frozen):
         return found
 
     def replace_varying(self, names: Iterable[str]) -> AxisGroups:
-        """These groups with other varying axes."""
+        """Return these groups with other varying axes."""
         return AxisGroups(names, self.unreduced, self.reduced, self.kind)
 
     @property
     def dual(self) -> AxisGroups:
-        """Those of a cotangent of a value with these: what is to be summed was summed there, and the other way round."""
+        """The groups of the cotangent of a value with these groups: unreduced and reduced axes swapped."""
         return AxisGroups(self.varying, self.reduced, self.unreduced)
 
     def __reduce__(self):
@@ -232,16 +237,18 @@ _Fields = tuple[Sequence[Any], Any, bool, Spec, str, AxisGroups]
 
 
 class ShapedArray(AbstractType):
-    """Shape and element type of an array, interned.
+    """The type of an array: shape, element type and annotations; interned.
 
     Attributes:
       shape: tuple of dimensions (ints; `SymbolicDim` in shape-polymorphic programs).
       dtype: the `DType`.
-      weak_type: True for what came from a bare Python scalar (JAX's promotion looks at it).
-      spec: per dimension the mesh axes that it is split over; () when no dimension is split.
-      memory: memory space (`host`), or "".
+      weak_type: True for a value that came from a bare Python scalar (JAX's promotion looks at it).
+      spec: for each dimension the mesh axes that it is split over; () when no dimension is split.
+      memory: the memory space (`host`), or "".
       vary: the axes in braces after the type (`{V:i}`).
-      size, ndim: number of elements, of dimensions.
+      size: the number of elements; -1 where a dimension is symbolic.
+      ndim: the number of dimensions.
+      annotated: whether `spec`, `memory` or `vary` is set.
     """
 
     __slots__ = (
@@ -330,7 +337,7 @@ class ShapedArray(AbstractType):
         memory: str | None = None,
         vary: AxisGroups | None = None,
     ) -> ShapedArray:
-        """This type with some fields replaced; another shape has no `spec` unless one is given."""
+        """Return this type with some fields replaced; with a new shape, `spec` is dropped unless one is given."""
         if spec is None:
             spec = self.spec if shape is None or shape == self.shape else ()
         return ShapedArray(
@@ -344,18 +351,20 @@ class ShapedArray(AbstractType):
 
     @property
     def physical(self) -> ShapedArray:
-        """The type that holds a value of this type: words, u32[..., n], for PRNG keys; else itself."""
+        """The type of the array that stores a value of this type: words, u32[..., n], for PRNG
+        keys; else this type.
+        """
         if self.dtype.kind != "k":
             return self.strong
         return ShapedArray((*self.shape, self.dtype.bits // 32), UINT32)
 
     @property
     def nbytes(self) -> int:
-        """Bytes that a value of this type takes."""
+        """The number of bytes of a value of this type."""
         return max(self.size, 0) * self.dtype.itemsize
 
     def tangent(self) -> ShapedArray:
-        """The type of a tangent: itself for floats, float0 of the same shape for the rest."""
+        """The type of a tangent: this type for floats, float0 of the same shape for other element types."""
         if self.dtype.kind in "fc":
             return self.strong
         return ShapedArray(self.shape, FLOAT0, vary=self.vary)
@@ -378,7 +387,7 @@ class ShapedArray(AbstractType):
 
 
 class _Interned(AbstractType):
-    """A type that is the same object whenever its fields are the same."""
+    """Base of types that are interned: types of one class with equal fields are one object."""
 
     __slots__ = ()
     _pool: ClassVar[dict[tuple[Any, ...], AbstractType]] = {}
@@ -425,7 +434,7 @@ class RefType(_Interned):
 
     @property
     def held(self) -> ShapedArray | None:
-        """The type of what is in the cell: numbers for semaphores; None for what is no array of anything."""
+        """The type of the array in the cell, i32 for semaphores; None where the cell holds no array."""
         inner = self.inner
         if not isinstance(inner, ShapedArray):
             return None
@@ -456,7 +465,10 @@ class FutureType(_Interned):
 
 
 class OpaqueType(_Interned):
-    """A type that is known only by its text. It prints unchanged; a program that has it cannot be run."""
+    """A type of which only the text is known.
+
+    It prints unchanged; a program with such a type cannot be run.
+    """
 
     __slots__ = ("text",)
     text: str

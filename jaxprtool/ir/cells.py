@@ -1,4 +1,4 @@
-"""What holds inside a block of the program, and is as it was before outside of it."""
+"""`holding`: set a value for the duration of a `with` block and restore the previous one afterwards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @contextmanager
 def holding(cell: list[T], value: T) -> Generator[None]:
-    """Inside the block the first element of a list is a value."""
+    """Set the first element of `cell` to `value` inside the block; restore the previous one at its end."""
     cell[0], before = value, cell[0]
     try:
         yield

@@ -31,18 +31,21 @@ class Param(NamedTuple):
 
     Attributes:
       name: its name.
-      kind: what values it takes.
+      kind: the values that it takes.
       default: the value when it is not given, or `REQUIRED`.
-      hidden: when the printer leaves it out.
-      doc: the line that the stub's docstring has on it.
-      optional: whether an equation may be without it, as some texts are; rules then take the default.
-      first: whether it is printed before the others, which are sorted.
-      recover: (value, types of the results) -> the value, where the text may lack it (the value is then the default, or
-        `REQUIRED`) or spell it in another way.
-      names_jaxprs: of a param `name`, whether definitions of the equation's jaxprs are called so.
-      met_first: whether its jaxprs are met before those of the other params where definitions are put in order.
+      hidden: when the printer leaves it out (see `Hidden`).
+      doc: the line about it in the stub's docstring.
+      optional: whether an equation may lack it, as in some texts; rules then take the default.
+      first: whether it is printed before the other params, which are sorted by name.
+      recover: (value, types of the results) -> the value, for a param that the text may lack or
+        spell in another way. For a missing param, `value` is the default or `REQUIRED`.
+      names_jaxprs: for a param `name`: whether the printer names the definitions of the equation's
+        jaxprs after its value.
+      met_first: whether the printer visits its jaxprs before those of the other params when it puts
+        definitions in order.
       acts_along: whether it holds the named axes that the operation acts along.
-      named_by_call: whether the variables of its jaxpr take the names of the equation's operands and results.
+      named_by_call: whether the variables of its jaxpr take the names of the equation's operands
+        and results.
     """
 
     name: str

@@ -43,11 +43,11 @@ class Diagnostic:
     Attributes:
       message: what is wrong, with the offending value and the rule; lower case, no full stop.
       code: a kebab-case name for the kind of mistake.
-      span: where, when it can be said.
+      span: the position in a source; None where it is not known.
       help: what to do instead, or "".
       severity: `error` or `warning`.
-      where: what the position is called when there is no span (`argument 2`), or "".
-      param: the param of an equation that it is about, or "".
+      where: the name of the position when there is no span (`argument 2`), or "".
+      param: the param of the equation that the message is about, or "".
     """
 
     message: str
@@ -69,7 +69,7 @@ class Diagnostic:
 
 
 class JaxprToolError(Exception):
-    """Base of every error that is the user's to mend. `exit_code` is the shell's exit status."""
+    """Base of all errors that the user can mend. `exit_code` is the exit status of the command."""
 
     exit_code = 2
 
@@ -80,7 +80,10 @@ class JaxprToolError(Exception):
         super().__init__("\n".join(map(str, self.diagnostics)))
 
     def placed_at(self, eqn: Any) -> Self:
-        """This error, whose diagnostics without a place have that of an equation or a variable: in its text, or its line of Python."""
+        """Give the diagnostics that lack a position the one of `eqn`, in place; return this error.
+
+        The position of an equation or a variable is its span in a text or else its line of Python.
+        """
         where = place_of(eqn) if eqn.span is None else ""
         self.diagnostics = [
             d if d.span or d.where else replace(d, span=eqn.span, where=where)
@@ -94,7 +97,7 @@ class JaxprToolError(Exception):
 
 
 def place_of(eqn: Any) -> str:
-    """The line of Python that made an equation, for one that stands in no text; "" where nobody knows."""
+    """Return the line of Python that made an equation which stands in no text; "" where it is not known."""
     origin = getattr(eqn, "origin", None)
     frame = None if origin is None else origin.frame
     return "" if frame is None else frame.located()
@@ -151,7 +154,10 @@ _LONG_WORD = re.compile(rf"\S{{{_LONGEST_WORD + 1},}}")
 
 
 def clipped(text: str) -> str:
-    """Cut overlong words of a message, and an overlong message: a file may put names, values and types of any length in it."""
+    """Cut overlong words of a message, and an overlong message.
+
+    A file may put names, values and types of any length into it.
+    """
     if len(text) <= _LONGEST_WORD:
         return text
     text = _LONG_WORD.sub(lambda m: f"{m[0][:_LONGEST_WORD]}...", text)
@@ -163,26 +169,26 @@ _BRIEF.maxstring = _BRIEF.maxother = _BRIEF.maxlong = 80
 
 
 def brief(value: object) -> str:
-    """What a value of the user's is called in a message: its `repr`, with the first parts of a long or a deep one."""
+    """Return the `repr` of a user's value for a message, shortened where it is long or deeply nested."""
     return _BRIEF.repr(value)
 
 
 class JaxprToolWarning(UserWarning):
-    """Something that a caller may not expect.
+    """A warning about something that a caller may not expect.
 
     Attributes:
-      code: a kebab-case name for the kind of warning, as a `Diagnostic` has one.
+      code: a kebab-case name for the kind of warning, as in `Diagnostic`.
     """
 
     code: ClassVar[str] = "warning"
 
 
 class InternalError(Exception):
-    """A fault of this package: a state that its code rules out. The message describes it."""
+    """A fault of this package: a state that the code rules out. The message describes it."""
 
 
 def counted(n: int, noun: str) -> str:
-    """A number with its noun: `1 result`, `2 results`."""
+    """Return a number with its noun: `1 result`, `2 results`."""
     if n == 1:
         return f"1 {noun}"
     plural = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in "aeiou" else f"{noun}s"
@@ -190,7 +196,7 @@ def counted(n: int, noun: str) -> str:
 
 
 def are(n: int) -> str:
-    """A number as the subject of a sentence: `1 is`, `2 are`."""
+    """Return a number as the subject of a sentence: `1 is`, `2 are`."""
     return f"{n} is" if n == 1 else f"{n} are"
 
 

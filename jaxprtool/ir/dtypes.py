@@ -52,7 +52,7 @@ class DType(Frozen):
 
     @property
     def is_inexact(self) -> bool:
-        """Floating or complex: the types that have tangents."""
+        """Whether it is a floating or complex type. These types have tangents."""
         return self.kind in "fc"
 
     @property
@@ -62,17 +62,22 @@ class DType(Frozen):
 
     @property
     def has_signed_zero(self) -> bool:
-        """Whether the bits of a float are a sign and a magnitude: not where there is no sign, or -0 is NaN."""
+        """Whether it is a float type with a sign bit and a -0.
+
+        False for float8_e8m0fnu, and for the types whose bits of -0 are NaN.
+        """
         return self.kind == "f" and self.has_zero and not self.has_nan_for_negative_zero
 
     @property
     def has_zero(self) -> bool:
-        """Whether 0 is a number of the type; one of exponents alone has neither it nor negative numbers."""
+        """Whether the type can represent 0. float8_e8m0fnu, whose values are powers of two, cannot;
+        nor has it negative numbers.
+        """
         return self.name != "float8_e8m0fnu"
 
     @property
     def has_nan_for_negative_zero(self) -> bool:
-        """Whether the bits that are -0 in other types of floats are its only NaN."""
+        """Whether the only NaN of the type has the bit pattern of -0 in other float types."""
         return self.name in _FNUZ
 
     def holds(self, value: int) -> bool:
@@ -147,16 +152,21 @@ def find_dtype(name: str) -> DType | None:
     return _BY_NAME.get(name)
 
 
-SEMAPHORES = ("dma_sem", "semaphore", "barrier_semaphore")  # of kernels: elements of no number
+# element types of kernels that are not numbers
+SEMAPHORES = ("dma_sem", "semaphore", "barrier_semaphore")
 
 
 def custom_dtype(name: str) -> DType:
-    """An element type that only a print knows (`dma_sem`, a user's own); interned by name."""
+    """Return the element type of a name that only a printed program knows (`dma_sem`, or a type
+    that a user defined); interned by name.
+    """
     return _BY_NAME.get(name) or DType(name, name, "?", 0)
 
 
 def dtype_of(x: Any) -> DType | None:
-    """The element type meant by a name, a NumPy or ml_dtypes dtype, a Python scalar type; or None."""
+    """Return the element type of a name, of a NumPy or ml_dtypes dtype, or of a Python scalar type;
+    None for anything else.
+    """
     if isinstance(x, DType):
         return x
     if isinstance(x, str):
@@ -174,7 +184,7 @@ _FLOATS = {"f16": (10, 5), "bf16": (7, 8), "f32": (23, 8), "f64": (52, 11)}
 
 
 def holds_all(narrow: DType, wide: DType) -> bool:
-    """Whether every number of an element type is one of another."""
+    """Whether `wide` represents every number of `narrow` exactly."""
     if narrow.short in _FLOATS and wide.short in _FLOATS:
         pairs = zip(_FLOATS[narrow.short], _FLOATS[wide.short], strict=True)
         return all(x <= y for x, y in pairs)

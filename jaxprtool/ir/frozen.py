@@ -2,10 +2,11 @@
 
 # Note [Makers]
 
-An object whose class has `__setattr__` is slow to fill in. So each frozen class that is made often has a maker: a class of
-the same slots without `__setattr__`, whose `__init__` sets them and then makes the object one of the frozen class.
-Calling the maker takes little longer than making an object that can change. The maker of a class with a frozen base has the same
-base, and the `__setattr__` of `object` again.
+The constructor of a class with a `__setattr__` of its own is slow. So each frozen class that is
+constructed often has a maker: a class with the same slots and no `__setattr__`. The `__init__` of
+the maker sets the slots and then changes the `__class__` of the object to the frozen class
+(`become`). This takes little longer than constructing a mutable object. Where the frozen class has
+a frozen base, its maker has the same base and sets `__setattr__` back to that of `object`.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ def itself(self: Any, memo: Any = None) -> Any:
 
 
 class Frozen:
-    """Base class of immutable objects. What an interpreter derives from one stays true."""
+    """Base class of immutable objects. A result derived from one stays valid."""
 
     __slots__ = ()
     __setattr__ = refuse_change
@@ -90,7 +91,10 @@ set_field = object.__setattr__
 
 
 def amend(x: Any, **fields: Any) -> None:
-    """Set fields of an object under construction. Only its constructor may call this, before it hands the object out."""
+    """Set fields of an object under construction.
+
+    Only a constructor may call this, before it returns the object.
+    """
     for name, value in fields.items():
         set_field(x, name, value)
 
@@ -108,9 +112,9 @@ def become(x: Any, cls: type) -> None:
 
 
 def private_array(x: Any) -> Any:
-    """A value that a program may keep as a constant: of a NumPy array that somebody could write into, a copy that nobody can.
+    """Return `x` for a program to keep as a constant: a read-only copy of a NumPy array that is writeable.
 
-    The array may also be a view of such an array. Anything else is returned as it is.
+    An array that is a view of a writeable one is copied too. Anything else is returned as it is.
     """
     owner = x
     while owner is not None and hasattr(owner, "setflags"):

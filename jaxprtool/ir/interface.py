@@ -1,8 +1,9 @@
-"""The interface of a program: the names of its arguments, and the pytrees that its arguments and results form.
+"""The interface of a program: the names of its arguments, and the pytrees of its arguments and results.
 
-A program takes and returns a flat list of leaves. Its interface says how they belong together: in the function that was
-traced `params` may be a dict of arrays, and the result a pair. Nodes of classes (named tuples, dataclasses,
-registered classes) are kept by the name of the class, so that nothing has to be imported to read a file.
+A program takes and returns a flat list of leaves. Its interface says how the leaves form pytrees:
+in the function that was traced `params` may be a dict of arrays, and the result a pair. For nodes
+of classes (named tuples, dataclasses, registered classes) only the name of the class is kept, so
+that reading a file imports nothing.
 """
 
 from __future__ import annotations
@@ -39,18 +40,20 @@ __all__ = [
 
 Kind = Literal["leaf", "none", "tuple", "list", "dict", "object"]
 Key = str | int | None
-MAX_DEPTH = 100  # of a tree: what is nested deeper has no place in a file
-_SHOWN = 8  # names of arguments in a message
+MAX_DEPTH = 100  # levels of a tree; a file cannot hold a deeper one
+_SHOWN = 8  # names of arguments to show in a message
 
 
 class Tree(NamedTuple):
     """The structure of a pytree.
 
     Attributes:
-      kind: `leaf`, `none` (no leaf at all), `tuple`, `list`, `dict`, or `object`, an instance of a class.
+      kind: `leaf`, `none` (an empty node), `tuple`, `list`, `dict`, or `object`, an instance of a
+        class.
       children: the subtrees, in the order of their leaves.
-      keys: of a dict its keys, strings and integers; of an object the names of its fields, None for a child without one.
-      name: of the class of an object, or of a dict that is none of Python's own (`OrderedDict`).
+      keys: for a dict its keys, strings and integers; for an object the names of its fields, None
+        for a child without one.
+      name: the name of the class of an object, or of a dict type other than `dict` (`OrderedDict`).
     """
 
     kind: Kind
@@ -65,7 +68,7 @@ class Tree(NamedTuple):
 
     @property
     def depth(self) -> int:
-        """How many nodes are inside each other, leaves not counted. Not recursive."""
+        """The number of nested nodes on the longest path, leaves not counted. Not recursive."""
         found, pending = 0, [(self, 1)]
         while pending:
             tree, level = pending.pop()
@@ -82,7 +85,7 @@ class Tree(NamedTuple):
             pending.extend(reversed(tree.children))
 
     def steps(self) -> list[str]:
-        """The way from the node to each child, as Python spells it: `["w"]`, `[0]`, `.pos`."""
+        """Return the key of each child as Python spells it: `["w"]`, `[0]`, `.pos`."""
         if self.kind == "dict":
             return [f"[{key_text(k)}]" for k in self.keys]
         if self.kind == "object":
@@ -90,7 +93,7 @@ class Tree(NamedTuple):
         return [f"[{i}]" for i in range(len(self.children))]
 
     def paths(self) -> list[str]:
-        """The way from the root to each leaf: `["layers"][0]["w"]`."""
+        """Return the path from the root to each leaf: `["layers"][0]["w"]`."""
         found: list[str] = []
         pending: list[tuple[str, Tree]] = [("", self)]
         while pending:
@@ -102,17 +105,18 @@ class Tree(NamedTuple):
         return found
 
     def pruned(self, kept: Iterable[bool]) -> Tree:
-        """The tree with None in the place of leaves that are not kept, so that the names of the others stay.
+        """Return the tree with None in the place of the leaves that are dropped; other leaves keep their paths.
 
         Args:
-          kept: for each leaf whether it stays.
+          kept: for each leaf whether it is kept.
         """
         return _pruned(self, iter(kept))
 
     def find(self, path: str) -> list[Part]:
-        """The subtrees that a path may refer to: `["w"]`, `['w']`, `.w` or `/w` for what a dict has under "w".
+        """Return the subtrees that a path may refer to: `["w"]`, `['w']`, `.w` and `/w` all name
+        the entry "w" of a dict.
 
-        There are several where keys contain dots, slashes or brackets.
+        There may be several where keys contain dots, slashes or brackets.
         """
         found: dict[tuple[int, int], Part] = {}
         pending: list[tuple[str, int, int, Tree]] = [(path, 0, 0, self)]
@@ -134,7 +138,7 @@ class Tree(NamedTuple):
         return self.filled(repeat("*"))
 
     def filled(self, leaves: Iterator[str]) -> str:
-        """The structure with texts in the place of its leaves: `{"b": f32[], "w": (f32[3], None)}`."""
+        """Return the structure with a text in the place of each leaf: `{"b": f32[], "w": (f32[3], None)}`."""
         if self.kind == "leaf":
             return next(leaves)
         if self.kind == "none":
@@ -146,7 +150,7 @@ class Tree(NamedTuple):
         return f"{opening}{inner}{comma}{closing}"
 
     def brackets(self) -> tuple[str, str]:
-        """The texts before the first and after the last child of a node."""
+        """Return the texts before the first and after the last child of a node."""
         return {
             "tuple": ("(", ")"),
             "list": ("[", "]"),
@@ -155,7 +159,7 @@ class Tree(NamedTuple):
         }[self.kind]
 
     def labels(self) -> list[str]:
-        """The text before each child: `"w": `, `pos=`, or nothing."""
+        """Return the text before each child: `"w": `, `pos=`, or nothing."""
         if self.kind == "dict":
             return [f"{key_text(k)}: " for k in self.keys]
         if self.kind == "object":
@@ -164,7 +168,7 @@ class Tree(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A part of the arguments or results: its first leaf, and its tree."""
+    """A subtree of the arguments or results, and the position of its first leaf."""
 
     start: int
     tree: Tree
@@ -184,7 +188,7 @@ def tuple_of(trees: Iterable[Tree]) -> Tree:
 
 
 def key_text(key: Key) -> str:
-    """A key of a dict as a file has it: a quoted string, or an integer."""
+    """Return a dict key as a file spells it: a quoted string, or an integer."""
     if not isinstance(key, str):
         return str(key)
     return json.dumps(key, ensure_ascii=not key.isprintable())
@@ -211,7 +215,8 @@ class Interface(NamedTuple):
     """The names of a program's arguments, and the pytrees of its arguments and results.
 
     Attributes:
-      args: for each argument of the function its name and its tree; the leaves of all are the program's arguments.
+      args: for each argument of the function its name and its tree; their leaves in order are the
+        program's arguments.
       result: the tree of the results.
     """
 
@@ -219,7 +224,7 @@ class Interface(NamedTuple):
     result: Tree
 
     def fits(self, n_in: int, n_out: int) -> bool:
-        """Whether the trees have as many leaves as a program has arguments and results."""
+        """Whether the trees have as many leaves as the program has arguments (`n_in`) and results (`n_out`)."""
         return self.n_in == n_in and self.result.size == n_out
 
     @property
@@ -232,12 +237,12 @@ class Interface(NamedTuple):
         return [name + path for name, tree in self.args for path in tree.paths()]
 
     def of_leaves(self, kept: Sequence[bool]) -> Interface:
-        """The interface of some of the leaves of the arguments; those that are not kept are None."""
+        """Return the interface with only some leaves of the arguments; the others become None."""
         flags = iter(kept)
         return self._replace(args=tuple([(name, tree.pruned(flags)) for name, tree in self.args]))
 
     def parts(self) -> list[Part]:
-        """Each argument of the function."""
+        """Return the part that each argument of the function forms."""
         found: list[Part] = []
         start = 0
         for _, tree in self.args:
@@ -246,7 +251,10 @@ class Interface(NamedTuple):
         return found
 
     def find(self, path: str) -> list[Part]:
-        """The parts of the arguments that a path may refer to (see `Tree.find`); it begins with the name of an argument."""
+        """Return the parts of the arguments that a path may refer to (see `Tree.find`).
+
+        A path begins with the name of an argument.
+        """
         found: list[Part] = []
         for (name, tree), part in zip(self.args, self.parts(), strict=True):
             rest = path[len(name) :]
@@ -255,7 +263,7 @@ class Interface(NamedTuple):
         return found
 
     def filled(self, ins: Iterable[str], outs: Iterable[str]) -> str:
-        """The arguments and the result with texts in the place of their leaves: `(w={"b": f32[]}, x=f32[3]) -> f32[]`."""
+        """Return the signature with a text for each leaf: `(w={"b": f32[]}, x=f32[3]) -> f32[]`."""
         leaves = iter(ins)
         args = ", ".join([f"{name}={tree.filled(leaves)}" for name, tree in self.args])
         return f"({args}) -> {self.result.filled(iter(outs))}"
@@ -265,21 +273,21 @@ class Interface(NamedTuple):
 
 
 def argument_label(i: int, name: str | None, interface: Interface | None) -> str:
-    """Argument i for a message: `argument params["w"]`, or `argument 1 (b)` by the name of its variable."""
+    """Return the label of argument i in messages: `argument params["w"]`, or `argument 1 (b)` by its variable."""
     if interface is not None:
         return f"argument {interface.names()[i]}"
     return f"argument {i} ({name})" if name else f"argument {i}"
 
 
 def argument_labels(names: Iterable[str | None], interface: Interface | None) -> list[str]:
-    """`argument_label` of each argument; `names` are those of their variables."""
+    """Return `argument_label` of each argument; `names` are the names of their variables."""
     if interface is not None:
         return [f"argument {name}" for name in interface.names()]
     return [argument_label(i, name, None) for i, name in enumerate(names)]
 
 
 def check_count(expected: int, given: int, interface: Interface | None) -> None:
-    """Raise UsageError, with the names of the arguments, unless a program is given as many as it takes."""
+    """Raise UsageError, with the names of the arguments, unless `given` is the expected number of arguments."""
     if given == expected:
         return
     names = interface.names() if interface is not None else []
@@ -290,18 +298,19 @@ def check_count(expected: int, given: int, interface: Interface | None) -> None:
 
 
 def result_label(i: int, interface: Interface | None) -> str:
-    """Result i for a message: `result["loss"]`, or `result 1`."""
+    """Return the label of result i in messages: `result["loss"]`, or `result 1`."""
     path = "" if interface is None else interface.result.paths()[i]
     return f"result{path}" if path else f"result {i}"
 
 
 class Node(NamedTuple):
-    """A node of a pytree, one level of it.
+    """One level of a pytree: a node and its children.
 
     Attributes:
       children: the children in order.
-      keys: of a dict, or what is like one, its keys; else names of fields, or anything that is no name.
-      is_dict: whether it is like a dict.
+      keys: for a dict or a dict-like node its keys; else the names of fields, or other objects,
+        which are not taken for names.
+      is_dict: whether the node is a dict or dict-like.
     """
 
     children: Sequence[Any]
@@ -310,11 +319,11 @@ class Node(NamedTuple):
 
 
 def tree_of(x: Any, node_of: Callable[[Any], Node | None]) -> Tree | None:
-    """The structure of a pytree; None for one that is nested too deeply.
+    """Return the structure of a pytree; None for one that is nested too deeply.
 
     Args:
       x: the pytree.
-      node_of: one level of a node; None for a leaf.
+      node_of: returns one level of a node; None for a leaf.
     """
     try:
         return _tree_of(x, node_of, 0)
@@ -353,7 +362,7 @@ def _class_name(cls: type[Any]) -> str:
 def interface_of(
     named: Sequence[tuple[str, Any]], result: Tree | None, node_of: Callable[[Any], Node | None]
 ) -> Interface | None:
-    """The interface of a function: its arguments by name, and the tree of its result.
+    """Return the interface of a function: its arguments by name, and the tree of its result.
 
     None where a tree is None, or an argument is nested too deeply.
     """
@@ -365,7 +374,7 @@ def interface_of(
 def leaf_names(
     named: Iterable[tuple[str, Any]], node_of: Callable[[Any], Node | None]
 ) -> Iterator[str]:
-    """The name of each leaf of some arguments: `params["w"]`."""
+    """Return the name of each leaf of some arguments: `params["w"]`."""
     for name, arg in named:
         tree = tree_of(arg, node_of)
         yield from [name + path for path in tree.paths()] if tree else itertools.repeat(name)
@@ -378,7 +387,7 @@ def named_arguments(f: Callable[..., Any], args: Sequence[Any]) -> list[tuple[st
     """
     try:
         parameters = [*inspect.signature(f).parameters.values()]
-    except (TypeError, ValueError):  # a builtin may have none
+    except (TypeError, ValueError):  # a builtin may have no signature
         parameters = []
     named: list[tuple[str, Any]] = []
     for i, arg in enumerate(args):

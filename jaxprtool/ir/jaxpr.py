@@ -56,7 +56,7 @@ __all__ = [
 
 # An `AbstractType`. Readers of `x.aval` know which class of types it is (most often `ShapedArray`), and read its fields.
 Aval = Any
-# What an atom stands for while a program is interpreted: an array or scalar of a backend, a `Lit`, a tracer.
+# The value of an atom while a program is interpreted: an array or scalar of a backend, a `Lit`, or a tracer.
 Value = Any
 
 
@@ -66,8 +66,8 @@ _VAR = ("aval", "name", "place")
 class Var:
     """A variable. Two variables are the same only if they are the same object.
 
-    `name` is the name it had in the source, or None for one that the printer has yet to name; `place` is where it was bound
-    there, of which `span` is looked for when somebody asks.
+    `name` is the name in the source, or None where the printer has yet to choose one. `place` finds
+    the position of the binder in the source; it is asked only when `span` is read.
     """
 
     __slots__ = _VAR
@@ -88,7 +88,7 @@ class Var:
 
     @property
     def span(self) -> Span | None:
-        """Where the binder stands in the source; None for one that is in none."""
+        """The position of the binder in the source; None for a variable that is in none."""
         place = self.place
         return place if place is None or isinstance(place, Span) else place.find(str(self.name))
 
@@ -134,7 +134,7 @@ class Lit(Frozen):
 
     __slots__ = ("aval", "cached", "span", "val")
     __copy__ = __deepcopy__ = itself
-    _trace = None  # in the place of the trace of a tracer
+    _trace = None  # tracers have their trace here; a literal has none
     val: Value
     aval: Aval
     span: Span | None
@@ -167,7 +167,7 @@ class Lit(Frozen):
 
 
 Atom = Var | Lit
-type_of = operator.attrgetter("aval.strong")  # of an atom, without its weak-type mark
+type_of = operator.attrgetter("aval.strong")  # the type of an atom, without its weak-type mark
 _aval_of = operator.attrgetter("aval")
 
 
@@ -178,9 +178,10 @@ class JaxprEqn:
     """One equation: `out_binders = primitive[params] inputs`.
 
     Attributes:
-      span: where it stands in the text that was read.
-      comments: the lines of comment above it and, last, the one at its end (or ""), or None.
-      origin: the line of Python that it comes from, also through transformations, or None.
+      span: its position in the text that was read.
+      comments: the comment lines above it and, last, the comment at its end (or ""); None where
+        there are none.
+      origin: the line of Python that it comes from, kept through transformations, or None.
     """
 
     __slots__ = _EQN
@@ -286,14 +287,18 @@ class JaxprType(NamedTuple):
 
 
 class Written(NamedTuple):
-    """The arrangement of the text of a jaxpr. It does not affect what the jaxpr computes.
+    """The layout of the text that a jaxpr was read from.
+
+    It does not affect what the jaxpr computes.
 
     Attributes:
       definitions: the named jaxprs that the text defines before it; some may be unused.
       lone_equation: whether the text is a single equation without a jaxpr around it.
-      dialect: the release of JAX that prints such a text, `jax-0.10.2`; "" for a jaxpr inside another one.
-      effects: what stands beside the results, ` : { Debug }`, or "".
-      later_written_out: whether definitions have those that stand after them written out, and no names for them.
+      dialect: the release of JAX that prints such a text, `jax-0.10.2`; "" for a jaxpr inside
+        another one.
+      effects: the text of the effects beside the results, ` : { Debug }`, or "".
+      later_written_out: whether a definition writes out the jaxprs defined after it instead of
+        naming them.
     """
 
     definitions: Mapping[str, ClosedJaxpr]
@@ -314,12 +319,14 @@ class Jaxpr(Keeper):
     """A function in A-normal form, closed: its body refers to nothing outside.
 
     Attributes:
-      const_binders, in_binders: variables bound to constants and to arguments.
+      const_binders: the variables bound to the constants.
+      in_binders: the variables bound to the arguments.
       eqns: the equations in order.
       outs: the results: variables or literals.
-      span: where it stands in its source.
-      comments: lines of comment that belong to no equation: `{"head": [...], "tail": [...]}`; or None.
-      written: how the text that it was read from is put together; None where there was none, or nothing to say.
+      span: its position in the source.
+      comments: comment lines that belong to no equation: `{"head": [...], "tail": [...]}`; or None.
+      written: the layout of the text that it was read from; None without a text, or where there is
+        nothing to record.
     """
 
     __slots__ = _JAXPR
@@ -352,7 +359,7 @@ class Jaxpr(Keeper):
 
     @property
     def all_binders(self) -> tuple[Var, ...]:
-        """Constants, then arguments."""
+        """The binders of the constants, then those of the arguments."""
         return self.const_binders + self.in_binders
 
     @property
@@ -428,7 +435,9 @@ class ClosedJaxpr(Keeper):
 
     @property
     def const_operands(self) -> list[Value]:
-        """The constants as operands of equations: their values, and literals without a value for those that have none."""
+        """The constants as operands of equations: their values; a literal without a value for a
+        constant whose value is unknown.
+        """
         pairs = zip(self.jaxpr.const_binders, self.consts, strict=True)
         return [Lit(None, v.aval.strong) if c is None else c for v, c in pairs]
 
@@ -511,6 +520,6 @@ def lossless_text(program: ClosedJaxpr) -> str:
 
 
 def set_printer(printer: Callable[..., str]) -> None:
-    """Install the printer that `str` and `repr` of jaxprs call (it belongs to a layer above this one)."""
+    """Install the printer that `str` and `repr` of jaxprs call (a layer above this one has it)."""
     global _to_text
     _to_text = printer

@@ -1,6 +1,7 @@
-"""The kind of a param: what values it takes, and how they are read, checked, printed, written as Python and described.
+"""`Kind`: which values a param takes, and how they are read, checked, printed and described.
 
-A primitive declares each of its params with one (`core.primitive`); `core.kinds` defines the kinds.
+A primitive declares each of its params with a kind (`core.primitive`); `core.kinds` defines the
+kinds.
 """
 
 from __future__ import annotations
@@ -24,26 +25,27 @@ UNREAD: Any = _Unread()
 # How a text spells values: in the literal grammar, as a type, as a name (which may hold anything but the end of a param),
 # or freely.
 Spelling = Literal["value", "type", "name", "free"]
-# What JAX prints, or also what it drops.
+# Whether a text holds what JAX prints, or also what JAX drops.
 Style = Literal["jax", "lossless"]
 
 
 class Kind(ABC):
-    """What values a param takes.
+    """Base class of the kinds of params: the set of values that a param takes.
 
     Attributes:
-      name: as a stub spells it: `int`, `Axes | None`.
+      name: the kind as a stub spells it: `int`, `Axes | None`.
       one: a value, in words: `a tuple of integers`.
       many: several values, in words: `tuples of integers`.
-      note: what `one` does not say of the meaning, in words, or "".
-      code: of the diagnostic on a value that is not of this kind.
+      note: what a value means, in words, where `one` does not say it; or "".
+      code: the code of the diagnostic for a value that is not of this kind.
       spelling: how a text spells values.
       unchecked: whether every value is of this kind.
-      each_operand, each_result: whether a value has an item for each operand, or each result, of its equation.
-      holds_jaxprs: whether values are jaxprs, or hold some.
+      each_operand: whether a value has an item for each operand of its equation.
+      each_result: whether a value has an item for each result of its equation.
+      holds_jaxprs: whether values are jaxprs, or contain some.
       shows_jaxprs: whether the text of a value may show jaxprs that are no part of the program.
       is_bookkeeping: whether values say nothing about what is computed.
-      prints_itself: whether `printed` is the value itself.
+      prints_itself: whether `printed` returns the value itself.
     """
 
     code = "bad-param"
@@ -65,39 +67,39 @@ class Kind(ABC):
 
     @property
     def parts(self) -> tuple[Kind, ...]:
-        """The kinds that this one is a choice of: itself alone, where it is none."""
+        """The alternatives of a choice of kinds; (self,) for any other kind."""
         return (self,)
 
     def read_text(self, text: str) -> Any:
-        """Read a text that the literal grammar would read as another value; returns `UNREAD` to leave it to the grammar."""
+        """Read a text that the literal grammar would misread; returns `UNREAD` to leave it to the grammar."""
         del text
         return UNREAD
 
     def read(self, value: ParamValue) -> Any:
-        """Convert what the literal grammar read, in the spelling of any release, to a value of this kind.
+        """Convert a value as the literal grammar read it, in the spelling of any release, to this kind.
 
         A value that cannot be converted is returned unchanged; the checker reports it.
         """
         return value
 
     def given(self, value: Any) -> Any:
-        """Convert what Python code gives for the param (a list, a type or a number of NumPy's) to a value of this kind.
+        """Convert a value from Python code (a list, a type or number of NumPy's) to this kind.
 
         A value that cannot be converted is returned unchanged; the type rules report it.
         """
         return value
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        """The value that the printer writes for a value: the value itself, unless JAX has its own spelling for it."""
+        """Return the value that the printer writes: the value itself, unless JAX has a spelling of its own for it."""
         del style
         return value
 
     def source(self, value: ParamValue) -> str:
-        """A value as a Python expression; `ir.source.NAMES` are the names in it."""
+        """Return a value as a Python expression; `ir.source.NAMES` are the names in it."""
         return python_source(value)
 
     def describe(self) -> str:
-        """The kind in one line."""
+        """Describe the kind in one line."""
         return f"{self.one}: {self.note}" if self.note else self.one
 
     def __repr__(self) -> str:

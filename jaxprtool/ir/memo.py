@@ -1,7 +1,10 @@
-"""Caches of what is derived from a program. A cached result is computed once and lives as long as the program.
+"""Caches of results derived from a program.
 
-Programs are immutable, so a result that was derived from one stays true. Each module that derives something has a `Memo`
-or a `MemoTable` of its own, which names the result and gives its type; no other module reads or writes what it keeps.
+A result is computed once and lives as long as the program.
+
+Programs are immutable, so a derived result stays valid. Each module that derives something has a
+`Memo` or a `MemoTable` of its own, which names the result and gives its type; no other module reads
+or writes its entries.
 """
 
 from __future__ import annotations
@@ -17,10 +20,10 @@ T = TypeVar("T")
 
 
 class Keeper(Frozen):
-    """An immutable object that keeps what is derived from it.
+    """An immutable object that stores results derived from it.
 
     Attributes:
-      derived: what each `Memo` and `MemoTable` keeps; for them alone.
+      derived: the entries of the `Memo`s and `MemoTable`s; only they access it.
     """
 
     __slots__ = ("derived",)
@@ -28,7 +31,7 @@ class Keeper(Frozen):
 
 
 class Memo(Generic[T]):
-    """A cache of one result per program. None stands for a result that was not derived yet.
+    """A cache of one result per program. None means that the result was not derived yet.
 
     Attributes:
       name: describes the result, for `repr`.
@@ -43,16 +46,16 @@ class Memo(Generic[T]):
         return f"Memo({self.name!r})"
 
     def find(self, program: Keeper) -> T | None:
-        """The result that is kept with a program; None if there is none."""
+        """Return the cached result of a program; None if there is none."""
         return program.derived.get(self)
 
     def keep(self, program: Keeper, value: T) -> T:
-        """Keep a result with a program; returns the result."""
+        """Cache a result for a program; returns the result."""
         program.derived[self] = value
         return value
 
     def of(self, program: Keeper, make: Callable[[], T]) -> T:
-        """The result that is kept with a program; the first call derives it with `make()`."""
+        """Return the cached result of a program; the first call derives it with `make()`."""
         found = program.derived.get(self)
         if found is None:
             found = program.derived[self] = make()
@@ -75,17 +78,17 @@ class MemoTable(Generic[T]):
         return f"MemoTable({self.name!r})"
 
     def find(self, program: Keeper, key: Hashable) -> T | None:
-        """The result that is kept with a program under a key; None if there is none."""
+        """Return the cached result of a program under a key; None if there is none."""
         table: dict[Hashable, T] | None = program.derived.get(self)
         return None if table is None else table.get(key)
 
     def keep(self, program: Keeper, key: Hashable, value: T) -> T:
-        """Keep a result with a program under a key; returns the result."""
+        """Cache a result for a program under a key; returns the result."""
         program.derived.setdefault(self, {})[key] = value
         return value
 
     def of(self, program: Keeper, key: Hashable, make: Callable[[], T]) -> T:
-        """The result that is kept with a program under a key; the first call derives it with `make()`."""
+        """Return the cached result of a program under a key; the first call derives it with `make()`."""
         table: dict[Hashable, T] | None = program.derived.get(self)
         if table is None:
             table = program.derived[self] = {}

@@ -1,4 +1,4 @@
-"""Where equations come from: the line of Python that made each, and the names of the scopes around it."""
+"""Origins of equations: the line of Python that made each, and its name stack."""
 
 from __future__ import annotations
 
@@ -41,17 +41,19 @@ class Frame(NamedTuple):
 
 
 Names = tuple[str, ...]
-SOURCE, NAMES = 1, 2  # what is shown of an origin: the line of Python, the names
+SOURCE, NAMES = 1, 2  # bit mask of the parts of an origin to show: the line of Python, the names
 
 
 class Origin(Frozen):
-    """The origin of an equation. A transformed equation has the origin of the equation that it was made from.
+    """The origin of an equation.
+
+    Transformations give a new equation the origin of the one that it was made from.
 
     Attributes:
       frame: the line of Python, or None.
-      names: the scopes around the operation, the outermost first (`jvp(layer1)`, `attn`), or None where
-        they are not known.
-      shown: which parts the printer writes: `SOURCE`, `NAMES`, both or 0.
+      names: the name stack: the scopes around the operation, outermost first (`jvp(layer1)`,
+        `attn`); None where they are not known.
+      shown: the parts that the printer writes: `SOURCE`, `NAMES`, both or 0.
     """
 
     __slots__ = ("_find", "_frame", "names", "shown")
@@ -68,7 +70,7 @@ class Origin(Frozen):
         shown: int = 0,
         find: Callable[[], Frame | None] | None = None,
     ):
-        """`find`, where given, computes the frame when `frame` is first read: finding it may take time."""
+        """`find`, where given, computes the frame when `frame` is first read, because that may take time."""
         amend(self, _frame=frame, names=names, shown=shown, _find=find)
 
     @property
@@ -80,17 +82,23 @@ class Origin(Frozen):
 
     @property
     def has_names(self) -> bool:
-        """Whether the names are known, be it that there are none: a text that shows only lines of Python does not tell."""
+        """Whether the name stack is known (it may be empty).
+
+        A text that shows only lines of Python leaves it unknown.
+        """
         return self.names is not None and bool(self.names or self.shown != SOURCE)
 
     def within(self, transformation: str) -> Origin:
-        """The origin of the equations that a transformation makes from one of this origin: `attn` becomes `jvp(attn)`."""
+        """Return the origin of the equations that a transformation makes: the scope `attn` becomes `jvp(attn)`."""
         if self.names is None:
             return self
         return self._renamed(transformation)
 
     def of_inner(self, inner: Origin | None) -> Origin:
-        """The origin of an inner equation that is inlined where the equation of this origin stood: both name stacks, one after the other."""
+        """Return the origin of an inner equation that is inlined in the place of this equation.
+
+        The name stack of the inner equation is appended to the one here.
+        """
         if inner is None:
             return self
         return inner if not self.names or inner.names is None else self._above(inner)
@@ -117,12 +125,12 @@ class Origin(Frozen):
 
 
 def stack_of(names: Names) -> str:
-    """Names as JAX shows them: `jvp(layer1)/attn`."""
+    """Return a name stack as JAX shows it: `jvp(layer1)/attn`."""
     return "/".join(names)
 
 
 def names_of(stack: str) -> Names:
-    """The names in `jvp(layer1)/attn`; slashes inside parentheses separate nothing."""
+    """Split `jvp(layer1)/attn` into names; slashes inside parentheses do not separate names."""
     names: list[str] = []
     depth = start = 0
     for i, c in enumerate(stack):

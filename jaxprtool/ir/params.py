@@ -35,7 +35,7 @@ __all__ = [
 ]
 
 
-# What the module's docstring lists: a type checker narrows it with `isinstance`.
+# The values that the module's docstring lists. A type checker narrows them with `isinstance`.
 ParamValue: TypeAlias = "bool | int | float | complex | str | tuple[Any, ...] | list[Any] | dict[Any, Any] | frozenset[Any] | slice[Any, Any, Any] | EllipsisType | DType | Frozen | Record | Opaque | None"
 
 
@@ -57,10 +57,10 @@ class Word(str):
 
 
 class LostRule(str):
-    """The name of a custom rule that a running JAX had, and that the program has not, since tracing it failed.
+    """The name of a custom derivative rule that a running JAX had and the program lacks, because tracing it failed.
 
     Attributes:
-      reason: the type and the first line of what was raised.
+      reason: the type and the first line of the exception.
     """
 
     reason: str
@@ -96,7 +96,7 @@ class NumpyScalar(int):
 
 
 class RangeTuple(tuple[int, ...]):
-    """The integers of a range, which prints as one: `range(0, 3)` where a tuple is meant."""
+    """A tuple of consecutive integers that prints as a range: `range(0, 3)`."""
 
     bounds: range
     __setattr__ = refuse_change
@@ -135,13 +135,13 @@ class OrderedSet(frozenset[Any]):
 
 
 class Structured(Frozen, ABC):
-    """A value with fields that JAX prints in a notation of its own, not as a Python literal.
+    """Base of values with fields that JAX prints in a notation of their own, not as a Python literal.
 
     Attributes:
-      spelled: the text that it was read from, where that is not how this release spells it; else "".
+      spelled: the text that it was read from, where this release spells it in another way; else "".
       live: the object of a running JAX that it stands for, or None.
 
-    Neither counts for equality.
+    Equality ignores both.
     """
 
     __slots__ = ("live", "spelled")
@@ -149,19 +149,19 @@ class Structured(Frozen, ABC):
     live: Any
 
     def _fill(self, **fields: Any) -> None:
-        """Set the fields; constructors call this."""
+        """Set the fields. Constructors call this."""
         amend(self, spelled="", live=None, **fields)
 
     @abstractmethod
     def _key(self) -> tuple[Any, ...]:
-        """What makes two values of the class equal."""
+        """Return the fields that decide equality of two values of the class."""
 
     @abstractmethod
     def _text(self) -> str:
-        """The value as this release spells it."""
+        """Return the value as this release spells it."""
 
     def _state(self) -> Any:
-        """What `__reduce__` gives beside the fields."""
+        """Return the state that `__reduce__` adds to the fields; None for none."""
         return (None, {"spelled": self.spelled}) if self.spelled else None
 
     def __setstate__(self, state: Any) -> None:
@@ -188,19 +188,19 @@ AnyStructured = TypeVar("AnyStructured", bound=Structured)
 
 
 def spelled(value: AnyStructured, text: str) -> AnyStructured:
-    """Make a value that was just constructed print as a text; returns the value."""
+    """Make a value that was just constructed print as `text`; returns the value."""
     if text != repr(value):
         amend(value, spelled=text)
     return value
 
 
 class EnumMember(Structured):
-    """A member of an enum as containers show it: `<AccuracyMode.HIGHEST: 1>`.
+    """A member of an enum as JAX prints it inside containers: `<AccuracyMode.HIGHEST: 1>`.
 
     Attributes:
       enum: the name of the enum.
       name: the name of the member.
-      value: what Python's enum has for it.
+      value: the value that the Python enum gives the member.
     """
 
     __slots__ = ("enum", "name", "value")
@@ -244,7 +244,7 @@ class ElementClass(Structured):
 
     @property
     def name(self) -> str:
-        """The name of the element type, as a dtype of NumPy's has it."""
+        """The name of the element type, as the `name` of a NumPy dtype."""
         return self.dtype.name
 
     def _text(self) -> str:
@@ -252,12 +252,13 @@ class ElementClass(Structured):
 
 
 class PrintedArray(Structured):
-    """An array of NumPy's as it prints: `array([0, 1], dtype=int32)`; lines and blanks of a print are kept.
+    """A NumPy array as it prints: `array([0, 1], dtype=int32)`; line breaks and blanks of the print are kept.
 
     Attributes:
-      rows: the elements, in lists as deep as it has axes; `...` stands for those that a print leaves out.
-      fields: `dtype` and `shape`, where a print has them.
-      exact: whether `spelled` has all elements with all their digits.
+      rows: the elements, in lists nested once per axis; `...` stands for elements that the print
+        leaves out.
+      fields: `dtype` and `shape`, where the print has them.
+      exact: whether `spelled` shows all elements with all their digits.
     """
 
     __slots__ = ("exact", "fields", "rows")
@@ -280,7 +281,7 @@ class PrintedArray(Structured):
 
     @property
     def whole(self) -> PrintedArray:
-        """The array as it prints with all that it holds."""
+        """The array with a print that shows all elements it holds."""
         return self if self.exact else PrintedArray(self.rows, self.fields)
 
 
@@ -357,8 +358,9 @@ class PrintedFunction(Opaque):
       path: the parts of its qualified name: `f`, `<locals>`, `g`.
       name: its name, `g`.
       qualified: its qualified name.
-      maker: the qualified name of the function that made it where there is one, else its own: `f`.
-      is_local: whether a function made it.
+      maker: the qualified name of the function in which it was defined, `f`; its own for a function
+        defined in no other.
+      is_local: whether it was defined inside a function.
     """
 
     __slots__ = ("path",)

@@ -1,7 +1,8 @@
 """Placements: the part of a type that says which mesh axes a value is split over, `f32[8@x,4@(y,z)]{U:w}`.
 
-A placement is a part of a type that changes no value. JAX computes it by rules of each operation, with params
-that it does not print; so types that differ in it alone are both accepted where a binder declares one.
+A placement does not affect values. JAX computes it with a rule for each operation, from params that
+it does not print. So where a binder declares a type, types that differ only in their placement are
+accepted.
 """
 
 from __future__ import annotations
@@ -20,14 +21,15 @@ class Placement(NamedTuple):
 
     Attributes:
       spec: for each dimension the axes that it is split over; () when no dimension is split.
-      groups: axes over which it is still to be summed (`U:y`), or was (`R:(x,y)`).
+      groups: the unreduced axes (`U:y`), over which the value is still to be summed, and the
+        reduced ones (`R:(x,y)`).
     """
 
     spec: Spec = ()
     groups: AxisGroups = NO_GROUPS
 
     def batched(self, dim: int | None) -> Placement:
-        """The placement with a new dimension that is not split."""
+        """Return the placement with a new dimension `dim` that is not split; None adds none."""
         if dim is None or not self.spec:
             return self
         return self._replace(spec=(*self.spec[:dim], (), *self.spec[dim:]))
@@ -37,14 +39,14 @@ _NOWHERE = Placement()
 
 
 def placement_of(aval: AbstractType) -> Placement:
-    """The placement in a type."""
+    """Return the placement in a type."""
     if not isinstance(aval, ShapedArray) or not (aval.spec or aval.vary):
         return _NOWHERE
     return Placement(aval.spec, aval.vary.replace_varying(()))
 
 
 def placed(aval: AbstractType, placement: Placement) -> AbstractType:
-    """The same type with another placement."""
+    """Return the same type with another placement."""
     if not isinstance(aval, ShapedArray) or placement_of(aval) == placement:
         return aval
     vary = placement.groups.replace_varying(aval.vary.varying)
@@ -52,7 +54,7 @@ def placed(aval: AbstractType, placement: Placement) -> AbstractType:
 
 
 def same_but_for_placement(a: AbstractType, b: AbstractType) -> bool:
-    """Whether types differ in their placements and weak types at most."""
+    """Whether two types are equal apart from placement and weak type."""
     a, b = a.strong, b.strong
     if a is b or not (a.annotated or b.annotated):
         return a is b
@@ -60,7 +62,9 @@ def same_but_for_placement(a: AbstractType, b: AbstractType) -> bool:
 
 
 def read_placement(value: ParamValue, ndim: int) -> Placement | None:
-    """The placement that a param `dst_sharding` holds, or None when it cannot be read."""
+    """Return the placement that a param `dst_sharding` holds for an array of `ndim` dimensions;
+    None where it cannot be read.
+    """
     if isinstance(value, Placement):
         return value
     spec = find_spec(value)

@@ -21,7 +21,7 @@ NO_PARAMS = Params()
 
 
 class Signature(NamedTuple):
-    """What a stub says of operands and params.
+    """The operands and params that a stub declares.
 
     Attributes:
       operands: names of the operands; a last one that starts with `*` takes any number.
@@ -39,40 +39,45 @@ class Signature(NamedTuple):
 
 
 class Primitive(Frozen):
-    """An operation: a name, and what `ops` declares of it. Rules live in the interpreters' tables.
+    """An operation: a name, and what its stub in `ops` declares.
 
-    What the stub says of operands and params is read when somebody asks for it first, since a program has a few of all the
-    primitives that are declared.
+    Rules live in the interpreters' tables.
+
+    The operands and params in the stub are read on first access, since a program uses few of the
+    declared primitives.
 
     Attributes:
-      name: as it is printed.
+      name: the name as it is printed.
       operands: names of the operands; a last one that starts with `*` takes any number.
       index_from: position of the first operand that is an index (a bare int there is i32).
-      params: declaration of each param, by name, in the order of the stub.
+      params: the declaration of each param, by name, in the order of the stub.
       multiple_results: whether `bind` returns a list (of any length) or a single value.
       known: False for a name that was read in a text and that nobody declared.
       doc: the mathematics.
-      stub: the function that declares it; None for one that nobody declared.
-      one_type: whether all operands have one element type, also a Python scalar among them.
-      notation: what is written for its equations instead of the name: "read" (`a <- r[i]`), "write" (`r[i] <- a`), "accumulate"
-        (`r[i] += a`); "" for the name.
-      takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its arguments; None where
-        jaxprs get the operands one by one.
-      unites: (**params) -> arguments and results of the jaxprs that have one type (`United`); None where that says nothing.
-      binds: params -> the names in scope inside the jaxprs of an equation (`AxisEnv`); None where it binds none.
+      stub: the function that declares it; None for an undeclared name.
+      one_type: whether all operands have one element type; Python scalars among them take it too.
+      notation: the notation of its equations: "read" (`a <- r[i]`), "write" (`r[i] <- a`) or
+        "accumulate" (`r[i] += a`); "" where they are written with the name.
+      takes: (types of the operands, **params) -> each jaxpr in the params, with the types of its
+        arguments; None where each jaxpr takes the operands of the equation.
+      unites: (**params) -> groups of arguments and results of the jaxprs that share one type
+        (`United`); None where there are none.
+      binds: params -> the axis names in scope inside the jaxprs of an equation (`AxisEnv`); None
+        where it binds none.
       acts_along: the name of the param with the named axes that it acts along, or "".
       open: whether an equation has further params, of any name.
-      optional: names of the params that an equation may be without.
+      optional: names of the params that an equation may lack.
       first: names of the params that are printed first, in this order.
-      met_first: names of the params whose jaxprs are met first.
+      met_first: names of the params whose jaxprs the printer visits first.
       unprinted: names of the params that JAX never prints.
-      checked: the params that not every value fits: name, whether a value fits, default.
-      holds_jaxprs: whether a param can be a jaxpr, or hold some.
-      keeps_jaxprs: whether the jaxprs in its params have to stay the objects that they are.
-      recovered: the params whose values are not read as they stand in a text, with their `recover`.
-      pending: the module of `ops` that declares it, until its row is loaded; then, and for all others, "".
-      library: the package whose primitive of this name it declares, where JAX's object has to be one of that package's
-        globals; "" where the name alone says it.
+      checked: the params whose kind excludes some values: name, whether a value fits, default.
+      holds_jaxprs: whether the value of a param can be or contain a jaxpr.
+      keeps_jaxprs: whether the jaxprs in its params have to stay the identical objects.
+      recovered: the params with a `recover` function, which completes the value read from a text.
+      pending: the module of `ops` that declares it, until its row of rules is loaded; ""
+        afterwards, and for all others.
+      library: for a primitive that belongs to a package: its name. JAX's primitive has to be a
+        global of a module of that package; "" where the name alone identifies it.
       signature: reads the stub.
     """
 
@@ -149,7 +154,7 @@ class Primitive(Frozen):
         pending: str = "",
         library: str = "",
     ):
-        """A primitive, whose `signature` gives what is known of operands and params; without one, that is nothing."""
+        """Make a primitive; `signature` gives the declared operands and params (without one, none are known)."""
         amend(
             self,
             name=name,
@@ -175,7 +180,10 @@ class Primitive(Frozen):
 
 
 class _Unread(Primitive):
-    """A primitive whose signature nobody has asked for. The first who does makes it a plain `Primitive`."""
+    """A primitive whose signature was not read yet.
+
+    The first access to such a field makes it a plain `Primitive`.
+    """
 
     __slots__ = ()
 
@@ -188,7 +196,7 @@ class _Unread(Primitive):
 
 
 def _fill(primitive: Primitive, signature: Signature) -> None:
-    """Set the fields that the signature decides."""
+    """Set the fields that depend on the signature."""
     declared = signature.params.values()
     unchecked = any(p.kind.holds_jaxprs or p.kind.unchecked for p in declared)
     amend(

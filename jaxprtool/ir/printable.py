@@ -1,4 +1,4 @@
-"""Text from files as it is shown to people: characters that command a terminal or reorder a line are escaped."""
+"""Escapes text from files for display: characters that command a terminal or reorder a line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _escaped(m: re.Match[str]) -> str:
 
 
 def printable(text: str) -> str:
-    """The text with characters that a terminal would act on written as Python writes them: `\\x1b`, `\\u202e`.
+    """Return the text with characters that a terminal acts on escaped as Python writes them: `\\x1b`, `\\u202e`.
 
     Tabs and line feeds stay.
     """
@@ -44,9 +44,10 @@ _COMMAND = re.compile(r"^(\s*)(::(?=[\w-]+[^\n]*::)|##(?=\[))", re.MULTILINE)
 
 
 class PrintableStream:
-    """A stream that writes to another what is `printable`: for what a program prints while it runs.
+    """A stream that escapes what it writes to another stream with `printable`: for the output of a running program.
 
-    Lines that continuous integration would take for its own commands are written so that it does not.
+    Lines that continuous integration would take for its own commands are changed so that it does
+    not.
     """
 
     def __init__(self, stream: TextIO):

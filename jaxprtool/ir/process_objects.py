@@ -1,4 +1,6 @@
-"""Objects of a process in params, which their texts do not tell apart: two functions `<lambda>`, two instances of a class."""
+"""Keys that tell apart objects of a process in params whose texts do not: two `<lambda>`s, two
+instances of a class.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +12,17 @@ from jaxprtool.ir.params import Opaque, PrintedFunction, Record
 
 __all__ = ["process_objects"]
 
-_PLAIN = frozenset({int, bool, float, str, type(None), DType})  # what holds no object
+# types whose values hold no object of the process
+_PLAIN = frozenset({int, bool, float, str, type(None), DType})
 _ADDRESS = " at 0x"
 _ANONYMOUS = "<lambda>"
 
 
 class _Same:
-    """The key of an object of this process: equal to that of the same object, or of one that Python takes for equal."""
+    """The key of an object of this process.
+
+    Keys are equal where the objects are identical or compare equal.
+    """
 
     __slots__ = ("value",)
 
@@ -29,7 +35,7 @@ class _Same:
         return self.value is other.value or _are_equal(self.value, other.value)
 
     def __hash__(self) -> int:
-        return hash(_Same)  # equal objects of two classes have no other
+        return hash(_Same)  # one hash for all, since objects of different classes may be equal
 
 
 def _are_equal(a: Any, b: Any) -> bool:
@@ -40,10 +46,11 @@ def _are_equal(a: Any, b: Any) -> bool:
 
 
 def process_objects(values: Collection[Any]) -> tuple[Hashable, ...]:
-    """Keys of the objects in values of params which are printed with an address, in their order.
+    """Return a key for each object in the params that is printed with an address, in their order.
 
-    The keys of two such objects are equal where they are known to be one object. Of an object that a text alone names there is
-    no key where it is a function of a module, which has a name of its own; else the key is equal to no other one.
+    The keys of two objects are equal where the objects are known to be one. An object of which only
+    the text is known has a key that is equal to no other, unless the text shows a function of a
+    module, whose name identifies it: that has no key.
     """
     if all(map(_is_plain, values)):
         return ()
@@ -51,7 +58,7 @@ def process_objects(values: Collection[Any]) -> tuple[Hashable, ...]:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is a number or a name, or a tuple of them: sizes and axes, which the params of most equations are."""
+    """Whether a value is a number, a name or an element type, or a tuple of them, as most params are."""
     return type(value) in _PLAIN or (
         type(value) is tuple and _PLAIN.issuperset(map(type, cast("tuple[Any, ...]", value)))
     )

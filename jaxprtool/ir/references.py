@@ -1,7 +1,8 @@
 """Indices of references: which elements of a cell an equation reads or writes (`a:f32[4] <- r[i,0:4]`).
 
-An index is a number of steps, one after another: each selects by an `Indexer`, or sees what it is given in another way.
-Operands stand for numbers that are not known before the program runs. They are counted in the order of the index.
+An index is a sequence of steps. Each selects elements (`Indexer`), or views the result of the one
+before in another way (`Reshape`, `Transpose`, `Bitcast`). An `Operand` in it stands for an integer
+that is an operand of the equation. The operands are numbered in the order of the index.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ __all__ = [
 
 
 class IndexPart(Frozen):
-    """A part of an index: it is equal to another of its class with the same fields, which are its slots."""
+    """Base of the parts of an index. Parts of one class with equal fields (its slots) are equal."""
 
     __slots__ = ()
 
@@ -69,9 +70,9 @@ class Slice(IndexPart):
     """Elements of a dimension at equal distances.
 
     Attributes:
-      start: the first of them.
-      size: how many there are; None for those to the end of the dimension.
-      stride: the distance from one to the next.
+      start: the index of the first element.
+      size: the number of elements; None for all to the end of the dimension.
+      stride: the distance from one element to the next.
     """
 
     __slots__ = ("size", "start", "stride")
@@ -92,10 +93,10 @@ class Slice(IndexPart):
 
 
 class Fragments(Structured):
-    """What is of no form that is known: its text around the operands in it.
+    """An index item in no known form: the text around the operands in it.
 
     Attributes:
-      pieces: texts and operands.
+      pieces: texts and operands, in order.
     """
 
     __slots__ = ("pieces",)
@@ -105,7 +106,7 @@ class Fragments(Structured):
         self._fill(pieces=pieces)
 
     def text(self, names: Sequence[str]) -> str:
-        """The text, with these names for the operands."""
+        """Return the text, with `names` for the operands."""
         return "".join([p if isinstance(p, str) else _name(p, names) for p in self.pieces])
 
     def _key(self) -> tuple[str | Operand, ...]:
@@ -122,10 +123,11 @@ Item = int | Operand | Slice | Fragments
 
 
 class Indexer(IndexPart):
-    """Selects elements of a cell, as NumPy's indices do.
+    """A step that selects elements of a cell, as NumPy's indices do.
 
     Attributes:
-      items: for each dimension a number, an operand or a slice; `Fragments` are not understood.
+      items: for each dimension a number, an operand or a slice; `Fragments` for an item that is not
+        understood.
     """
 
     __slots__ = ("items",)
@@ -139,7 +141,7 @@ class Indexer(IndexPart):
 
 
 class Reshape(IndexPart):
-    """Sees the elements in another shape."""
+    """A step that views the elements in another shape."""
 
     __slots__ = ("shape",)
     shape: tuple[int, ...]
@@ -152,7 +154,7 @@ class Reshape(IndexPart):
 
 
 class Transpose(IndexPart):
-    """Sees dimension `permutation[i]` as dimension i."""
+    """A step that views dimension `permutation[i]` as dimension i."""
 
     __slots__ = ("permutation",)
     permutation: tuple[int, ...]
@@ -165,7 +167,7 @@ class Transpose(IndexPart):
 
 
 class Bitcast(IndexPart):
-    """Sees the bits as elements of another type."""
+    """A step that views the bits as elements of another type."""
 
     __slots__ = ("dtype",)
     dtype: DType
@@ -184,7 +186,8 @@ class RefIndex(Structured):
     """The index of an equation on a reference: RefIndex(Indexer((Operand(0), Slice(0, 4)))) is `[i,0:4]`.
 
     Attributes:
-      steps: one after another; none for the whole cell. An `Opaque` is the text of one that is not understood.
+      steps: applied one after another; none for the whole cell. An `Opaque` is the text of a step
+        that is not understood.
 
     In `spelled`, `$0` stands for the first operand.
     """
@@ -203,12 +206,14 @@ class RefIndex(Structured):
         return self._hash
 
     def text(self, names: Sequence[str]) -> str:
-        """What JAX prints after the reference, and the strides of slices, with these names for the operands."""
+        """Return the text after the reference as JAX prints it, with strides of slices and `names`
+        for the operands.
+        """
         return "".join([_step_text(s, names) for s in self.steps]) or "[...]"
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is that of a whole cell: `[...]`, or a colon for each dimension, `[:,:]`."""
+        """Whether it selects the whole cell: `[...]`, or a colon for each dimension, `[:,:]`."""
         if len(self.steps) > 1:
             return False
         every = Slice()
@@ -218,7 +223,7 @@ class RefIndex(Structured):
         )
 
     def operands(self) -> Iterator[Operand]:
-        """The operands in the order of the index."""
+        """Iterate over the operands in the order of the index."""
         for step in self.steps:
             for item in step.items if isinstance(step, Indexer) else ():
                 if isinstance(item, Operand):

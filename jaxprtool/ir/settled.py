@@ -1,6 +1,7 @@
-"""Equations on references whose index has literals among its operands, with the numbers in the index itself.
+"""A normal form of equations on references: literals among the operands of an index become numbers in the index.
 
-JAX and the text have one form for both, so two programs that differ in it alone are the same program.
+JAX and the text print both forms alike, so two programs that differ only in this are the same
+program.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ __all__ = ["number_of", "settled", "settled_programs", "slice_of"]
 
 
 def settled_programs(program: ClosedJaxpr) -> ClosedJaxpr:
-    """A program with every equation in it settled, at any depth; the same object where nothing changes."""
+    """Return a program with `settled` applied to every equation, at any depth; the same object
+    where nothing changes.
+    """
 
     def change(closed: ClosedJaxpr) -> ClosedJaxpr:
         eqns = [settled(e) if e.primitive.notation else e for e in closed.eqns]
@@ -27,10 +30,11 @@ def settled_programs(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def settled(eqn: JaxprEqn) -> JaxprEqn:
-    """An equation on a reference with numbers in its index in the place of literals among the operands.
+    """Return an equation on a reference with its literal operands moved into the index as numbers.
 
-    A number in an index has to be in range, but an operand that is not selects what is nearest; so the number is that of
-    what is selected. The same object where no literal is an operand of the index.
+    An operand out of range selects the nearest element, but a number in an index has to be in
+    range; so the number is that of the element selected. Returns the same object where no operand
+    of the index is a literal.
     """
     index = eqn.params.get("index")
     if not isinstance(index, RefIndex):
@@ -45,20 +49,26 @@ def settled(eqn: JaxprEqn) -> JaxprEqn:
     steps: list[Step] = []
     for step in index.steps:
         steps.append(numbers.step(step, shape) if isinstance(step, Indexer) else step)
-        shape = ()  # of what the first step selects, which later ones index
+        shape = ()  # later steps index the selection of the first one, whose shape is not needed
     inputs = [*eqn.inputs[:first], *numbers.kept, *eqn.inputs[after:]]
     return eqn.replace(inputs=inputs, params={**eqn.params, "index": RefIndex(*steps)})
 
 
 def number_of(number: int | Operand, size: Any) -> int | Operand:
-    """The index of a dimension of a size; a literal that is out of it has been an operand, and selects what is nearest."""
+    """Return an index along a dimension of a size, with a literal out of range clamped to the nearest element.
+
+    Only a literal that was an operand can be out of range.
+    """
     if not isinstance(number, int) or not isinstance(size, int) or -size <= number < size:
         return number
     return _selected(number, 0, size)
 
 
 def slice_of(start: int | Operand, length: int | Operand, stride: int, size: Any) -> Slice:
-    """The slice of a dimension of a size; one to the end of it does not tell its length, as in print."""
+    """Return a slice of a dimension of a size.
+
+    A slice to the end has size None, as it is printed.
+    """
     if not isinstance(start, int):
         return Slice(start, length, stride)
     start = _selected(start, Slice(0, length, stride), size)
@@ -66,7 +76,12 @@ def slice_of(start: int | Operand, length: int | Operand, stride: int, size: Any
 
 
 def _selected(number: int, item: Item, size: Any) -> int:
-    """Where an index or a slice begins that an operand of this value selects in a dimension of a size, if that is known."""
+    """Return where an index or a slice begins whose operand has this value; `number` itself for a
+    size that is not known.
+
+    Negative values count from the end; the result is clamped so that the item lies inside the
+    dimension.
+    """
     if not isinstance(size, int):
         return number
     length = 1
@@ -77,9 +92,10 @@ def _selected(number: int, item: Item, size: Any) -> int:
 
 
 class _Numbers:
-    """The operands of an index.
+    """Replaces the literals among the operands of an index by numbers, and renumbers the other operands.
 
     Attributes:
+      operands: the operands of the index before.
       kept: those that are operands still, in the order of the new index.
     """
 
@@ -88,7 +104,7 @@ class _Numbers:
         self.kept: list[Atom] = []
 
     def step(self, step: Indexer, shape: Sequence[Any]) -> Indexer:
-        """A step of the index, for a cell of that shape; () where it is not known."""
+        """Return a new step of the index, for a cell of that shape; the shape () means that it is not known."""
         sizes = [*shape] if len(shape) == len(step.items) else [None] * len(step.items)
         return Indexer(
             tuple([self._item(x, size) for x, size in zip(step.items, sizes, strict=True)])

@@ -38,9 +38,10 @@ class Mesh(Structured):
 
     Attributes:
       sizes: axis name -> size, in the order of the mesh: device numbers are row-major.
-      axis_types: for each axis whether its use stands in types: `Explicit` (`f32[8@x]`), `Auto` or `Manual`.
+      axis_types: the type of each axis: `Explicit` (types show its use: `f32[8@x]`), `Auto` or
+        `Manual`.
       constructor: JAX's class: `Mesh`, or `AbstractMesh` for one without devices.
-      fields: what else JAX prints of it (`device_kind`).
+      fields: the other fields that JAX prints (`device_kind`).
     """
 
     __slots__ = ("axis_types", "constructor", "fields", "sizes")
@@ -71,13 +72,13 @@ class Mesh(Structured):
 
     @property
     def explicit(self) -> frozenset[str]:
-        """The axes whose use stands in types."""
+        """The axes of type `Explicit`, whose use types show."""
         pairs = zip(self.sizes, self.axis_types, strict=False)
         return frozenset(name for name, kind in pairs if kind == "Explicit")
 
     @property
     def grid(self) -> Mesh:
-        """The mesh of the same sizes without anything else."""
+        """A `Mesh` of the same sizes with all other fields at their defaults."""
         return Mesh(self.sizes)
 
     def _key(self) -> tuple[Any, ...]:
@@ -97,13 +98,16 @@ class Mesh(Structured):
 class PartitionSpec(Structured):
     """Which mesh axes each dimension of an array is split over: P("i", None, ("j", "k")).
 
-    Dimensions without an entry, or with None, are not split. An axis that is not mentioned holds copies.
+    Dimensions without an entry, or with None, are not split. Along an axis that is not mentioned
+    every device holds a copy.
 
     Attributes:
-      dims: for each leading dimension an axis, several, None, or the word `UNCONSTRAINED`.
-      unreduced, reduced: the axes over which the array is still to be summed, or was.
-      spec: the same as tuples of axes; what is unconstrained is not split.
-      kind: "max" or "min" where that is to be taken in the place of the sum; "" for a sum.
+      dims: for each leading dimension an axis, several axes, None, or the word `UNCONSTRAINED`.
+      unreduced: the axes over which the array is still to be summed.
+      reduced: the axes over which the array was summed.
+      spec: `dims` as tuples of axes; () for an unconstrained dimension.
+      kind: "max" or "min" where a maximum or minimum is to be taken instead of the sum; "" for a
+        sum.
     """
 
     __slots__ = ("dims", "kind", "reduced", "spec", "unreduced")
@@ -126,7 +130,7 @@ class PartitionSpec(Structured):
 
     @property
     def groups(self) -> AxisGroups:
-        """The axes over which the array is still to be summed, or was."""
+        """The unreduced and the reduced axes, sorted."""
         return AxisGroups((), sorted(self.unreduced), sorted(self.reduced), self.kind)
 
     def _key(self) -> tuple[Any, ...]:
@@ -150,7 +154,10 @@ def _partition_spec(
 
 
 def _axes(dim: Any) -> tuple[str, ...]:
-    """The axes that a dimension of a `PartitionSpec` is split over. Raises ValueError for what are none."""
+    """Return the axes that an entry of a `PartitionSpec` names.
+
+    Raises ValueError where they are no names.
+    """
     if dim is None or (isinstance(dim, Word) and dim.member == "UNCONSTRAINED"):
         return ()
     axes = (dim,) if isinstance(dim, str) else tuple(dim)
@@ -160,14 +167,14 @@ def _axes(dim: Any) -> tuple[str, ...]:
 
 
 def known_mesh(value: ParamValue) -> Mesh:
-    """The mesh that a param holds. Raises ValueError when its value is no mesh."""
+    """Return the mesh that a param holds. Raises ValueError when its value is no mesh."""
     if not isinstance(value, Mesh):
         raise ValueError(f"not a mesh: {value}")
     return value
 
 
 def find_mesh(value: ParamValue) -> Mesh | None:
-    """The mesh in a sharding; None where there is none."""
+    """Return the mesh in a sharding; None where there is none."""
     if isinstance(value, Mesh):
         return value
     found = value.fields.values() if isinstance(value, Record) else ()
@@ -175,12 +182,15 @@ def find_mesh(value: ParamValue) -> Mesh | None:
 
 
 def specs_of(value: ParamValue) -> tuple[Spec, ...]:
-    """The partition specs that a param holds. Raises ValueError when they cannot be read."""
+    """Return the partition specs that a param holds. Raises ValueError when they cannot be read."""
     return tuple(p.spec for p in _members(value))
 
 
 def sums_of(value: ParamValue) -> tuple[AxisGroups, ...]:
-    """The axes that each partition spec of a param says are still to be summed over, or were; raises as `specs_of`."""
+    """Return the unreduced and reduced axes of each partition spec that a param holds.
+
+    Raises as `specs_of` does.
+    """
     return tuple(p.groups for p in _members(value))
 
 
@@ -193,9 +203,9 @@ def _members(value: ParamValue) -> list[PartitionSpec]:
 
 
 def find_spec(value: ParamValue) -> Spec | None:
-    """The partition spec in a sharding; unconstrained dimensions are not split.
+    """Return the partition spec in a sharding; unconstrained dimensions are not split.
 
-    None where there is none, or one that says more than that.
+    None where there is none, or where it has unreduced or reduced axes too.
     """
     found = value.fields.get("spec") if isinstance(value, Record) else value
     if not isinstance(found, PartitionSpec) or found.unreduced or found.reduced:
@@ -206,7 +216,7 @@ def find_spec(value: ParamValue) -> Spec | None:
 def partition_specs(
     specs: Iterable[Spec], sums: Iterable[AxisGroups] = ()
 ) -> tuple[PartitionSpec, ...]:
-    """Specs as the value of a param; `sums` are the axes over which each is still to be summed, or was."""
+    """Return specs as the value of a param; `sums` are the unreduced and reduced axes of each."""
     pairs = zip(specs, chain(sums, repeat(NO_GROUPS)), strict=False)
     return tuple(
         PartitionSpec(
@@ -224,17 +234,17 @@ def _tuple_text(parts: Sequence[str]) -> str:
 
 
 def mesh_axes(value: Any, mesh: Mesh) -> tuple[str, ...]:
-    """The axes that a `newly_manual_axes` holds, in the order of the mesh."""
+    """Return the axes that a param `newly_manual_axes` holds, in the order of the mesh."""
     return tuple(n for n in mesh.sizes if n in value)
 
 
 def mentioned(spec: Spec) -> frozenset[str]:
-    """The axes that a spec splits something over."""
+    """Return the axes that a spec splits some dimension over."""
     return frozenset(a for axes in spec for a in axes)
 
 
 def batch_spec(spec: Spec, dim: int | None) -> Spec:
-    """The spec with a new dimension that is not split."""
+    """Return the spec with a new dimension at `dim` that is not split; the spec itself for None."""
     if dim is None:
         return spec
     padded = spec + ((),) * (dim - len(spec))
@@ -246,7 +256,11 @@ def _factors(spec: Spec, mesh: Mesh) -> list[int]:
 
 
 def shard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, ...]:
-    """The shape of one shard. Raises ValueError when a dimension is not a multiple."""
+    """Return the shape of one shard.
+
+    Raises:
+      ValueError: the spec is too long, or a dimension is not divisible by the number of its shards.
+    """
     if len(spec) > len(shape):
         raise ValueError("the spec is longer than the shape")
     out = list(shape)
@@ -258,7 +272,7 @@ def shard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, ..
 
 
 def unshard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, ...]:
-    """The shape of the whole array. Raises ValueError when the spec is too long."""
+    """Return the shape of the whole array. Raises ValueError when the spec is too long."""
     if len(spec) > len(shape):
         raise ValueError("the spec is longer than the shape")
     factors = _factors(spec, mesh)
@@ -269,7 +283,7 @@ def unshard_shape(shape: tuple[int, ...], spec: Spec, mesh: Mesh) -> tuple[int, 
 
 
 def varying_axes(aval: AbstractType) -> tuple[str, ...]:
-    """The axes along which a value of this type varies: (i, j) of `f32[2]{V:(i,j)}`."""
+    """Return the axes along which a value of this type varies: (i, j) of `f32[2]{V:(i,j)}`."""
     return getattr(aval, "vary", NO_GROUPS).varying
 
 
@@ -288,9 +302,10 @@ def with_varying(
 def with_varying(
     aval: AbstractType, names: Iterable[str], order: Iterable[str] = ()
 ) -> AbstractType:
-    """The same type, varying along exactly these axes.
+    """Return the same type, varying along exactly the axes `names`.
 
-    order: the order in which axes are printed; those that are not in it come last.
+    Args:
+      order: the order in which axes are printed; axes that are not in it come last.
     """
     wanted = set(names)
     if not isinstance(aval, ShapedArray) or (not wanted and not aval.vary):

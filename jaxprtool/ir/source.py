@@ -84,7 +84,7 @@ NAMES: dict[str, Any] = {
 
 
 def python_source(value: ParamValue) -> str:
-    """A value as a Python expression.
+    """Return a value as a Python expression.
 
     Raises:
       TypeError: the value is of no class that params hold.
@@ -123,7 +123,7 @@ def python_source(value: ParamValue) -> str:
 
 
 def _plain(value: ParamValue) -> str:
-    """What Python has a display or a constructor for."""
+    """Return the expression of a value for which Python has a display or a constructor."""
     if isinstance(value, tuple):
         return _tuple(value)
     if isinstance(value, list):

@@ -16,7 +16,8 @@ __all__ = ["Place", "Source", "Span", "new_span"]
 class Source:
     """A text with a name: a file, or `<stdin>`.
 
-    `numbers` says which line of the file each line of the text is, where some were left out; both count from 1.
+    `numbers` gives for each line of the text its line number in the file, where some lines were
+    left out; None for the same numbers. Lines count from 1.
     """
 
     __slots__ = ("__weakref__", "_numbers", "_starts", "name", "text")
@@ -29,21 +30,21 @@ class Source:
         if self._starts is None:
             lengths = map(len, self.text.split("\n"))
             self._starts = [0, *accumulate(n + 1 for n in lengths)]
-            self._starts.pop()  # there is no line behind the last one
+            self._starts.pop()  # no line starts behind the last line break
         return self._starts
 
     def position(self, offset: int) -> tuple[int, int]:
-        """Line and column, both counted from 1, of a character offset."""
+        """Return line and column of a character offset, both counted from 1."""
         starts = self._line_starts()
         row = bisect_right(starts, offset)
         return self.number(row), offset - starts[row - 1] + 1
 
     def number(self, row: int) -> int:
-        """The line of the file that a line of the text is, both counted from 1."""
+        """Return the line number in the file of a line of the text, both counted from 1."""
         return row if self._numbers is None else self._numbers[row - 1]
 
     def line(self, number: int) -> str:
-        """The text of a line (counted from 1), without its line break."""
+        """Return a line of the file (counted from 1), without its line break."""
         starts = self._line_starts()
         row = number if self._numbers is None else bisect_right(self._numbers, number)
         end = starts[row] - 1 if row < len(starts) else len(self.text)
@@ -51,9 +52,9 @@ class Source:
 
 
 class Span(NamedTuple):
-    """A stretch of a source: character offsets `start` (included) to `end` (excluded).
+    """A range of a source: character offsets `start` (included) to `end` (excluded).
 
-    `origin` is that of the equation which stands there, where the text says it.
+    `origin` is the origin of the equation at this position, where the text states it.
     """
 
     source: Source
@@ -67,10 +68,10 @@ class Span(NamedTuple):
 
 
 class Place(Protocol):
-    """Where a binder stands in a source, of which the span is looked for when somebody asks."""
+    """The place of a binder in a source. Its span is searched for only when somebody asks."""
 
     def find(self, name: str) -> Span:
-        """The span of the binder, which has this name."""
+        """Return the span of the binder, which has this name."""
         ...
 
 

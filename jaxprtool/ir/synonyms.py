@@ -1,8 +1,8 @@
-"""What other systems call things, for messages that say what is meant: NumPy, PyTorch, TensorFlow, ONNX, StableHLO and
-HLO, earlier JAX, and plain words.
+"""Names that other systems have for primitives, for the suggestions in messages.
 
-A name here is no spelling that is read: it is only suggested. A table maps a name in lower case, without `_`, to
-our name, or to several names that make it up.
+The systems are NumPy, PyTorch, TensorFlow, ONNX, StableHLO and HLO, earlier JAX, and plain words.
+The parser accepts none of these names. A table maps a name in lower case, without `_`, to our name,
+or to several names whose combination computes it.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Table = dict[str, str | tuple[str, ...]]
 
 
 def _table(lines: str) -> Table:
-    """A table from lines such as `ours: theirs theirs`, or `ours + ours: theirs`."""
+    """Read a table from lines such as `ours: theirs theirs`, or `ours + ours: theirs`."""
     found: Table = {}
     for line in lines.strip().splitlines():
         ours, _, theirs = line.partition(": ")
@@ -275,18 +275,20 @@ time-limit: timeout
 
 
 def meant(name: str, table: Table) -> str:
-    """What a name of another system is called here, as an end of a sentence: `gt`, `exp, reduce_sum and div`; or ""."""
+    """Return what a name of another system is called here, as the end of a sentence: `gt`, `exp,
+    reduce_sum and div`; or "".
+    """
     found = table.get(_key(name), "")
     return f"{', '.join(found[:-1])} and {found[-1]}" if isinstance(found, tuple) else found
 
 
 def dtype_meant(name: str) -> str:
-    """The element type that a name of another system means, or ""."""
+    """Return the element type that a name of another system means, or ""."""
     return meant(name, DTYPES)
 
 
 def close_names(name: str, names: Iterable[str], cutoff: float = 0.6) -> list[str]:
-    """The names that are nearest to a misspelt one, best first (may be empty)."""
+    """Return the names nearest to a misspelt one, best first (may be empty)."""
     from difflib import get_close_matches  # noqa: PLC0415 (only messages need it)
 
     return get_close_matches(name, [*names], n=3, cutoff=cutoff)

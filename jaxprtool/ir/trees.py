@@ -1,4 +1,4 @@
-"""Tree definitions: the pytrees that JAX's functions of Python take and give, as params hold them."""
+"""Tree definitions (`PyTreeDef`) in params: the pytrees of the arguments and results of Python functions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ class TreeDefinition(Structured):
     """A pytree without its leaves: `PyTreeDef(((*,), {'x': *}))`.
 
     Attributes:
-      structure: tuples, lists, dicts and None, with `LEAF` for each leaf; a record for a node of a class of its own.
+      structure: tuples, lists, dicts and None, with `LEAF` for each leaf; a record for a node of a
+        custom class.
     """
 
     __slots__ = ("structure",)
@@ -26,15 +27,15 @@ class TreeDefinition(Structured):
         self._fill(structure=structure)
 
     def unflatten(self, leaves: Iterable[Any]) -> Any:
-        """The pytree with these leaves, in the order of the text.
+        """Return the pytree with these leaves, in the order of the text.
 
         Raises:
-          ValueError: there are too few leaves, or a node is of a class of its own.
+          ValueError: there are too few leaves, or a node is of a custom class.
         """
         return _filled(self.structure, iter(leaves))
 
     def count(self) -> int | None:
-        """The number of leaves; None where a node is of a class of its own."""
+        """Return the number of leaves; None where a node is of a custom class."""
         return _count(self.structure)
 
     def _key(self) -> tuple[Any, ...]:

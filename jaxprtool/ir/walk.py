@@ -24,7 +24,7 @@ __all__ = [
 
 
 def jaxprs_in(value: ParamValue) -> Iterator[ClosedJaxpr]:
-    """The jaxprs in a param's value, or in all params of an equation."""
+    """Iterate over the jaxprs in a param's value, or in all params of an equation."""
     if isinstance(value, ClosedJaxpr):
         yield value
     elif isinstance(value, (tuple, list, dict)):
@@ -40,7 +40,7 @@ _SIMPLE: frozenset[type[Any]] = frozenset([str, int, bool, float, type(None)])  
 
 
 def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
-    """The jaxprs in the params of an equation, in the order of the params."""
+    """Return the jaxprs in the params of an equation, in the order of the params."""
     if not eqn.primitive.holds_jaxprs:
         return ()
     found: list[ClosedJaxpr] = []
@@ -54,7 +54,7 @@ def sub_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
 
 
 def _inner(jaxpr: Jaxpr) -> list[Jaxpr]:
-    """The jaxprs in the params of the equations of a jaxpr."""
+    """Return the jaxprs in the params of the equations of a jaxpr."""
     holders = [e for e in jaxpr.eqns if e.primitive.holds_jaxprs]
     return [c.jaxpr for eqn in holders for c in sub_jaxprs(eqn)]
 
@@ -81,13 +81,16 @@ def all_eqns(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
 
 
 def count_eqns(jaxpr: Jaxpr) -> int:
-    """Number of equations, calls included. The equations of a nested jaxpr count as often as the jaxpr is used."""
+    """Return the number of equations, calls included.
+
+    Those of a nested jaxpr count once for each use.
+    """
     found = _COUNT.find(jaxpr)
     return _count(jaxpr) if found is None else found
 
 
 def nesting(jaxpr: Jaxpr) -> int:
-    """The depth of nested jaxprs, where a jaxpr without inner ones has depth 1. Not recursive."""
+    """Return the depth of nested jaxprs; a jaxpr without inner ones has depth 1. Not recursive."""
     stack = [jaxpr]
     while stack:
         current = stack[-1]
@@ -109,9 +112,9 @@ _LEAF = 16
 
 
 def shared_size(jaxpr: Jaxpr) -> int:
-    """Number of equations, where a nested jaxpr counts once however often it is used, unless it is small.
+    """Return the number of equations; a nested jaxpr that is not small counts once, however often it is used.
 
-    The result is kept with each jaxpr; a chain of calls is counted in one pass. Not recursive.
+    The result is cached on each jaxpr; a chain of calls is counted in one pass. Not recursive.
     """
     chain: list[tuple[Jaxpr, int]] = []
     current = jaxpr
@@ -129,7 +132,7 @@ def shared_size(jaxpr: Jaxpr) -> int:
 
 
 def _own_size(jaxpr: Jaxpr) -> tuple[int, list[Jaxpr]]:
-    """The equations of a jaxpr and of the small ones that it uses, and the other ones, each once."""
+    """Return the number of equations of a jaxpr and of the small jaxprs in it, and the other jaxprs, each once."""
     size = len(jaxpr.eqns)
     others: dict[Jaxpr, None] = {}
     for eqn in jaxpr.eqns:
@@ -170,7 +173,7 @@ def _count(root: Jaxpr) -> int:
 
 
 def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> Any:
-    """A param value with `f` applied to every jaxpr in it; the same object when nothing changed."""
+    """Return a param value with `f` applied to every jaxpr in it; the same object when nothing changed."""
     if isinstance(value, ClosedJaxpr):
         return f(value)
     if isinstance(value, (tuple, list)):
@@ -189,10 +192,11 @@ def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> An
 
 
 def with_jaxprs(eqn: JaxprEqn, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
-    """An equation with `f` applied to every jaxpr in its params; the same object where nothing changed.
+    """Return an equation with `f` applied to every jaxpr in its params; the same object where nothing changed.
 
-    The jaxprs stay that a param holds which is not declared to hold any, and all of a primitive that `keeps_jaxprs`: the
-    rules of a library may ask for the very object.
+    Two kinds of jaxprs are left alone: those in a param that is not declared to hold jaxprs, and
+    those of a primitive that `keeps_jaxprs`, since the rules of a library may ask for the identical
+    object.
     """
     primitive = eqn.primitive
     if not primitive.holds_jaxprs or primitive.keeps_jaxprs:
@@ -210,9 +214,10 @@ def _is_rewritten(primitive: Primitive, key: str) -> bool:
 
 
 def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> ClosedJaxpr:
-    """A program with `f` applied to every jaxpr inside it, the innermost first and each once, and to itself.
+    """Apply `f` to every jaxpr inside a program, innermost first and each once, and then to the program.
 
-    The same object where nothing changed; a jaxpr that occurs twice stays one object. Not recursive.
+    Returns the same object where nothing changed; a jaxpr that occurs twice stays one object. Not
+    recursive.
     """
     done: dict[ClosedJaxpr, ClosedJaxpr] = {}
     stack = [(root, False)]
@@ -224,14 +229,14 @@ def map_programs(root: ClosedJaxpr, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> 
             done[current] = f(_with_inner(current, done))
             continue
         stack.append((current, True))
-        named = _definitions(current).values()  # some may be used nowhere
+        named = _definitions(current).values()  # some may not be called anywhere
         inner = (c for eqn in current.eqns for c in sub_jaxprs(eqn))
         stack += [(c, False) for c in (*inner, *named) if c not in done]
     return done[root]
 
 
 def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> ClosedJaxpr:
-    """The program with other jaxprs in its equations, and among the definitions that its text had."""
+    """Return the program with the new jaxprs in its equations and in the definitions of its text."""
     eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
         eqns.append(with_jaxprs(eqn, new.__getitem__))
@@ -252,5 +257,5 @@ def _definitions(program: ClosedJaxpr) -> Mapping[str, ClosedJaxpr]:
 
 
 def with_eqns(program: ClosedJaxpr, eqns: Sequence[JaxprEqn]) -> ClosedJaxpr:
-    """The program with equivalent equations in the place of its own, and the arrangement of its text."""
+    """Return the program with equivalent equations in the place of its own; the layout of its text is kept."""
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=program.jaxpr.written))

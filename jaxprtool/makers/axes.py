@@ -46,7 +46,7 @@ __all__ = [
 
 
 def with_shape(aval: Aval, shape: tuple[Value, ...]) -> Value:
-    """The type of elements of `aval` in another shape, which has no sharding."""
+    """Return the type of arrays in another shape with the elements of `aval`; it has no sharding."""
     if aval.memory or aval.vary:
         return aval.update(shape=shape, weak_type=False, spec=())
     return ShapedArray(shape, aval.dtype)
@@ -88,24 +88,24 @@ def check_sizes(name: str, param: str, sizes: Sequence[Value]) -> None:
 
 
 def bumped(axes: Sequence[int], dim: int) -> tuple[int, ...]:
-    """Axes of an example as axes of the batch, whose batch axis is `dim`."""
+    """Convert axes of an example to axes of the batch, whose batch axis is `dim`."""
     return tuple([a + (a >= dim) for a in axes])
 
 
 def inserted(items: Sequence[Value], position: int, item: Any) -> tuple[Value, ...]:
-    """The items with one more, which ends up at `position`."""
+    """Return the items with one more, at `position`."""
     return (*items[:position], item, *items[position:])
 
 
 def removed(items: Sequence[Value], positions: Sequence[int]) -> tuple[Value, ...]:
-    """The items without those at some positions."""
+    """Return the items without those at some positions."""
     if len(positions) == 1:
         return (*items[: positions[0]], *items[positions[0] + 1 :])
     return tuple([x for i, x in enumerate(items) if i not in positions])
 
 
 def inverse_permutation(permutation: Sequence[int]) -> tuple[int, ...]:
-    """The permutation that undoes this one."""
+    """Return the inverse of a permutation."""
     return tuple(sorted(range(len(permutation)), key=permutation.__getitem__))
 
 
@@ -152,7 +152,7 @@ def full(aval: Aval, value: Value) -> Value:
 
 
 def static_impl(make: Callable[..., Callable[..., Value]]) -> Callable[..., Value]:
-    """The impl rule that computes once what depends on types and params only.
+    """Return an impl rule that computes what depends only on types and params once for each prepared equation.
 
     make(xp, *in_avals, **params) returns a function of the values.
     """
@@ -200,7 +200,7 @@ _FINITE = {  # the range of types that have no infinities
 
 
 def compare_by_parts(ctx: Value, direction: str, x: Value, y: Value) -> Value:
-    """How complex numbers of one shape compare: by their real parts, and by the imaginary ones where those are equal.
+    """Write the comparison of complex numbers of one shape: by their real parts, then by their imaginary parts.
 
     `direction` is GT, GE, LT or LE.
     """
@@ -211,9 +211,10 @@ def compare_by_parts(ctx: Value, direction: str, x: Value, y: Value) -> Value:
 
 
 def lexicographic(ctx: Value, name: str) -> Value:
-    """What to reduce complex numbers with: they compare by real, then by imaginary part.
+    """Return the operation for reducing complex numbers, which are ordered by real, then by imaginary part.
 
-    `name` is that of a StableHLO operation; any but `maximum` and `minimum` is returned as it is.
+    `name` is the name of a StableHLO operation; any but `maximum` and `minimum` is returned as it
+    is.
     """
     direction = {"maximum": "GT", "minimum": "LT"}.get(name)
     if direction is None:

@@ -1,7 +1,7 @@
-"""Types of calls, and of the rules that functions with derivatives of their own bring along.
+"""Types of calls, and of the derivative rules that functions bring along.
 
-Derivative rules are jaxprs in params, which run only when the function is differentiated. So the type of a call does not
-depend on them, but a rule that does not fit the function is a type error.
+Derivative rules are jaxprs in params, which run only when the function is differentiated. So the
+type of a call does not depend on them, but a rule that does not fit the function is a type error.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def check_call(
     *,
     tracked: bool = True,
 ) -> list[Value]:
-    """The result types of a call; ill-typed when the operands do not fit the jaxpr.
+    """Return the result types of a call; raise a type error when the operands do not fit the jaxpr.
 
-    tracked: whether they have to vary along the axes along which the jaxpr's do.
+    tracked: whether operands have to vary along the same axes as the arguments of the jaxpr.
     """
     if not isinstance(closed, ClosedJaxpr):
         ill_typed(f"{name}: the param {param} is not a jaxpr: {closed}", "bad-param")
@@ -55,9 +55,10 @@ def check_call(
 
 
 def check_leaves(name: str, param: str, tree: ParamValue, n: int, what: str) -> None:
-    """Ill-typed where a tree has another number of leaves than there are values; one that is not known is taken.
+    """Raise a type error where a tree has another number of leaves than there are values.
 
-    what: what a leaf is for: "operand".
+    A tree whose number of leaves is not known is accepted. `what` names the values of the leaves:
+    "operand".
     """
     leaves = tree.count() if isinstance(tree, TreeDefinition) else None
     if leaves is not None and leaves != n:
@@ -66,7 +67,9 @@ def check_leaves(name: str, param: str, tree: ParamValue, n: int, what: str) -> 
 
 
 def tree_call_types(name: str) -> Callable[..., list[Value]]:
-    """The type rule of a primitive that calls `call`, with the trees of what the function takes and gives."""
+    """Return the type rule of a primitive that calls `call`, and whose params hold the trees of
+    arguments and results.
+    """
 
     def rule(
         *avals: Aval, call: ClosedJaxpr, in_tree: ParamValue, out_tree: ParamValue, **_: ParamValue
@@ -85,7 +88,7 @@ def _check_operands(
     binders: Sequence[Var],
     fits: Callable[[AbstractType, AbstractType], bool],
 ) -> None:
-    """Report the first operand that does not fit what the jaxpr takes."""
+    """Report the first operand whose type the jaxpr does not accept."""
     for i, (a, v) in enumerate(zip(args, binders, strict=True)):
         if a is not v.aval.strong and not fits(a, v.aval):
             ill_typed(
@@ -94,7 +97,7 @@ def _check_operands(
 
 
 def alike(a: Value, b: Value) -> bool:
-    """Whether two types are the same but for where values are, and along which axes they vary."""
+    """Whether two types are equal apart from placement, memory and varying axes."""
     if isinstance(a, ShapedArray) and isinstance(b, ShapedArray):
         return a.shape == b.shape and a.dtype is b.dtype
     return same_but_for_placement(a, b)
@@ -118,7 +121,7 @@ def _check_count(what: str, param: str, n: int, most: int, of: str) -> None:
 
 
 def _tangents(avals: Sequence[Aval]) -> list[Value]:
-    """The types of the tangents of those that have some."""
+    """Return the types of the tangents of those types that have tangents."""
     return [a.strong for a, flag in zip(avals, inexact(avals), strict=True) if flag]
 
 

@@ -41,7 +41,7 @@ __all__ = [
 
 
 class CallImpl:
-    """Evaluation of a call on NumPy: the jaxpr's own loop, prepared once."""
+    """Evaluates a call on NumPy: the jaxpr is prepared once, and run by the loop of `_Program`."""
 
     def __init__(self, param: str):
         self.param = param
@@ -66,7 +66,7 @@ class CallImpl:
 
 
 def prepared_impl(make: Callable[..., Callable[..., Value]]) -> Callable[..., Value]:
-    """The impl rule of a primitive that runs the jaxprs in its params, each of which is prepared once.
+    """Return the impl rule of a primitive that runs the jaxprs in its params, each of which is prepared once.
 
     make(xp, **params) returns a function of the values.
     """
@@ -87,7 +87,9 @@ def prepared_impl(make: Callable[..., Callable[..., Value]]) -> Callable[..., Va
 def inline_jvp(
     closed: ClosedJaxpr, primals: Sequence[Value], tangents: Sequence[Value]
 ) -> tuple[list[Value], list[Value]]:
-    """jvp of a jaxpr, its equations applied in the current trace (or called: Note [In place or called])."""
+    """Apply jvp to a jaxpr, whose equations are applied in the current trace (or called: Note [In
+    place or called]).
+    """
     if multiplies(closed):
         return JIT.jvp(primals, tangents, **_jit_params(closed))
     return jvp_interpret(in_place(closed.jaxpr), closed.const_operands, primals, tangents, bind_eqn)
@@ -96,7 +98,7 @@ def inline_jvp(
 def inline_transpose(
     cts: Sequence[Value], args: Sequence[Value], closed: ClosedJaxpr
 ) -> list[Value]:
-    """Cotangents of the linear operands of a call, None for the others."""
+    """Return the cotangents of the linear operands of a call, None for the others."""
     if multiplies(closed):
         return JIT.transpose(cts, *args, **_jit_params(closed))
     out = backward_pass(in_place(closed.jaxpr), [*closed.const_operands, *args], cts)
@@ -104,7 +106,9 @@ def inline_transpose(
 
 
 def inline_columns(key: str) -> dict[str, Any]:
-    """Columns of a call that no transformation keeps: the equations of its jaxpr, the param `key`, take its place."""
+    """Return the columns of a call that every transformation replaces by the equations of its
+    jaxpr, the param `key`.
+    """
 
     def batch(
         axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
@@ -121,12 +125,13 @@ def inline_columns(key: str) -> dict[str, Any]:
 
 
 class CallRules:
-    """The columns of a primitive that applies a jaxpr to its operands: transform it, and call the result.
+    """The columns of a primitive that applies a jaxpr to its operands: each rule transforms the
+    jaxpr, and calls the result.
 
     Attributes:
       op: the binding function.
       param: the param that holds the jaxpr.
-      update: what becomes of the params when the operands change.
+      update: returns the params of a call with other operands.
     """
 
     def __init__(
@@ -138,7 +143,7 @@ class CallRules:
         self.op, self.param, self.update = op, param, update
 
     def columns(self) -> dict[str, Any]:
-        """The columns, by the keywords of `define`; all but `impl` and `cost` can be replaced."""
+        """Return the columns, by the keywords of `define`; all but `impl` and `cost` can be replaced."""
         name, param = self.op.primitive.name, self.param
         return {
             "abstract_eval": lambda *avals, **params: check_call(name, params[param], avals, param),
@@ -155,7 +160,7 @@ class CallRules:
         }
 
     def fields(self, closed: ClosedJaxpr, params: dict[str, ParamValue]) -> dict[str, Any]:
-        """The params of a call of a transformed jaxpr."""
+        """Return the params of a call of a transformed jaxpr."""
         return {**self.update(params), self.param: closed}
 
     def apply(
@@ -194,11 +199,11 @@ class CallRules:
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """The transpose of the jaxpr: (non-linear arguments, cotangents) -> (cotangents)."""
+        """Return the transpose of the jaxpr: (non-linear arguments, cotangents) -> (cotangents)."""
         return transpose_jaxpr(closed, linear, nonzero, instantiate_cts=False)
 
     def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-        """Both computations have the body in the place of the call."""
+        """Split the body; both computations contain its part in the place of the call."""
         return split_saving(eqn.params[self.param], unks, saves)
 
     def partial_eval(
@@ -224,7 +229,7 @@ class CallRules:
         return trace.emit(self.op.primitive, atoms, fields, closed.out_avals)
 
     def discharge(self, *operands: Value, **params: Any) -> list[Value]:
-        """What is in the cells goes in as operands, and comes out behind the results.
+        """Call the discharged jaxpr: the contents of cells become operands, and further results after the others.
 
         For calls that may take references; a primitive names it as its rule explicitly.
         """
@@ -237,9 +242,10 @@ class CallRules:
     def linearize(
         self, trace: PartialEvalTrace, primals: Value, tangents: Value, **params: Any
     ) -> tuple[list[Value], list[Value]]:
-        """The primal part is called, and the call of the linear part recorded.
+        """Call the primal part of the linearized jaxpr, and record a call of its linear part.
 
-        For calls that compute just what their jaxpr computes; a primitive names it as its rule explicitly.
+        For calls that compute exactly what their jaxpr computes; a primitive names it as its rule
+        explicitly.
         """
         closed: ClosedJaxpr = params[self.param]
         nonzeros = [type(t) is not Zero for t in tangents]
@@ -262,5 +268,5 @@ JIT = CallRules(lax.jit_call, "jaxpr", lambda params: {**params, **PER_ARGUMENT}
 
 
 def _jit_params(closed: ClosedJaxpr) -> dict[str, Any]:
-    """The params of a call of a jaxpr."""
+    """Return the params of a call of a jaxpr."""
     return {**lax.jit_call.primitive.defaults, "jaxpr": closed}

@@ -150,7 +150,7 @@ def cos(xp: Namespace, z: Value) -> Value:
 
 
 def sinh(xp: Namespace, z: Value) -> Value:
-    """Sums of exponentials in XLA, whose zeros are positive."""
+    """The hyperbolic sine: a sum of exponentials in XLA, whose zeros are positive."""
     x, y = z.real, z.imag
     real = _grown(xp, xp.sinh, x, xp.cos(y), 0.5) + 0.0
     imag = _grown(xp, xp.cosh, x, xp.sin(y), 0.5)
@@ -158,7 +158,7 @@ def sinh(xp: Namespace, z: Value) -> Value:
 
 
 def cosh(xp: Namespace, z: Value) -> Value:
-    """Sums of exponentials in XLA, whose zeros are positive."""
+    """The hyperbolic cosine: a sum of exponentials in XLA, whose zeros are positive."""
     x, y = z.real, z.imag
     imag = _grown(xp, xp.sinh, x, xp.sin(y), 0.5) + 0.0
     real = _grown(xp, xp.cosh, x, xp.cos(y), 0.5)
@@ -283,7 +283,7 @@ def sqrt(xp: Namespace, z: Value) -> Value:
 
 
 def rsqrt(xp: Namespace, z: Value) -> Value:
-    """In polar form: |z|^(-1/2) at half of the angle, downwards."""
+    """In polar form: |z|^(-1/2) at minus half of the angle."""
     x, y = z.real, z.imag
     size, angle = 1 / _root_distance(xp, x, y), xp.arctan2(y, x) / -2
     none = x.dtype.type(0)
@@ -296,7 +296,7 @@ def rsqrt(xp: Namespace, z: Value) -> Value:
 
 
 def _root_distance(xp: Namespace, x: Value, y: Value) -> Value:
-    """(x^2 + y^2)^(1/4), without overflow between."""
+    """(x^2 + y^2)^(1/4), without overflow in intermediate results."""
     most = xp.maximum(xp.abs(x), xp.abs(y))
     root = xp.sqrt(most) * xp.sqrt(_distance(xp, x / most, y / most))
     return xp.where((most == 0) | xp.isinf(most), most, root)
@@ -322,9 +322,9 @@ def power(xp: Namespace, z: Value, w: Value) -> Value:
 
 
 def quotient(xp: Namespace, x: Value, y: Value) -> Value:
-    """x / y, where NumPy has NaN for quotients that are infinite or zero.
+    """x / y, also where the quotient is infinite or zero and NumPy returns NaN.
 
-    The rules are those of C (ISO C99, annex G.5.1), as XLA has them.
+    The rules are those of C (ISO C99, annex G.5.1), as in XLA.
     """
     out = xp.asarray(xp.divide(x, y))
     odd = xp.isnan(out.real) | xp.isnan(out.imag) | (y == 0)
@@ -338,7 +338,7 @@ def quotient(xp: Namespace, x: Value, y: Value) -> Value:
         found.real[where], found.imag[where] = real[where], imag[where]
 
     def unit(v: Value) -> Value:
-        """1 for infinities and 0 for the rest, with their signs."""
+        """1 for infinities and 0 for other numbers, with their signs."""
         return xp.copysign(xp.isinf(v).astype(v.dtype), v)
 
     inf = xp.copysign(a.dtype.type(xp.inf), c)

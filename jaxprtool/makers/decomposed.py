@@ -1,4 +1,6 @@
-"""Columns of primitives that are defined in terms of others: `decomposed` makes `impl` and `lower` from one function."""
+"""Columns of primitives that are defined in terms of other primitives: `decomposed` makes `impl`
+and `lower` from one function.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +24,18 @@ __all__ = ["decomposed", "expansion", "hashable_params", "lowered_as", "run_as"]
 
 
 def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
-    """Columns impl and lower of a primitive that is defined by others.
+    """Return the columns impl and lower of a primitive that is defined by others.
 
     Args:
-      f: f(in_avals, *operands, **params), written with `lax`, returns the result, or a list of results. Operands and results
-        that are PRNG keys are words; `in_avals` are the types of the operands before that.
+      f: f(in_avals, *operands, **params), written with `lax`, returns the result, or a list of
+        results. Operands and results that are PRNG keys are given as words; `in_avals` are the
+        types of the operands as keys.
     """
     return {"impl": run_as(f), "lower": lowered_as(f)}
 
 
 def lowered_as(f: Callable[..., Any]) -> Callable[..., Value]:
-    """The lower rule of a primitive that is f in terms of others: a call of a function."""
+    """Return the lower rule of a primitive that `f` defines by others: a call of a function."""
     name = f.__name__.strip("_")
 
     def rule(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
@@ -44,21 +47,24 @@ def lowered_as(f: Callable[..., Any]) -> Callable[..., Value]:
 
 
 def run_as(f: Callable[..., Value]) -> Maker:
-    """The impl rule of a primitive that is f in terms of others."""
+    """Return the impl rule of a primitive that `f` defines by others."""
     return Maker(lambda op: _Impl(op, f))
 
 
 def expansion(
     impl: Value, in_avals: Sequence[Aval], params: dict[str, ParamValue]
 ) -> ClosedJaxpr | None:
-    """What an impl rule is in terms of other primitives, keys as words; None for one that `run_as` did not make."""
+    """Return the jaxpr of other primitives by which an impl rule computes, with keys as words.
+
+    None for a rule that `run_as` did not make.
+    """
     if not isinstance(impl, _Impl):
         return None
     return _staged(impl.f, tuple([a.strong for a in in_avals]), hashable_params(params))
 
 
 def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:
-    """Params as a key of a cache; lists become tuples, and dicts some that can be keys."""
+    """Return params as a cache key; lists and dicts become hashable."""
     return tuple([(k, _hashable(v)) for k, v in params.items()])
 
 
@@ -77,9 +83,9 @@ def _hashable(v: Value) -> Value:
 def _staged(
     f: Callable[..., Value], in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
 ) -> ClosedJaxpr:
-    """The jaxpr of f for operands of these types; the same object for the same types and params.
+    """Return the jaxpr of f for operands of these types; the same object for the same types and params.
 
-    Types do not say what varies in it: each device runs it alone.
+    The types in it have no varying axes: each device runs it alone.
     """
     in_avals = tuple([with_varying(a, ()) for a in in_avals])
 
@@ -91,7 +97,7 @@ def _staged(
 
 
 class _Impl:
-    """The impl rule of a primitive that is f in terms of others: runs its jaxpr."""
+    """The impl rule of a primitive that `f` defines by others: runs the jaxpr of f."""
 
     __slots__ = ("f", "op")
 
@@ -116,7 +122,7 @@ class _Impl:
 def _on_words(
     xp: Namespace, run: Any, in_avals: Sequence[Aval], out_avals: Sequence[Aval]
 ) -> Callable[..., Value]:
-    """A function of values, from a function of lists of values in which keys are words."""
+    """Return a function of values, given a function of lists of values in which keys are words."""
     single = len(out_avals) == 1
     keys_in = any(a.dtype.kind == "k" for a in in_avals)
     key_out = single and out_avals[0].dtype.kind == "k"

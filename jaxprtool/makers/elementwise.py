@@ -55,11 +55,11 @@ _KINDS = {
 
 
 def elementwise(kinds: str, result: Result = None) -> dict[str, Any]:
-    """Columns abstract_eval, batch and cost of an operation of one operand.
+    """Return the columns abstract_eval, batch and cost of an operation of one operand.
 
     Args:
       kinds: the kinds of element types it takes (`DType.kind`), such as "fc".
-      result: the result's type from the operand's; the same when None.
+      result: returns the result's type given the operand's; None for the same type.
     """
     return {
         "abstract_eval": Maker(lambda op: _unary_type(op.primitive.name, kinds, result)),
@@ -69,11 +69,12 @@ def elementwise(kinds: str, result: Result = None) -> dict[str, Any]:
 
 
 def nary(kinds: str, result: Result = None, cost: Any = AS_LOWERED) -> dict[str, Any]:
-    """Columns abstract_eval, batch and cost of an operation of two operands of one element type.
+    """Return the columns abstract_eval, batch and cost of an operation of two operands of one element type.
 
     Args:
       kinds: the kinds of element types it takes.
-      result: the result's type from the common type of the operands; that itself when None.
+      result: returns the result's type given the common type of the operands; None for that type
+        itself.
       cost: the cost rule.
     """
     return {
@@ -128,7 +129,7 @@ def common_aval(name: str, x: ShapedArray, y: ShapedArray) -> ShapedArray:
 
 
 def broadcast_avals(name: str, avals: Sequence[ShapedArray]) -> ShapedArray:
-    """The type of the common shape, with the first operand's element type.
+    """Return the type of the common shape, with the first operand's element type.
 
     Raises JaxprTypeError when the ranks differ (rank 0 apart) or a dimension differs and is not 1.
     """
@@ -182,7 +183,10 @@ def unbroadcast(ct: Value, aval: ShapedArray) -> Value:
 
 
 class numpy_function:
-    """The impl rule that is one function of the namespace. Prepared programs call that function directly."""
+    """Return an impl rule that calls one function of the namespace.
+
+    Prepared programs call that function directly.
+    """
 
     __slots__ = ("name",)
 
@@ -199,7 +203,9 @@ class numpy_function:
 
 
 class by_kind:
-    """The impl rule that has formulas of its own for some kinds of element types. Prepared programs call these directly.
+    """Return an impl rule with formulas of its own for some kinds of element types.
+
+    Prepared programs call these directly.
 
     Args:
       rule: the impl rule of all other kinds.
@@ -227,14 +233,16 @@ class by_kind:
 
 
 def byte_type(xp: Namespace, dtype: DType | None) -> Any:
-    """The NumPy type of 8 bits for integers that are narrower, which NumPy has few functions for; else None."""
+    """Return the 8-bit NumPy type for narrower integers, for which NumPy has few functions; None for other types."""
     if dtype is None or dtype.bits >= 8 or not dtype.is_integer:
         return None
     return xp.int8 if dtype.kind == "i" else xp.uint8
 
 
 class in_bytes:
-    """The impl rule of `f(xp, *values)`, where integers narrower than a byte are computed in 8 bits and wrapped."""
+    """Return the impl rule of `f(xp, *values)` that computes integers narrower than a byte in 8
+    bits and wraps the result.
+    """
 
     __slots__ = ("rule",)
 
@@ -248,7 +256,7 @@ class in_bytes:
         return self.widened(xp, wide, *values)
 
     def widened(self, xp: Namespace, wide: Value, *values: Value) -> Value:
-        """The rule of the values in 8 bits, wrapped to their own type."""
+        """Apply the rule to the values in 8 bits, and wrap the result to their own type."""
         return self.rule(xp, *[v.astype(wide) for v in values]).astype(values[0].dtype)
 
     def prepare(
@@ -263,7 +271,7 @@ class in_bytes:
 
 
 class in_float32:
-    """The impl rule of `f(xp, *values, **params)`, where narrower floats are computed in f32.
+    """Return the impl rule of `f(xp, *values, **params)` that computes narrower floats in f32.
 
     XLA's CPU backend does the same: it widens bf16 and f16, computes, and rounds once.
     """
@@ -279,7 +287,7 @@ class in_float32:
         return (self.widened if narrow else self.f)(xp, *values, **params)
 
     def widened(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
-        """f of the values as f32, rounded to their own type."""
+        """Apply f to the values as f32, and round the result to their own type."""
         wide = [v.astype(xp.float32) for v in values]
         return self.f(xp, *wide, **params).astype(values[0].dtype)
 

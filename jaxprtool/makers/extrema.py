@@ -1,4 +1,7 @@
-"""The larger and the smaller of numbers on NumPy, where +0 is larger than -0, as XLA has it. NumPy takes either of the two."""
+"""Maximum and minimum on NumPy with +0 larger than -0, as in XLA.
+
+NumPy may return either of the two zeros.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,11 @@ __all__ = ["signed_zeros", "ufunc_of"]
 
 
 def signed_zeros(xp: Namespace, x: Value, y: Value, out: Value, *, minus_wins: bool) -> Value:
-    """The extremum `out` of floats x and y, in which zeros that NumPy took from a -0 and a +0 have the sign that XLA gives them."""
+    """Correct the signs of zeros in the extremum `out` of floats x and y.
+
+    Where one is -0 and the other +0 NumPy may return either; the result has the sign that XLA gives
+    it.
+    """
     if not y.ndim and (y != 0 or xp.signbit(y) == minus_wins):
         return out  # as in a relu: y is right where the two are equal
     zero = out == 0
@@ -23,10 +30,12 @@ def signed_zeros(xp: Namespace, x: Value, y: Value, out: Value, *, minus_wins: b
 
 
 def ufunc_of(xp: Namespace, name: str, dtype: DType) -> Any:
-    """The function of the namespace that reduces values of an element type; `maximum` and `minimum` of floats heed signs of zeros.
+    """Return the function of the namespace that reduces values of an element type, as a ufunc.
+
+    `maximum` and `minimum` of floats take signs of zeros into account.
 
     Returns:
-      What has `reduce`, `accumulate` and `at`, and takes two operands, as a ufunc does.
+      An object with `reduce`, `accumulate` and `at` that takes two operands, as a ufunc does.
     """
     ufunc = getattr(xp, name)
     if dtype.kind != "f" or name not in ("maximum", "minimum"):
@@ -51,14 +60,14 @@ class _Extremum:
         return signed_zeros(self.xp, x, y, out, minus_wins=self.minus_wins)
 
     def reduce(self, x: Value, *, axis: Any, **options: Any) -> Value:
-        """The extrema along axes."""
+        """Return the extrema along axes."""
         out = self.ufunc.reduce(x, axis=axis, **options)
         if not (out == 0).any():
             return out
         return self._signed(out, self.xp.logical_or.reduce(self._winners(x), axis=axis))
 
     def accumulate(self, x: Value, *, axis: int, **options: Any) -> Value:
-        """The extrema of the elements up to each one along an axis."""
+        """Return the running extrema along an axis."""
         out = self.ufunc.accumulate(x, axis=axis, **options)
         if not (out == 0).any():
             return out
@@ -73,11 +82,11 @@ class _Extremum:
             table[...] = self._signed(table, wins)
 
     def _winners(self, x: Value) -> Value:
-        """Where the zeros are that win against those of the other sign."""
+        """Return where the zeros have the sign that wins against the other one."""
         return (x == 0) & (self.xp.signbit(x) == self.minus_wins)
 
     def _signed(self, out: Value, wins: Value) -> Value:
-        """Extrema with the sign of their zeros by whether one that wins is among the elements."""
+        """Give zero extrema their sign: the winning one where a zero with it is among the elements (`wins`)."""
         zero, minus = out.dtype.type(0.0), out.dtype.type(-0.0)
         signs = self.xp.where(wins == self.minus_wins, minus, zero)
         return self.xp.where(out == 0, signs, out)

@@ -51,10 +51,12 @@ class Windows(NamedTuple):
     """Dimension numbers, with a gather's names in parentheses.
 
     Attributes:
-      window: axes of the windows array along which a window lies, ascending (offset_dims).
+      window: axes of the windows array that lie within a window, ascending (offset_dims).
       collapsed: axes of operand that the windows array lacks, ascending (collapsed_slice_dims).
-      start_map: axes of operand that an index vector's components are for (start_index_map).
-      operand_batch, index_batch: axes that operand and indices have in common.
+      start_map: for each component of an index vector the axis of operand that it indexes
+        (start_index_map).
+      operand_batch: axes of operand that are batch axes, paired with `index_batch`.
+      index_batch: axes of the indices that are batch axes.
     """
 
     window: tuple[int, ...]
@@ -64,15 +66,15 @@ class Windows(NamedTuple):
     index_batch: tuple[int, ...] = ()
 
     def gather_numbers(self) -> Record:
-        """The param of a gather."""
+        """Return the param of a gather."""
         return lax.GatherDimensionNumbers(*self)
 
     def scatter_numbers(self) -> Record:
-        """The param of a scatter."""
+        """Return the param of a scatter."""
         return lax.ScatterDimensionNumbers(*self)
 
     def batch_positions(self, n: int) -> list[int]:
-        """Where the indices' axes, n without the vectors', lie in the windows array."""
+        """Return the positions in the windows array of the indices' first n axes, those other than the vector axis."""
         return [i for i in range(n + len(self.window)) if i not in self.window]
 
 
@@ -95,9 +97,9 @@ FIELDS = {
 
 
 def windows_of(kind: str, numbers: Any, name: str = "") -> Windows:
-    """The dimension numbers in a param of a `gather` or `scatter`; older ones have no batching axes.
+    """Return the dimension numbers in a param of a `gather` or `scatter`; older ones have no batching axes.
 
-    `name` is that of the primitive for messages, where it is not `kind`.
+    `name` is the name of the primitive for messages, where it is not `kind`.
     """
     first = FIELDS[kind]
     fields = getattr(numbers, "fields", None)
@@ -116,7 +118,7 @@ CLIP_MODE, DROP_MODE = INDEX_MODE.word(CLIP), INDEX_MODE.word(FILL_OR_DROP)
 
 
 def mode_of(name: str, mode: Any) -> str:
-    """How windows are treated that do not lie within the operand: one of the constants above."""
+    """Return how windows outside of the operand are treated: one of the constants above."""
     return INDEX_MODE.required(name, "mode", mode)
 
 
@@ -158,7 +160,7 @@ def check_windows(name: str, kind: str, w: Windows, operand: Value, indices: Val
 
 
 def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """The size of a window along each axis of the operand, from the shape of the windows array."""
+    """Return the size of a window along each axis of the operand, given the shape of the windows array."""
     own = iter(w.window)
     absent = {*w.collapsed, *w.operand_batch}
     return tuple([1 if i in absent else shape[next(own)] for i in range(ndim)])
@@ -168,14 +170,17 @@ def window_sizes(w: Windows, ndim: int, shape: Sequence[int]) -> tuple[int, ...]
 
 
 def without_promises(in_avals: Any, params: Any) -> bool:
-    """The rule `determined` of what takes promises on its indices: those of random ones would not be kept."""
+    """The rule `determined` of an operation whose params promise something about its indices.
+
+    False where they do, since random indices would break the promises.
+    """
     del in_avals
     return not (params["unique_indices"] or params["indices_are_sorted"])
 
 
 @functools.cache
 def update_jaxpr_of(op: Any, dtype: DType) -> Value:
-    """The jaxpr of a binary operation on scalars of a type, which scatters are told with."""
+    """Return the jaxpr of a binary operation on scalars of a type, a param of scatters."""
     scalar = ShapedArray((), dtype)
     return stage_shared(lambda x, y: [op(x, y)], [scalar, scalar])
 
@@ -183,7 +188,7 @@ def update_jaxpr_of(op: Any, dtype: DType) -> Value:
 def scatter_added(
     operand: Value, indices: Value, updates: Any, w: Windows, **params: ParamValue
 ) -> Value:
-    """operand with updates added."""
+    """Return operand with updates added."""
     return scatter_combined(lax.scatter_add, lax.add, operand, indices, updates, w, **params)
 
 
@@ -196,7 +201,7 @@ def scatter_combined(
     w: Windows,
     **params: ParamValue,
 ) -> Value:
-    """operand with what an operation makes of its elements and updates, by the scatter of that operation."""
+    """Return operand with its elements combined with updates by an operation, by the scatter of that operation."""
     return scatter(
         operand,
         indices,
@@ -215,7 +220,7 @@ def gather_windows(
     mode: Any = None,
     fill_value: Any = None,
 ) -> Value:
-    """The windows of operand that a scatter would write `updates`, an array or its type, to."""
+    """Gather the windows of operand to which a scatter would write `updates`, an array or its type."""
     sizes = window_sizes(w, get_aval(operand).ndim, get_aval(updates).shape)
     params: dict[str, Any] = {}
     if mode is not None:
@@ -231,7 +236,10 @@ def gather_windows(
 
 
 def batched_operand(w: Windows, dim: int) -> tuple[Windows, int]:
-    """The numbers for an operand with one more axis, `dim`, of which each window has all; and its axis there."""
+    """Return the numbers for an operand with one more axis, `dim`, which lies whole in each window.
+
+    Also returns the position of that axis in the windows array.
+    """
     absent = {*w.collapsed, *w.operand_batch}
     before = sum(i not in absent for i in range(dim))
     at = w.window[before - 1] + 1 if before else 0
@@ -250,10 +258,11 @@ def _bump_operand(w: Windows, dim: int) -> Windows:
 def batched_indices(
     w: Windows, dim: int, n_batch: int, operand_dim: int | None
 ) -> tuple[Windows, int]:
-    """The numbers for indices with one more axis, `dim`, and where it lies in the windows array.
+    """Return the numbers for indices with one more axis, `dim`, and the position of that axis in the windows array.
 
-    n_batch: the number of the indices' axes before, without the vectors'. operand_dim: the axis of operand that goes
-    with the new one, if it has such an axis.
+    Args:
+      n_batch: the number of the indices' axes before, without the vector axis.
+      operand_dim: the axis of operand paired with the new one, if operand has such an axis.
     """
     positions = [*w.batch_positions(n_batch), n_batch + len(w.window)]
     at = positions[dim] if dim else 0
@@ -272,12 +281,12 @@ def batched_indices(
 
 
 def wide_indices(ctx: LoweringContext, indices: HloValue) -> HloValue:
-    """The indices in a type that holds every bound they are compared with."""
+    """Convert the indices to a type that can represent every bound they are compared with."""
     return ctx.convert(indices, INT32) if indices.aval.dtype.bits < 32 else indices
 
 
 def stablehlo_numbers(kind: str, w: Windows, n_batch: int) -> str:
-    """The attribute of dimension numbers, for indices of rank n_batch + 1."""
+    """Return the attribute of dimension numbers, for indices of rank n_batch + 1."""
     window, collapsed, start_map, operand_batch, index_batch = FIELDS[kind]
     if kind == "scatter":
         operand_batch = "input_batching_dims"

@@ -1,6 +1,7 @@
 """Operations that take PRNG keys as well as numbers: `MOVES_KEYS`, `compares_keys`, and the makers of their rules.
 
-`TAKING_KEYS` makes `impl` and `lower` rules for keys from the batch rule, which is applied to the axis of their words.
+`TAKING_KEYS` makes `impl` and `lower` rules for keys from the batch rule, which is applied along
+the axis of their words.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ class OnKeys:
     """The `keys` rule of an operation that treats all words of a key alike.
 
     Attributes:
-      finish: what the rule does.
+      finish: the function that the rule calls.
       gives_keys: whether the results are keys.
     """
 
@@ -48,7 +49,7 @@ MOVES_KEYS = OnKeys(_at_end, True)
 
 
 def compares_keys(reduce: Callable[..., Value]) -> OnKeys:
-    """The `keys` rule of a comparison: `reduce` makes one result for a key of those for its words."""
+    """Return the `keys` rule of a comparison: `reduce` combines the results for the words of a key into one."""
     return OnKeys(lambda x, dim, size: reduce(x, axes=(dim,)), False)
 
 
@@ -56,7 +57,7 @@ def compares_keys(reduce: Callable[..., Value]) -> OnKeys:
 def _moved(
     primitive: Primitive, in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
 ) -> ClosedJaxpr:
-    """The jaxpr of an operation on keys, in terms of their words."""
+    """Return the jaxpr of an operation on keys, written for their words."""
     size = next(a.dtype.bits // 32 for a in in_avals if a.dtype.kind == "k")
     dims = [a.ndim if a.dtype.kind == "k" else None for a in in_avals]
 
@@ -117,5 +118,5 @@ def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Value]:
     return rule
 
 
-# (primitive, the rule for other elements) -> the rule of an operation that takes keys too, by column.
+# Column -> function of (primitive, the rule for other elements) that returns the rule of an operation on keys too.
 TAKING_KEYS: dict[str, Callable[[Primitive, Any], Any]] = {"impl": _KeyImpl, "lower": _key_lower}

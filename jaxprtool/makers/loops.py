@@ -15,9 +15,9 @@ __all__ = ["while_loop"]
 def while_loop(
     holds: Callable[..., Value], step: Callable[..., Sequence[Value]], *init: Value
 ) -> list[Value]:
-    """The carry after `step` was applied to it as long as `holds` is true of it.
+    """Apply `step` to the carry as long as `holds` is true of it; return the carry.
 
-    Both get the whole carry as their arguments and close over no traced value.
+    Both get the whole carry as their arguments and must not close over traced values.
     """
     avals = [get_aval(x).strong for x in init]
     cond = stage(lambda *carry: [holds(*carry)], avals)

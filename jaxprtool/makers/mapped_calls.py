@@ -1,4 +1,4 @@
-"""Calls that map: by another call that does the same, and of one example at a time over a batch."""
+"""Calls whose rules are those of another call, and calls that run one example of a batch at a time."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ __all__ = ["alone_on_devices", "by_devices", "of_another"]
 
 
 def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -> dict[str, Any]:
-    """The columns of a call that does what another one does: evaluation, transformations, lowering and cost are those of that one.
+    """Return the columns of a call that delegates to another call: evaluation, transformations, lowering and cost.
 
     Args:
-      op: the binding function of the other one.
-      params_of: the params of the call -> those of the other one.
+      op: the binding function of the other call.
+      params_of: returns the params of the other call, given those of this one.
     """
 
     def by(table: RuleTable) -> Callable[..., Any]:
@@ -65,11 +65,12 @@ def of_another(op: Any, params_of: Callable[[dict[str, Any]], dict[str, Any]]) -
 def alone_on_devices(
     batch: Any, is_loop: Callable[[Sequence[Value], dict[str, ParamValue]], bool] | None = None
 ) -> Maker:
-    """A batch rule that is no loop, but where the examples are devices.
+    """Wrap a batch rule that is no loop over the examples: where the examples are devices, it loops over them.
 
     Args:
       batch: the rule, or its maker.
-      is_loop: (operands, params) -> whether it is a loop there; None for never.
+      is_loop: (operands, params) -> whether the rule is a loop over the examples there; None for
+        never.
     """
 
     def make(op: Any) -> Callable[..., OutAndDim]:
@@ -94,20 +95,25 @@ def by_devices(
     params: dict[str, Any],
     held: Sequence[str],
 ) -> OutAndDim | None:
-    """An operation that steers by values of which each device has its own: what its jaxprs exchange along no axis runs alone.
+    """Batch an operation over devices, where the value that steers it (a predicate, say) may differ between devices.
 
-    So a device does nothing of a branch that others take, nor of a step that others still have to do. Those that exchange
-    values run at once, and one such group of devices runs after the other. Their jaxprs are handed the index of the device.
+    A device must not take part in a branch that others take, or in iterations that only others
+    still have to do. Devices exchange values along the named axes of the collectives in the
+    operation's jaxprs. The devices that exchange values with each other form a group, which runs in
+    lockstep; the groups run one after the other. Where the jaxprs exchange no values, each device
+    runs alone. The jaxprs get the index of the device as an argument.
 
     Args:
       primitive, params: the operation, with multiple results.
-      together: its batch rule, (axis_size, vals, dims, **params), where all examples run at once.
+      together: its batch rule, (axis_size, vals, dims, **params), where all examples run in
+        lockstep.
       axis_size, vals, dims: as in a batch rule.
       held: the params that hold jaxprs, or tuples of them.
 
     Returns:
-      What a batch rule does; None where the examples are no devices, all of them exchange values, or a jaxpr inside asks which
-      device it is on and cannot be handed it.
+      The results and batch axes, as from a batch rule. None where the examples are no devices,
+        where all of them exchange values, or where a jaxpr inside asks for the index of its device
+        and cannot be given it as an argument.
     """
     if not are_devices(axis_size):
         return None
@@ -127,7 +133,7 @@ def by_devices(
     return one_by_one(primitive, values, in_dims, axis_size, made)
 
 
-# A value, the axis along which devices stand, and whether it is the index of each group of them.
+# An operand: its value, the axis along which devices are stacked, and whether it is the index within each group of devices.
 _Operand = tuple[Value, int | None, bool]
 
 
@@ -138,7 +144,10 @@ def _handed(
     params: dict[str, Any],
     groups: _Groups,
 ) -> tuple[dict[str, Any], list[_Operand]]:
-    """The params and the operands of an operation whose jaxprs do not ask for the index along an axis. Raises CannotPass."""
+    """Return params and operands of an operation whose jaxprs take the indices of the device as arguments.
+
+    Raises CannotPass.
+    """
     names, index = [*groups.apart], ShapedArray((), INT32)
     (again,) = stage(lambda x: [lax.stop_gradient(x)], [index]).eqns
 
@@ -167,7 +176,7 @@ def _by_groups(
     operands: Sequence[_Operand],
     params: dict[str, Any],
 ) -> OutAndDim:
-    """An operation on one group of devices after the other, by a scan."""
+    """Apply an operation to one group of devices after the other, by a scan."""
     members = NamedAxis(groups.joint, each=True)
     split = [x if d is None else groups.split(x, d) for x, d, _ in operands]
     differs = [d is not None or is_index for _, d, is_index in operands]
@@ -192,7 +201,10 @@ def _by_groups(
 
 
 def _exchanging(jaxprs: Sequence[ClosedJaxpr]) -> set[str]:
-    """The named axes along which equations of jaxprs exchange values: what has no operands, or keeps elements, exchanges none."""
+    """Return the named axes along which the equations of jaxprs exchange values.
+
+    Equations without operands, and those that keep their operand's elements, exchange none.
+    """
     names: set[str] = set()
     for eqn in (eqn for closed in jaxprs for eqn in all_eqns(closed.jaxpr)):
         if eqn.inputs and elements_facts[eqn.primitive] != "kept":
@@ -201,18 +213,19 @@ def _exchanging(jaxprs: Sequence[ClosedJaxpr]) -> set[str]:
 
 
 def _alone(held: Any, apart: NamedAxis) -> Any:
-    """Jaxprs as devices that run one by one run them, along these axes."""
+    """Return the jaxprs as devices run them one by one along these axes."""
     if isinstance(held, tuple):
         return tuple(_alone(c, apart) for c in held)
     return vmap_jaxpr(held, apart, [None] * len(held.in_avals), None)[0]
 
 
 class _Groups:
-    """The devices of a mesh in groups: those that differ along the axes `joint` only.
+    """The devices of a mesh in groups: the devices of a group differ only along the axes `joint`.
 
     Attributes:
-      n: how many groups there are.
-      joint, apart: the axes along which the devices of a group differ, and the others, with their sizes.
+      n: the number of groups.
+      joint: the axes along which the devices of a group differ, with their sizes.
+      apart: the other axes, with their sizes.
     """
 
     def __init__(self, axis_size: NamedAxis, joint: Container[str]):
@@ -223,13 +236,15 @@ class _Groups:
         self._order = [[*self.sizes].index(a) for a in (*self.apart, *self.joint)]
 
     def index(self, name: str) -> Value:
-        """The index along an axis of each group."""
+        """Return for each group its index along an axis."""
         sizes = tuple(self.apart.values())
         index = lax.iota(dtype=INT32, shape=(self.apart[name],), dimension=0)
         return reshaped(broadcasted(index, sizes, ([*self.apart].index(name),)), (self.n,))
 
     def split(self, x: Value, dim: int) -> Value:
-        """A batch of all devices, with axes for the groups and for the devices of a group at the front."""
+        """Split the batch axis of all devices into an axis of the groups and one of the devices of
+        a group, at the front.
+        """
         x = moveaxis(x, dim, 0)
         local = get_aval(x).shape[1:]
         x = reshaped(x, (*self.sizes.values(), *local))
@@ -237,7 +252,9 @@ class _Groups:
         return reshaped(x, (self.n, math.prod(self.joint.values()), *local))
 
     def joined(self, y: Value, dim: int | None) -> Value:
-        """A batch of all devices again; `dim` is None where those of a group have the same value."""
+        """Merge the axes of groups and devices into one batch axis; `dim` is None where the devices
+        of a group share the value.
+        """
         members = math.prod(self.joint.values())
         y = y if dim is not None else materialize(y, None, members, 1)
         local = get_aval(y).shape[2:]

@@ -1,4 +1,4 @@
-"""Makers of rules of what is outside of a program: it has types, and cannot run here."""
+"""Makers of rules of primitives that only act outside of the program: they have types, but cannot run here."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["array_types", "out_of_reach", "refused_impl"]
 
 
 def refused_impl(what: str, help: str = "") -> Callable[..., Value]:
-    """The impl rule of what cannot run here; `what` is formatted with the params."""
+    """Return the impl rule of a primitive that cannot run here; `what` is formatted with the params."""
 
     def rule(xp: Namespace, *values: Value, **params: ParamValue) -> NoReturn:
         fail(UsageError, what.format(**params), "outside", help=help)
@@ -27,13 +27,15 @@ def refused_impl(what: str, help: str = "") -> Callable[..., Value]:
 
 
 def out_of_reach(name: str, why: str) -> dict[str, Any]:
-    """The columns of a primitive of this name that has types, and nothing else here: each says why."""
+    """Return the columns of a primitive of this name that has types and cannot be run or
+    transformed: each says why.
+    """
     rules = dict.fromkeys(("jvp", "transpose", "batch", "lower"), unsupported(why))
     return {"impl": refused_impl(f"{name}: {why}"), **rules, "cost": FREE}
 
 
 def array_types(name: str, avals: Sequence[Aval]) -> list[Aval]:
-    """Types of results, which have to be arrays."""
+    """Return types of results, all of which have to be arrays."""
     for a in avals:
         if not isinstance(a, ShapedArray):
             ill_typed(f"{name}: {a} is not the type of an array", "param-value")

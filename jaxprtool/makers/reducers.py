@@ -31,9 +31,9 @@ __all__ = [
 
 
 def with_consts(closed: ClosedJaxpr, consts: Sequence[Value]) -> ClosedJaxpr:
-    """A reducer with the values of its constants, which some primitives keep in a param of their own.
+    """Return a reducer with the values of its constants, which some primitives keep in a param of their own.
 
-    Scalars of Python, as in a text, become arrays of the types that the reducer has for them.
+    Python scalars, as in a text, become arrays of the types that the reducer declares for them.
     """
     if not consts:
         return closed
@@ -75,7 +75,7 @@ _KINDS = {bool: "b", int: "iufc", float: "fc", complex: "c"}  # of element types
 
 
 def _is_value(x: Value, aval: Aval) -> bool:
-    """Whether something is a value of a type; None stands for a value that is not in the text."""
+    """Whether an object is a value of a type. None stands for a value that is not in the text."""
     if type(x) in _KINDS:
         kinds = _KINDS[type(x)]
         holds = aval.dtype.kind not in "iu" or aval.dtype.holds(x)
@@ -88,7 +88,7 @@ def _types(avals: Sequence[Aval]) -> str:
 
 
 def check_initials(name: str, avals: Sequence[Aval]) -> tuple[list[Value], list[Value]]:
-    """The operands and their initial values; a type error when they do not pair up."""
+    """Split the operands into arrays and initial values; raise a type error when they do not pair up."""
     if not avals or len(avals) % 2:
         ill_typed(f"{name} takes operands and as many initial values: ({_types(avals)})")
     operands, initials = list(avals[: len(avals) // 2]), list(avals[len(avals) // 2 :])
@@ -108,9 +108,10 @@ def check_initials(name: str, avals: Sequence[Aval]) -> tuple[list[Value], list[
 def vectorized(
     xp: Namespace, closed: ClosedJaxpr, shape: tuple[int, ...], *, counts: bool = True
 ) -> Callable[..., list[Value]]:
-    """A jaxpr of scalars as a function of arrays of a shape, element by element.
+    """Return a jaxpr of scalars as a function of arrays of a shape, element by element.
 
-    counts: whether the program has all that is computed, so that an observer sees it as what runs in the place of the jaxpr.
+    counts: whether an observer sees the vectorized jaxpr in the place of the jaxpr; False where a
+    rule computes it besides what the program computes.
     """
     n, scalar = len(closed.jaxpr.in_binders), closed.jaxpr
     for size in reversed(shape):
@@ -135,7 +136,7 @@ def no_initial_tangents(name: str, tangents: Sequence[Value]) -> None:
 
 
 def reducer_jvp(closed: ClosedJaxpr) -> tuple[ClosedJaxpr, list[bool]]:
-    """The reducer of values and tangents together, and which of the values have tangents.
+    """Return the reducer of values and tangents together, and for each value whether it has a tangent.
 
     closed: (a, b) -> a; the result: (a, ta, b, tb) -> (a, ta), tangents of inexact values only.
     """

@@ -17,20 +17,24 @@ __all__ = ["Selection"]
 
 
 class Selection:
-    """Which elements of an operand the windows cover, worked out for NumPy.
+    """Which elements of an operand the windows of a gather or scatter cover, for NumPy.
 
-    The operand is seen as `around + (n,) + rest`: the axes along which the windows' positions differ are made
-    one, of n places; all windows have the same of the others. Windows are rows of places.
+    The axes of the operand along which the positions of the windows differ (the moving axes) are
+    merged into one axis of n places, so that the operand has the shape `around + (n,) + rest`.
+    Along the other axes all windows have the same extent. A window is then a list of places.
 
     Attributes:
-      axis: where the axes that were made one are in the operand if they lie side by side, else None.
-      within: the index of the part of the operand that counts, or None for all of it.
-      order: the operand's axes with those that were made one in front.
+      axis: the position of the merged axis in the operand where the moving axes are adjacent, else
+        None.
+      within: an index that selects the part of the operand along the other axes that windows cover;
+        None for all of it.
+      order: the operand's axes with the moving ones first.
       n: the number of places.
       places(starts): for each index vector the places of its window, an array (*batch, *window).
-      kept: the sizes of the operand's other axes.
+      kept: the sizes of the windows along the operand's other axes.
       layout: for each axis of (*batch, *window, *kept), its axis in the windows array; None for
-        those of size 1 that it lacks. `dropped` are these, and `to_layout` and `from_layout` transpose the others.
+        axes of size 1 that it lacks. `dropped` are these axes; `to_layout` and `from_layout`
+        transpose the others.
       back: the axes of (*moving, *rest) in the order of the operand.
     """
 
@@ -80,7 +84,9 @@ class Selection:
         self._make_offsets(w, moving, own_windows)
 
     def _make_offsets(self, w: Windows, moving: list[int], own_windows: list[int]) -> None:
-        """Steps from one place to the next along each axis, and the part of the places that no index changes."""
+        """Compute the steps from one place to the next along each axis, and the offsets of places
+        that do not depend on indices.
+        """
         xp, rank = self.xp, len(self.batch) + len(self.window)
         step, steps = 1, {}
         for i, size in zip(reversed(moving), reversed(self.moving_sizes), strict=True):
@@ -100,25 +106,28 @@ class Selection:
         self.offsets = offsets
 
     def starts(self, indices: Value) -> Value:
-        """The indices as i64, or as i32 where that is enough; unsigned ones are clipped, and stay outside of any operand."""
+        """Return the indices as i64, or as i32 where that suffices.
+
+        Unsigned indices are clipped first; those stay outside of any operand.
+        """
         if indices.dtype == self.xp.uint64:
             indices = self.xp.minimum(indices, 1 << 62)
         return indices.astype(self.integer, copy=False)
 
     def inside(self, starts: Value) -> Value:
-        """For each index vector whether its window lies within the operand."""
-        unsigned = self.unsigned  # in which what is negative is beyond every limit
+        """Return for each index vector whether its window lies within the operand."""
+        unsigned = self.unsigned  # as unsigned numbers, negative starts are beyond every limit
         within = starts.view(unsigned) <= self.limits.view(unsigned)
         return self.xp.logical_and.reduce(within, axis=-1)
 
     def clipped(self, starts: Value) -> Value:
-        """Starts moved so that the windows lie within the operand."""
-        if self.inside(starts).all():  # seen without arrays of the size of the starts
+        """Return the starts moved so that the windows lie within the operand."""
+        if self.inside(starts).all():  # checked without temporary arrays of the size of the starts
             return starts
         return self.xp.maximum(self.xp.minimum(starts, self.limits), 0)
 
     def places(self, starts: Value) -> Value:
-        """The places of the windows: an array (*batch, *window)."""
+        """Return the places of the windows: an array (*batch, *window)."""
         if self.few:
             first = starts.dot(self.steps)
         else:
@@ -127,19 +136,19 @@ class Selection:
             zeros = [] if columns else [self.xp.zeros(self.batch, self.integer)]
             first = functools.reduce(operator.add, [*columns, *zeros])
         places = self.xp.reshape(first, self.first)
-        if self.offsets.size > 1:  # else it is 0
+        if self.offsets.size > 1:  # a single offset is 0
             places = places + self.offsets
         if places.shape == self.shape:
             return places
         return self.xp.broadcast_to(places, self.shape)
 
     def table(self, operand: Value) -> Value:
-        """The operand as (n, *kept)."""
+        """Return the operand as (n, *kept)."""
         part = operand if self.within is None else operand[self.within]
         return part.transpose(self.order).reshape((self.n, *self.kept))
 
     def take(self, operand: Value, places: Any) -> Value:
-        """The elements at places: an array (*batch, *window, *kept)."""
+        """Return the elements at places: an array (*batch, *window, *kept)."""
         axis = self.axis
         if axis is None:
             return self.table(operand).take(places, axis=0)
@@ -151,18 +160,18 @@ class Selection:
         return rows.transpose(*range(axis, end), *range(axis), *range(end, rows.ndim))
 
     def to_windows(self, rows: Value) -> Value:
-        """The windows array from (*batch, *window, *kept)."""
+        """Convert (*batch, *window, *kept) to the windows array."""
         if self.dropped:
             rows = rows.squeeze(self.dropped)
         return rows.transpose(self.to_layout)
 
     def from_windows(self, windows: Any) -> Value:
-        """(*batch, *window, *kept) from the windows array."""
+        """Convert the windows array to (*batch, *window, *kept)."""
         rows = windows.transpose(self.from_layout)
         return rows.reshape((*self.batch, *self.window, *self.kept))
 
     def with_table(self, operand: Value, table: Any) -> Value:
-        """The operand with its part replaced by a table of `table`'s shape."""
+        """Return the operand with the covered part replaced by a table of `table`'s shape."""
         part = table.reshape((*self.moving_sizes, *self.kept))
         part = part.transpose(self.back)
         if self.within is None:

@@ -21,18 +21,21 @@ Pads = tuple[tuple[int, int], ...]
 
 
 def dilated(n: int, dilation: int) -> int:
-    """The size of an axis with `dilation - 1` holes between its elements."""
+    """Return the size of an axis with `dilation - 1` holes between its elements."""
     return (n - 1) * dilation + 1 if n > 0 else 0
 
 
 def padded_size(n: int, low: int, high: int, interior: int) -> int:
-    """The size of an axis after padding, which may be negative where more is cut off than there is."""
+    """Return the size of an axis after padding.
+
+    It is negative where negative padding removes more than there is.
+    """
     between = max(n - 1, 0) * interior if interior else 0
     return low + n + between + high
 
 
 def strided_size(n: int, window: int, stride: int) -> int:
-    """The number of positions of a window on an axis."""
+    """Return the number of positions of a window on an axis."""
     return (n - window) // stride + 1 if n >= window else 0
 
 
@@ -56,9 +59,10 @@ class Windows(NamedTuple):
     Attributes:
       dimensions: the size of the window.
       strides: the steps between windows.
-      padding: (low, high), the numbers of elements that are put around the array; negative numbers cut elements off.
-      base_dilation: the array's elements are put this far apart.
-      window_dilation: the window's elements are this far apart.
+      padding: (low, high), the numbers of elements added at the two ends of the axis; negative
+        numbers remove elements.
+      base_dilation: the distance at which the array's elements are placed.
+      window_dilation: the distance between elements of the window.
     """
 
     dimensions: tuple[int, ...]
@@ -68,7 +72,7 @@ class Windows(NamedTuple):
     window_dilation: tuple[int, ...]
 
     def check(self, name: str, aval: Aval) -> tuple[int, ...]:
-        """The shape of the array of windows; a type error when the fields do not fit `aval`."""
+        """Return the shape of the array of windows; raise a type error when the fields do not fit `aval`."""
         check_entries(
             name,
             aval.ndim,
@@ -92,7 +96,7 @@ class Windows(NamedTuple):
         )
 
     def batched(self, dim: int) -> Windows:
-        """The same windows on an array with one more axis, over which they do not reach."""
+        """Return the same windows on an array with one more axis, along which they have size 1."""
         return Windows(
             inserted(self.dimensions, dim, 1),
             inserted(self.strides, dim, 1),
@@ -110,9 +114,10 @@ class Windows(NamedTuple):
         )
 
     def offsets(self, out_shape: Sequence[int]) -> Iterator[tuple[slice, ...]]:
-        """For each element of the window, in order, where it lies in the padded array for all windows.
+        """Yield for each element of the window, in order, an index of the padded array that selects it in all windows.
 
-        They are made one at a time, because a window may have more elements than fit into memory. Without a window there are none.
+        They are yielded one at a time, because a window may have more elements than fit into
+        memory. Where there are no windows, nothing is yielded.
         """
         if 0 in out_shape:
             return
@@ -125,7 +130,7 @@ class Windows(NamedTuple):
 
 
 def _places(sizes: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """The indices of an array of these sizes, the last axis fastest."""
+    """Yield the indices of an array of these sizes, the last axis fastest."""
     if not sizes:
         yield ()
         return
@@ -142,7 +147,7 @@ def _slice(start: int, count: int, step: int) -> slice:
 
 
 def _pad_axis(n: int, low: int, high: int, interior: int) -> tuple[slice, slice]:
-    """Which elements of an axis are kept, and where they go."""
+    """Return which elements of an axis are kept, and their positions after padding."""
     step, size = interior + 1, padded_size(n, low, high, interior)
     first = max(0, -(low // step))  # the first i with low + i * step >= 0
     last = min(n - 1, (size - 1 - low) // step)
@@ -152,9 +157,10 @@ def _pad_axis(n: int, low: int, high: int, interior: int) -> tuple[slice, slice]
 
 
 def padder(xp: Namespace, shape: Sequence[int], dtype: Any, config: Any) -> Callable[..., Value]:
-    """A function of (values of a shape, the fill) that pads: (low, high, interior) for each axis.
+    """Return a function (values of a shape, fill) -> padded values, for (low, high, interior) for each axis.
 
-    The result is a new array, except where nothing is padded or cut: then it is the values themselves.
+    The result is a new array, except where nothing is padded or removed: then it is the values
+    themselves.
     """
     if not any(any(c) for c in config):
         return lambda v, fill: v

@@ -1,7 +1,8 @@
-"""The rows: one `define` for each primitive, by family.
+"""The rows of the table of rules: one `define` call for each primitive, in one module for each family.
 
-The rows of the primitives that `ops/x.py` declares stand in `rules/x.py`. They are loaded when a table is first asked about
-one of them, so that a program costs only the families that it uses.
+The rows of the primitives that `ops/x.py` declares are in `rules/x.py`. A module of rows is
+imported when a table is first asked about one of its primitives, so a program only pays for the
+families that it uses.
 """
 
 from importlib import import_module

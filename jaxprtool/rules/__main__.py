@@ -1,7 +1,8 @@
-"""`python -m jaxprtool.rules [COLUMN | [--primitive] NAME]`: the table of rules, primitives down, interpreters across.
+"""`python -m jaxprtool.rules [COLUMN | [--primitive] NAME]`: print the table of rules, with
+primitives as rows and interpreters as columns.
 
-With the name of a column: each primitive's rule in it, and where that is written. With the name of a primitive: its
-row, which is all that there is about it.
+With the name of a column: the rule of each primitive in it, and where that is written. With the
+name of a primitive: its whole row, with everything known about the primitive.
 """
 
 from __future__ import annotations
@@ -85,7 +86,10 @@ def table_text() -> str:
 
 
 def column_text(column: str) -> str:
-    """One column: primitive, rule, and `file:line` or why there is none; or the fact that it states."""
+    """Return one column: primitive, rule, and `file:line` or why there is no rule.
+
+    For a column of facts: primitive and fact.
+    """
     if column in FACTS:
         return _aligned([[p.name, str(FACTS[column][p])] for p in _primitives()])
     rows = []
@@ -97,7 +101,9 @@ def column_text(column: str) -> str:
 
 
 def row_text(primitive: Primitive) -> str:
-    """One row: signature, mathematics, params and their kinds, what serves each column, its history, and where it is written."""
+    """Return one row: signature, mathematics, params and their kinds, the rule in each column, its
+    history, and where it is written.
+    """
     parts = [signature(primitive) + "\n", _indented(_mathematics(primitive))]
     if primitive.params:
         params = [_param(p) for p in primitive.params.values()]
@@ -137,7 +143,7 @@ _PRINTED = {
 
 
 def _param(param: Param) -> list[str]:
-    """Name, kind, default, what the text form does with a param, and its documentation."""
+    """Return a param's name, kind, default, how the text form treats it, and its documentation."""
     default = "required" if param.default is REQUIRED else f"= {param.default!r}"
     words = [_PRINTED[param.hidden]]
     words += [
@@ -151,7 +157,7 @@ def _param(param: Param) -> list[str]:
 
 
 def _served(rule: Any) -> tuple[str, str]:
-    """What serves a column, as `module:name` and `file:line`; or why nothing does."""
+    """Return the rule in a column as `module:name`, and its `file:line`; or why there is none."""
     if rule is None:
         return "none", ""
     if isinstance(rule, Unsupported):

@@ -1,4 +1,7 @@
-"""Rows of kernels of libraries of one kind of device, and of calls into other systems: they have types, and cannot run here."""
+"""Rows of library kernels for one kind of device, and of calls into other systems.
+
+They have type rules, and cannot run here.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ __all__: list[str] = []
 
 
 def _types_of(name: str, param: str) -> Callable[..., list[Aval]]:
-    """The type rule of one whose results have the types that a param says."""
+    """Return the type rule of an operation whose result types stand in one of its params."""
     return lambda *avals, **params: array_types(name, params[param])
 
 

@@ -1,4 +1,4 @@
-"""Rows of `compute_on` and `xla_metadata_call`: calls that say something to the compiler."""
+"""Rows of `compute_on` and `xla_metadata_call`: calls that carry annotations for the compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = ["moving_its_results"]
 
 
 def _memories(spaces: Any) -> tuple[str, ...]:
-    """The memories that memory spaces mean: `host`, or "" for the device's own."""
+    """Return the memory that each memory space names: `host`, or "" for the device's own."""
     return tuple("host" if MEMORY.member(s) == "Host" else "" for s in spaces)
 
 
@@ -53,9 +53,10 @@ _MOVING = MemoTable[ClosedJaxpr]("with its results in other memories")
 
 
 def moving_its_results(closed: ClosedJaxpr, spaces: Any) -> ClosedJaxpr:
-    """The jaxpr of a compute_on whose last equations move its results to where the call says that they are.
+    """Append to a jaxpr of `compute_on` the equations that move its results to the memories that the call names.
 
-    Its result types then say all that `out_memory_spaces` does, and stay right when it is transformed.
+    The types of its results then say all that `out_memory_spaces` does, and stay right when the
+    jaxpr is transformed.
 
     Args:
       closed: the jaxpr.
@@ -77,7 +78,9 @@ def _move(closed: ClosedJaxpr, memories: Sequence[str]) -> ClosedJaxpr:
 
 
 class _ComputeOnRules(CallRules):
-    """The columns of compute_on: those of a call of the jaxpr that moves its results itself."""
+    """The columns of `compute_on`: the rules of a call, applied to the jaxpr that itself moves its
+    results (`moving_its_results`).
+    """
 
     def fields(self, closed: ClosedJaxpr, params: dict[str, Any]) -> dict[str, Any]:
         spaces = [
@@ -120,7 +123,7 @@ def _moving_eqn(eqn: JaxprEqn) -> JaxprEqn:
 
 
 def _of_moving(rule: Any) -> Any:
-    """A rule of a call, on the jaxpr that moves its results itself."""
+    """Wrap a rule of calls so that it is applied to the jaxpr that itself moves its results."""
     return lambda *args, **params: rule(*args, **_moving(params))
 
 

@@ -1,6 +1,8 @@
-"""Rows of the collectives in two steps: discharged, they are the whole collectives, for which all rules are.
+"""Rows of the collectives in two steps, start and done.
 
-JAX has no derivatives of them and no batching; its CPU backend exchanges in one step.
+Discharged, they become the ordinary collectives, which have all rules.
+
+JAX neither differentiates nor batches them; its CPU backend exchanges in one step.
 """
 
 from __future__ import annotations

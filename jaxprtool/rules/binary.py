@@ -151,7 +151,10 @@ def _mul_type(x: Aval, y: Aval, *, out_dtype: Any = None) -> Aval:
 
 
 class _MulImpl:
-    """mul on NumPy; the bare ufunc when the result's element type is the operands'."""
+    """Evaluate `mul` on NumPy.
+
+    `prepare` returns the bare ufunc where the element type of the result is that of the operands.
+    """
 
     def __call__(self, xp: Namespace, x: Value, y: Value, *, out_dtype: ParamValue = None) -> Value:
         if out_dtype is None:
@@ -214,10 +217,13 @@ def _rem_impl(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _divided(name: str, at_zero: Callable[..., HloValue]) -> Callable[..., HloValue]:
-    """The rule of an integer division or remainder that never divides by zero, and of any other as `hlo(name)` has it.
+    """Return the lower rule of an integer division or remainder that never divides by zero.
 
-    XLA ends the process where it comes to divide one integer constant by another that is zero. It has the same results
-    as here for arguments, so that nothing is written around a divisor that is a number other than zero.
+    For other types it is `hlo(name)`.
+
+    XLA ends the process when it divides one integer constant by another that is zero. For arguments
+    it gives the same results as written here, so nothing is added when the divisor is a literal
+    other than zero.
 
     Args:
       name: the operation in StableHLO.
@@ -240,7 +246,9 @@ def _divided(name: str, at_zero: Callable[..., HloValue]) -> Callable[..., HloVa
 
 @Maker
 def _division_cost(op: Any) -> Callable[..., int | Cost]:
-    """One operation for each integer, as in JAX's lowering, which has nothing around it; else as it is lowered here."""
+    """Return the cost rule of a division: one operation for each integer, as in JAX's lowering,
+    which does not guard against zero; for other types, the cost of the lowering here.
+    """
     as_lowered = AS_LOWERED.make(op)
 
     def rule(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **params: ParamValue) -> Any:
@@ -318,25 +326,35 @@ def extremum_jvp(op: Any) -> Value:
 
 
 def _shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]:
-    """A mask of 1 where an operand is the result, and how many of the two operands are, if it is.
+    """Return a mask that is 1 where an operand equals the result, and how many of the two operands
+    do, where this one does.
 
-    mine, other: where the operand, and where the other one, equals the result.
+    Args:
+      mine: where this operand equals the result.
+      other: where the other operand does.
+      dtype: the element type of both results.
     """
     won, lost = (lax.convert_element_type(x, new_dtype=dtype) for x in (mine, other))
     return won, lax.add(lost, 1.0)
 
 
 def _scalar_shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]:
-    """`_shares` for operands of rank 0, which chooses between literals and so needs fewer equations."""
+    """Return what `_shares` does, for operands of rank 0.
+
+    It selects between literals, and so needs fewer equations.
+    """
     zero, one, two = (scalar_lit(n, dtype) for n in range(3))
     return lax.select_n(mine, zero, one), lax.select_n(other, one, two)
 
 
 class _Extremum(numpy_function):
-    """Complex numbers compare by their real parts, then by their imaginary ones; y where one is NaN.
+    """The impl rule of `max` and `min`.
+
+    Complex numbers compare by their real parts, then by their imaginary ones, and a comparison with
+    NaN gives y.
 
     Attributes:
-      compare: the name of the comparison that the result passes.
+      compare: the name of the comparison that is true where x is the result.
       minus_wins: whether -0 is the result of +0 and -0.
     """
 

@@ -1,4 +1,7 @@
-"""Operations on the bits of numbers: they have no derivatives, or zero ones; `nextafter` moves with its first operand."""
+"""Rows of the operations on the bits of numbers.
+
+They have no derivatives, or zero ones, except that `nextafter` follows its first operand.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +78,10 @@ def _bitcast_impl(xp: Namespace, x: Value, *, new_dtype: DType) -> Value:
 
 
 def _bitcast_parts(xp: Namespace, x: Value, old: Value, new: Value) -> Value:
-    """Elements narrower than a byte, which NumPy keeps in bytes of their own, with the low bits first."""
+    """Evaluate a bitcast from or to elements narrower than a byte.
+
+    NumPy keeps each of them in a byte; the low bits come first.
+    """
     width = min(old.bits, new.bits)
     holder = xp.dtype(f"u{old.itemsize}")
     if old.bits < 8:
@@ -104,7 +110,7 @@ def _bitcast_parts(xp: Namespace, x: Value, old: Value, new: Value) -> Value:
 
 
 def _packed(xp: Namespace, parts: Value, width: int, wide: int, dtype: Any) -> Value:
-    """Integers of `wide` bits from rows of parts of `width` bits."""
+    """Join parts of `width` bits, the lowest first, to integers of `wide` bits."""
     shifts = xp.arange(0, wide, width).astype(dtype)
     rows = parts.reshape((-1, wide // width)).astype(dtype)
     return xp.bitwise_or.reduce(rows << shifts, axis=1)
@@ -117,7 +123,7 @@ def _small_float(xp: Namespace, parts: Value, new: Value) -> Value:
 def _bitcast_batch(
     axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], *, new_dtype: DType
 ) -> OutAndDim:
-    """The batch axis moves to the front where it is the last one: the last axis has to be that of the parts."""
+    """Move the batch axis to the front if it is the last one, since the last axis has to be that of the parts."""
     x, dim = vals[0], dims[0]
     if dim == get_aval(x).ndim - 1 and dim:
         x, dim = moveaxis(x, dim, 0), 0
@@ -146,7 +152,7 @@ define(
 
 
 def _as_unsigned(xp: Namespace, x: Value) -> tuple[Value, int]:
-    """x as unsigned integers that NumPy computes with, and its width in bits."""
+    """Return x as unsigned integers that NumPy can compute with, and its width in bits."""
     dtype = dtype_of(x.dtype)
     assert dtype is not None
     if dtype.bits < 8:
@@ -192,7 +198,9 @@ def _nextafter_bits(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _stepped(in_avals: Sequence[Aval], x: Value, y: Value) -> Value:
-    """`nextafter` of types without a signed zero: by the place of a number in their order, zero having place 0."""
+    """Return `nextafter` for types without a signed zero: each number has an integer place in the
+    order of all, and zero has place 0.
+    """
     dtype, shape = in_avals[0].dtype, broadcast_avals("nextafter", in_avals).shape
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
 

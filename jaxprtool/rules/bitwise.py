@@ -16,7 +16,10 @@ _BITS, _INTEGER = "biu", "iu"
 
 
 def _width(x: Value) -> int:
-    """The bits of an element: fewer than those it takes, for types narrower than a byte."""
+    """Return the width of an element in bits.
+
+    For types narrower than a byte that is less than the storage it takes.
+    """
     return dtype_of(x.dtype).bits  # type: ignore[union-attr]
 
 
@@ -31,7 +34,9 @@ def _as_kind(xp: Namespace, x: Value, kind: str) -> Value:
 
 
 def _in_range(xp: Namespace, x: Value, y: Value) -> tuple[Value, Value]:
-    """Whether each shift is in [0, width), and the shifts as unsigned numbers, with the others made 0."""
+    """Return whether each shift is in [0, width), and the shifts as unsigned numbers, with 0 in the
+    place of the others.
+    """
     by = _as_kind(xp, y, "u")
     valid = by < _width(x)
     return valid, xp.where(valid, by, xp.zeros_like(by))

@@ -1,4 +1,4 @@
-"""The row of `jit`, whose rules transform the jaxpr that it calls, and call the result."""
+"""The row of `jit`. Its rules transform the jaxpr that it calls, and call the transformed jaxpr."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__: list[str] = []
 
 
 class JitImpl(CallImpl):
-    """Evaluation of jit: by XLA where an eager call asks for it, else by the jaxpr's own loop."""
+    """Evaluate `jit`: by XLA where an eager call asks for it, otherwise equation by equation."""
 
     def __call__(self, xp: Namespace, *args: Value, **params: Any) -> list[Value]:
         if params["backend"] == "xla":

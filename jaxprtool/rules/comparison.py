@@ -16,7 +16,7 @@ _ORDERED, _ANY = "biuf", "biufck"
 
 
 def _compare(direction: str, *, total: bool = False) -> Value:
-    """The lower rule of a comparison, of floats in total order on demand."""
+    """Return the lower rule of a comparison; floats are compared in total order where the param asks for it."""
 
     def rule(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
         shape = ctx.out_aval.shape
@@ -48,10 +48,11 @@ for _op, _kinds, _function, _direction, _laws, _keys in (
 
 
 def _place(xp: Namespace, x: Value) -> Value:
-    """Floats as integers in the same order: those below zero with their bits but the sign turned.
+    """Return integers in the same order as the floats: for numbers below zero all bits but the sign are flipped.
 
-    Three kinds of narrow types are converted to f32 first, which is exact: types without a sign, types whose NaN has the
-    bits of -0 (XLA puts it before all numbers), and types narrower than a byte.
+    Three kinds of narrow types are converted to f32 first, which is exact: types without a sign,
+    types whose NaN has the bits of -0 (XLA orders it before all numbers), and types narrower than a
+    byte.
     """
     dtype = dtype_of(x.dtype)
     assert dtype is not None
@@ -64,7 +65,10 @@ def _place(xp: Namespace, x: Value) -> Value:
 
 
 def _in_total_order(function: str) -> Value:
-    """The impl rule of a comparison in total order; complex numbers are equal where both parts are."""
+    """Return the impl rule of a comparison in total order.
+
+    Complex numbers are equal where both parts are.
+    """
 
     def impl(xp: Namespace, x: Value, y: Value) -> Value:
         compare = getattr(xp, function)

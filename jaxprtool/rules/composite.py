@@ -27,7 +27,9 @@ def _lower(
     attributes: ParamValue,
     version: int,
 ) -> list[HloValue]:
-    """A stablehlo.composite; a call of the jaxpr where StableHLO cannot write the name or the attributes."""
+    """Write a `stablehlo.composite`, or a call of the jaxpr where StableHLO cannot express the name
+    or the attributes.
+    """
     values = composite_attributes(attributes)
     if values is None or not _NAMESPACED.fullmatch(name) or is_ordered(jaxpr):
         return ctx.call(jaxpr, args, name)

@@ -41,7 +41,7 @@ from jaxprtool.rules.jax_functions import known_function
 def _jvp_of_body(
     kind: str, rule: str, primals: Value, tangents: Value, params: dict[str, Any]
 ) -> PrimalAndTangent:
-    """The derivative of the body of a function whose custom rule is not in the text."""
+    """Differentiate the body of a function whose custom rule is not in the text, with a warning."""
     lost = lost_rule(kind, rule, params["name"])
     warnings.warn(
         f"{lost.said}: its body is differentiated instead", CustomRuleWarning, stacklevel=2
@@ -52,7 +52,9 @@ def _jvp_of_body(
 
 
 def _of_arguments(tangents: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """The tangents of a custom call: its constants are not differentiated, with a rule or without."""
+    """Return the tangents of a custom call with zeros for its constants, which are not
+    differentiated, with or without a rule.
+    """
     n, call = params["num_consts"], params["call_jaxpr"]
     return [*map(Zero, call.in_avals[:n]), *tangents[n:]]
 
@@ -78,7 +80,7 @@ def _custom_jvp_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAnd
 def _custom_jvp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
-    # Results stay where their axis is; a tangent has its axis where the primal has it.
+    # Results keep their batch axes; a tangent has the axis of its primal.
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
     if rule is not None:
@@ -119,7 +121,9 @@ _LIVE = MemoTable[ClosedJaxpr]("live")
 
 @Maker
 def _custom_partial_eval(op: Any) -> Value:
-    """A custom call of which nothing is known but literals is recorded whole; else its body is split."""
+    """Return the partial_eval rule of a custom call: record it whole if nothing but literals is
+    known, otherwise split its body.
+    """
 
     def rule(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
         if trace.knows_none(args):
@@ -195,7 +199,9 @@ def _custom_vjp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
 
 
 def _summed(bwd: ClosedJaxpr, axes: Sequence[int | None]) -> ClosedJaxpr:
-    """A backward rule with its results summed along these axes: cotangents of operands that all examples share."""
+    """Return a backward rule that sums its results along these axes: cotangents of operands that
+    all examples share.
+    """
     if not any(d is not None for d in axes):
         return bwd
 

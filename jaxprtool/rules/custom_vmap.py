@@ -39,12 +39,18 @@ __all__ = ["is_sequential"]
 
 
 def is_sequential(rule: ParamValue) -> bool:
-    """Whether a rule is that of `jax.custom_batching.sequential_vmap`, which its text tells: it maps one by one."""
+    """Whether a rule is that of `jax.custom_batching.sequential_vmap`, which maps over examples one
+    by one and is recognised in text.
+    """
     return isinstance(rule, PrintedFunction) and rule.qualified == "sequential_vmap.<locals>.rule"
 
 
 class _JvpRule(Opaque):
-    """The rule of the derivative: (arguments, tangents of the inexact ones), both or neither batched."""
+    """The batching rule of the derivative of a function with a batching rule: (arguments, tangents
+    of the inexact ones).
+
+    An argument and its tangent are both batched, or neither is.
+    """
 
     __slots__ = ("inexact", "rule")
     rule: Any
@@ -60,7 +66,7 @@ class _JvpRule(Opaque):
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Aval]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """An argument is batched when it or its tangent is."""
+        """Batch the derivative. An argument counts as batched when it or its tangent is."""
         primals, tangents = split_list(in_batched, len(self.inexact))
         of_tangents = spread(self.inexact, tangents)
         either = [bool(p or t) for p, t in zip(primals, of_tangents, strict=True)]
@@ -97,7 +103,7 @@ def _jvp(
     transformed, _ = jvp_jaxpr(call, flags, instantiate_outs=True)
     live = [instantiate(t) for t, f in zip(tangents, flags, strict=True) if f]
     ours = _JvpRule(rule, flags) if hasattr(rule, "batched") else rule
-    if ours is rule and batched_by:  # what is not in the text has no derivative there
+    if ours is rule and batched_by:  # a rule that is not in the text cannot be differentiated
         ours = None
     outs = lax.custom_vmap_call(*primals, *live, call=transformed, rule=ours, batched_by=batched_by)
     outs, out_tangents = split_list(outs, len(call.out_avals))
@@ -150,7 +156,11 @@ def _batch(
 def _partial_eval(
     trace: PartialEvalTrace, args: Sequence[Value], *, call: ClosedJaxpr, **params: Any
 ) -> Value:
-    """The function's own parts; one of which nothing is known, or whose rule does something else than they do, stays whole."""
+    """Split the function's body.
+
+    Record the call whole if nothing is known, or if its rule does something else than batch the
+    body.
+    """
     rule = params["rule"]
     other = params["batched_by"] and rule is not None and not isinstance(rule, _JvpRule)
     if other or trace.knows_none(args):
@@ -160,7 +170,7 @@ def _partial_eval(
 
 
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
-del _COLUMNS["saving"]  # to a policy it is one operation
+del _COLUMNS["saving"]  # a policy sees it as one operation
 
 define(
     lax.custom_vmap_call,

@@ -193,14 +193,14 @@ def define(
       op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
       jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
       partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
-      effects, order: whether dead code keeps it ("inside": for references of its jaxprs; "state": other results each time); when in order.
+      effects, order: whether it has side effects ("inside": only on references of its jaxprs; "state": results differ each time); when they are ordered.
       liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
       layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape. sums: see there.
-      keys, on_keys: how its batch rule applies it to arrays of keys (None: no need to say); whether it uses a key up.
-      runs, passing: which of its jaxprs are evaluated, how often; how they are handed numbers. sends, varying: bytes of each member; how results vary.
-      residual, derivative, batching: whether its result of literals is saved; what its derivative and its batch are made of.
-      masks, steers, elements: which of NaN and infinity it may drop; what decides; which elements it moves (`interpreters.columns.flow`).
-      identity, determined, range: which equations return their first operand; whether operands say the results; where these are.
+      keys, on_keys: how its batch rule applies it to arrays of keys (None: it needs no rule for that); whether it uses up a key.
+      runs, passing: which of its jaxprs run, and how often; how to hand them numbers. sends, varying: bytes that members send; how results vary.
+      residual, derivative, batching: whether a result of literals is saved; what its derivative and its batch consist of.
+      masks, steers, elements: which of NaN and infinity it may drop; which operands decide; which elements it moves (`interpreters.columns.flow`).
+      identity, determined, range: when it returns its first operand; whether operands determine the results; the bounds of these.
       monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.columns.monoids`). solution: what its results solve.
     """
     _fill(op, locals())
@@ -210,7 +210,7 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     """Put what `define` was given into the tables."""
     primitive, caller = primitive_of(op), sys._getframe(2)
     if primitive.pending and rows_of(primitive.pending) not in sys.modules:
-        gateways.load_rows(primitive.pending)  # somebody adds to a row of ours
+        gateways.load_rows(primitive.pending)  # a user adds rules to a row of ours
     rules = {column: given[column] for column in _RULES if given[column] is not None}
     needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
     missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]

@@ -1,4 +1,7 @@
-"""Rows of what kernels do with parts of one device: they have types, and no CPU has these parts."""
+"""Rows of steps of kernels that address parts of one device.
+
+They have type rules; no CPU has these parts, so they cannot run.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ __all__: list[str] = []
 
 
 def _on_references(name: str, out: Value) -> Callable[..., Value]:
-    """The type rule of a step that is told of references."""
+    """Return the type rule of a step that takes references among its operands."""
 
     def rule(*avals: Aval, **_: ParamValue) -> Value:
         if not any(isinstance(a, RefType) for a in avals):

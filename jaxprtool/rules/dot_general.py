@@ -146,9 +146,10 @@ def _dot_type(
 
 
 def _compute_dtype(x: DType, y: DType, out: DType) -> DType:
-    """What to multiply and add in: the wider of the operands' and the result's type, f32 at least for floats.
+    """Return the type to multiply and add in: the wider of the operands' and the result's type, f32
+    at least for floats.
 
-    Operands of different types are converted to the result's, as XLA has to have it on a CPU.
+    Operands of different types are converted to the type of the result, as XLA requires on a CPU.
     """
     widest = max((x, out), key=_rank) if x is y and out.kind in "fc" else out
     if widest.is_integer and widest.bits < 8:
@@ -157,7 +158,7 @@ def _compute_dtype(x: DType, y: DType, out: DType) -> DType:
 
 
 def _arranged(order: Axes, shape: tuple[int, ...]) -> Value:
-    """A function that permutes the axes of a value, then reshapes it."""
+    """Return a function that permutes the axes of a NumPy array, then reshapes it."""
     identity = order == tuple(range(len(order)))
     if identity:
         return lambda v: v.reshape(shape)
@@ -215,10 +216,18 @@ def _cotangent(
     ct_y: int,
     **params: ParamValue,
 ) -> Value:
-    """The cotangent of operand x: ct times y, summed over the axes that only y and ct have.
+    """Return the cotangent of operand x: ct times y, summed over the axes that only y and ct have.
 
-    contract and batch are the axes of (x, y); ct_y is the place among ct's free axes where y's begin.
-    The operands come in the order that puts the axes of the product in place, if there is one.
+    The operands of the product come in the order that needs no transposition of the result, if
+    there is one.
+
+    Args:
+      ct: the cotangent of the result.
+      x: the linear operand.
+      y: the other operand.
+      contract: the contracted axes of x and of y.
+      batch: the batch axes of x and of y.
+      ct_y: the position among ct's free axes of the first one that belongs to y.
     """
     y_ndim = get_aval(y).ndim
     y_free = removed(range(y_ndim), contract[1] + batch[1])

@@ -1,8 +1,9 @@
 """Rows of output, callbacks, tokens and checks.
 
-The function of a callback is not in the text of a program: it is there only in the process that traced it, where the
-param `callback` carries it along. Calls of output alone (`debug_callback`) are left out without it, with a warning;
-others refuse to run, and only when they are reached.
+The function of a callback is not in the text of a program. It only exists in the process that
+traced the program, where the param `callback` holds it. Without it, calls that only put something
+out (`debug_callback`) are left out with a warning; others raise an error, and only when they are
+reached.
 """
 
 from __future__ import annotations
@@ -46,19 +47,19 @@ __all__ = ["CallbackWarning", "absent_function", "calls_absent", "refuse_absent"
 
 
 class CallbackWarning(UserWarning):
-    """A Python function that a program calls is not in its text, and is not called."""
+    """A Python function that a program calls is not in its text, so it is not called."""
 
 
 # -- output ------------------------------------------------------------------------------------
 
 
 def _output_jvp(op: Any) -> Callable[..., Value]:
-    """Primals are put out, tangents are not."""
+    """Apply the operation to the primals, and not to the tangents."""
     return lambda primals, tangents, **params: (op(*primals, **params), [])
 
 
 def _output_batch(op: Any) -> Callable[..., Value]:
-    """Each example is put out by itself, in order."""
+    """Apply the operation to each example by itself, in order."""
 
     def rule(
         axis_size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: ParamValue
@@ -129,12 +130,12 @@ def _format_types(
 
 
 def _is_absent(callback: ParamValue) -> bool:
-    """Whether a callback is no function of this process: the text of one alone, or None."""
+    """Whether a callback is no function of this process: it is the text of a function, or None."""
     return getattr(callback, "value", None) is None
 
 
 def calls_absent(eqn: JaxprEqn) -> bool:
-    """Whether an equation calls a function that is not in the text."""
+    """Whether an equation calls a Python function that is not in the text."""
     return "callback" in eqn.params and _is_absent(eqn.params["callback"])
 
 
@@ -152,7 +153,10 @@ def _warn_absent(name: str, callback: ParamValue) -> None:
 
 
 def _called(name: str, function: Callable[..., Value], values: Sequence[Value]) -> Value:
-    """Call a user's function; raises UsageError, which gets the place of the equation, for an exception in it."""
+    """Call a user's function.
+
+    An exception in it becomes a UsageError, which gets the place of the equation.
+    """
     try:
         return function(*values)
     except JaxprToolError:
@@ -208,7 +212,7 @@ def _inspect_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> Out
 
 
 def _sink_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """JAX eliminates it, too."""
+    """Drop the operation, as JAX does."""
     return [], []
 
 
@@ -260,7 +264,9 @@ def _absence(name: str, callback: ParamValue) -> str:
 
 
 def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
-    """What JAX calls in the place of a function that is not in the text."""
+    """Return the function that JAX calls in the place of one that is not in the text: it warns, or
+    fails if results are needed.
+    """
     name, callback = eqn.primitive.name, eqn.params["callback"]
 
     def call(*values: Value) -> Sequence[Value]:
@@ -276,11 +282,12 @@ _SEEN = 120  # characters of a message that are looked for
 
 
 def refuse_absent(program: ClosedJaxpr, said: str) -> None:
-    """Raise UsageError, at its equation, where a compiled program failed because it called a function that is not in the text.
+    """Raise UsageError, at its equation, if a compiled program failed because it called a function
+    that is not in the text.
 
     Args:
       program: the program.
-      said: the compiler's message, which has that of the call in it.
+      said: the compiler's message, which contains the message of the call.
     """
     for eqn in all_eqns(program.jaxpr):
         if not (eqn.out_binders and calls_absent(eqn)):
@@ -308,7 +315,7 @@ def _call(
 
 
 def _checked(xp: Namespace, name: str, i: int, x: Value, aval: Aval) -> Value:
-    """A result of a callback, which has to have the type that was announced."""
+    """Return a result of a callback after checking that it has the announced type."""
     array = xp.asarray(x)
     if array.shape != aval.shape or array.dtype != xp.dtype_of_aval(aval.dtype):
         fail(

@@ -33,12 +33,13 @@ def _checked(name: str, x: Aval) -> Aval:
 
 
 class _Parts(NamedTuple):
-    """The bits of numbers, as unsigned words, and what they are made of.
+    """The parts of floating-point numbers, as unsigned words.
 
     Attributes:
-      bits: all of them.
-      sign, mantissa: the word with the others cleared.
-      exponent: as i32, not shifted; 0 of zeros and subnormal numbers, `top` of infinities and NaN.
+      bits: all bits.
+      sign, mantissa: the word with the other parts cleared.
+      exponent: the biased exponent as i32, shifted down; 0 for zeros and subnormal numbers, `top`
+        for infinities and NaN.
       top: the largest exponent, of `1 << n` values of an n-bit exponent.
       shift: the number of bits of the mantissa.
     """
@@ -74,9 +75,10 @@ def _taken_apart(x: Value) -> _Parts:
 
 
 def _put_together(parts: _Parts, exponent: Value, dtype: DType) -> Value:
-    """The number with another exponent, an i32: zero where that is too small, infinite where it is too large.
+    """Return the number with another biased exponent, an i32: zero where that is too small,
+    infinite where it is too large.
 
-    What was zero, infinite or NaN stays so; subnormal numbers were zero.
+    Zeros, infinities and NaN stay as they are. Subnormal numbers count as zeros.
     """
     word = _word(dtype)
     moved = lax.shift_left(
@@ -109,7 +111,7 @@ def _ldexp(in_avals: Sequence[Aval], x: Value, n: Value, **_: Any) -> Value:
     parts, dtype = _taken_apart(x), get_aval(n).dtype
     if dtype.bits < INT32.bits:
         n = lax.convert_element_type(n, new_dtype=INT32)
-    most = 2 * (parts.top + 1)  # moves every number out of its range
+    most = 2 * (parts.top + 1)  # this exponent takes every number out of range
     n = lax.min(n, full_like(n, most))
     if dtype.kind == "i":
         n = lax.max(n, full_like(n, -most))
@@ -118,7 +120,9 @@ def _ldexp(in_avals: Sequence[Aval], x: Value, n: Value, **_: Any) -> Value:
 
 
 def _times(x: Value, n: Value) -> Value:
-    """`Ldexp` of values, whatever their types. Where x varies along an axis of a mesh, n does too: the type of `Frexp`'s does not say so."""
+    """Bind `Ldexp`. n is cast to vary along the mesh axes that x varies along, since the type of
+    `Frexp`'s exponent does not say so.
+    """
     n = varied(n, varying_axes(get_aval(x)))
     return lax.ldexp(x, n, x1_aval=get_aval(x).strong, x2_aval=get_aval(n).strong)
 

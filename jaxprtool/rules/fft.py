@@ -29,7 +29,7 @@ _FUNCTIONS = ("fftn", "ifftn", "rfftn", "irfftn")
 
 
 def _kind(fft_type: Any) -> int:
-    """The number of a kind of transform."""
+    """Return the number of a kind of transform."""
     return _NAMES.index(FFT_TYPE.required("fft", "fft_type", fft_type))
 
 
@@ -79,10 +79,10 @@ def _impl(xp: Namespace, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
 
 
 def _weights(n: int, dtype: DType, ends: float, inner: float) -> Value:
-    """For each element of an RFFT of n elements one of two numbers.
+    """Return one of two numbers for each element of the RFFT of n elements.
 
-    Elements 0 and, for even n, n / 2 are their own mirror images and get `ends`; the others stand for
-    two elements of the whole transform.
+    Elements 0 and, for even n, n / 2 are their own mirror images and get `ends`. The others stand
+    for two elements of the whole transform and get `inner`.
     """
     last = int(n % 2 == 0 and n > 0)
     middle = full(ShapedArray((n // 2 - last,), dtype), inner)
@@ -94,10 +94,12 @@ def _along_last(v: Value, shape: tuple[int, ...]) -> Value:
 
 
 def _transpose(ct: Value, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
-    """A transform's matrix is symmetric. That of RFFT leaves out what is redundant.
+    """The transpose rule.
 
-    So a cotangent of RFFT is spread over all occurrences of an element before the inverse transform, and
-    one of IRFFT is collected from them after the transform.
+    The matrix of a transform is symmetric; that of RFFT leaves out the redundant elements.
+
+    So a cotangent of RFFT is spread over all occurrences of an element before the inverse
+    transform, and one of IRFFT is collected from them after the transform.
     """
     kind, lengths = _kind(fft_type), tuple(fft_lengths)
     if kind in (_FFT, _IFFT) or not lengths:
@@ -128,7 +130,7 @@ def _lower(ctx: LoweringContext, x: Value, *, fft_type: Any, fft_lengths: Any) -
 
 
 def _cost(ins: Value, outs: Value, *, fft_type: Any, fft_lengths: Any) -> int:
-    """Four multiplications and additions for each element and each halving, along each axis."""
+    """The cost rule: four multiplications and additions for each element and each halving, along each axis."""
     halvings = math.prod([max(n, 1).bit_length() - 1 for n in fft_lengths])
     return 2 * 4 * max(ins[0].size, 0) * halvings
 

@@ -1,8 +1,9 @@
 """Format strings that come from a file.
 
-Python's own `str.format` reads attributes and items of the values (`{0.__class__}`) and makes a text as wide as it is
-told to (`{:9999999999d}`), so a file could read attributes that are none of its business and use up the memory. Here a field
-is a name or a position, `!r` or `!s`, and a format of bounded width and precision; what is anything else is text.
+Python's own `str.format` reads attributes and items of the values (`{0.__class__}`) and makes a
+text of any width (`{:9999999999d}`). A file could thus read attributes that it has no business to
+read, or exhaust the memory. Here a field is a name or a position, `!r` or `!s`, and a format of
+bounded width and precision; everything else is literal text.
 """
 
 from __future__ import annotations
@@ -26,7 +27,10 @@ _MISSING = object()
 
 
 def format_fields(fmt: str, args: Sequence[Value], named: Mapping[str, Any]) -> str:
-    """`fmt.format(*args, **named)`, for fields that are harmless; any other field is written as it stands."""
+    """Return `fmt.format(*args, **named)` for fields that are harmless.
+
+    Any other field is copied as it stands.
+    """
     try:
         pieces = [*Formatter().parse(fmt)]
     except ValueError:  # a brace without its partner
@@ -54,7 +58,7 @@ def _at(i: int, args: Sequence[Value]) -> Value:
 
 
 def _field(value: Value, spec: str, conversion: str | None) -> str | None:
-    """A value in a format; None where that is not understood."""
+    """Return a value in a format; None for a format that is not understood."""
     if value is _MISSING or conversion not in (None, "r", "s") or not _SPEC.fullmatch(spec):
         return None
     if conversion is not None:
@@ -75,7 +79,7 @@ _WORDS = {"floatmode": ("fixed", "unique", "maxprec", "maxprec_equal"), "sign": 
 
 
 def print_options(pairs: Any) -> dict[str, Any]:
-    """Those of NumPy's print options in a param, pairs of names and values, that are what they have to be."""
+    """Return the valid ones of NumPy's print options in a param, which holds pairs of names and values."""
     if not isinstance(pairs, (tuple, list)):
         return {}
     given = {p[0]: p[1] for p in pairs if isinstance(p, (tuple, list)) and len(p) == 2}

@@ -91,7 +91,8 @@ def _gather_shape(x: Value, indices: Value, w: Windows, sizes: tuple[int, ...]) 
 
 
 def _fill_value(fill_value: Any, dtype: DType) -> Value:
-    """The value of elements outside of the operand: `fill_value`, converted as NumPy converts it, or the default of the type.
+    """Return the value of elements outside of the operand: `fill_value`, converted as NumPy does,
+    or the default of the type.
 
     The defaults are JAX's: NaN, the smallest signed integer, the largest unsigned integer, True.
     """
@@ -209,7 +210,11 @@ def _gather_lower(
     unique_indices: bool,
     indices_are_sorted: bool,
 ) -> HloValue:
-    """XLA clips start indices by itself; the windows to fill are found by comparing their starts with the limits."""
+    """Write a gather.
+
+    XLA itself clamps start indices; the windows to fill are found by comparing their starts with
+    the limits.
+    """
     out, w = ctx.out_aval, windows_of("gather", dimension_numbers)
     if out.size == 0:
         return ctx.constant(0, out)
@@ -232,7 +237,10 @@ def _gather_lower(
 
 
 def _converted(value: Value, dtype: DType) -> Value:
-    """A number as a constant of a type; integers wrap, and 0 stands for those that are not finite."""
+    """Return a number as a constant of a type.
+
+    Integers wrap around; for an integer type, numbers that are not finite become 0.
+    """
     if dtype.kind == "b":
         return bool(value)
     if dtype.kind not in "iu":
@@ -242,7 +250,7 @@ def _converted(value: Value, dtype: DType) -> Value:
 
 
 def _within(ctx: LoweringContext, indices: HloValue, limits: list[int]) -> HloValue:
-    """For each index vector whether its components are from 0 to their limits."""
+    """Return whether all components of each index vector are between 0 and their limits, both included."""
     aval = indices.aval
     row = ctx.array(limits, ShapedArray((len(limits),), aval.dtype))
     most = ctx.broadcast(row, aval, (aval.ndim - 1,))

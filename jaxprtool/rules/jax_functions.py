@@ -1,13 +1,16 @@
-"""Derivative rules of JAX's own functions, which a text names and does not hold.
+"""Derivative rules of JAX's own functions, which a text names without containing the rules.
 
-A print of JAX has the body of `jax.nn.relu` and the name of its rule. The derivative of the body is another one where
-two numbers are equal (1/2 at 0, for 0) or at the ends of a domain (NaN, for a number), and none at all for a body of
-bits. So the rules of these functions are here, as JAX has them. A function is taken for JAX's when its name, the name
-of its rule, and the operations of its body are those of JAX's; a rule is a function of the call and its operands:
+A print of JAX has the body of `jax.nn.relu` and the name of its rule. The derivative of the body
+differs from the rule where two numbers are equal (1/2 at 0, in place of 0) or at the ends of a
+domain (NaN, in place of a number), and a body of bit operations has none. So the rules of these
+functions are written here, as JAX has them. A function is taken for JAX's when its name, the name
+of its rule, and the operations of its body are those of JAX's (`known_function`). A rule is a
+function of the call and its operands:
 
     rule(call, tangents, *primals) -> (results, their tangents)
 
-where a tangent is Zero only for an operand without one, as an integer, and for a result of that kind.
+where a tangent is Zero only for an operand that has none, such as an integer, and for a result of
+that kind.
 """
 
 from __future__ import annotations
@@ -34,16 +37,16 @@ from jaxprtool.rules.linalg.matrices import adjoint, matmul
 __all__ = ["known_function"]
 
 _CALLS = frozenset({"jit", "custom_jvp_call"})
-_UNNAMED = "f"  # what a custom call is called that has no name in the text
+_UNNAMED = "f"  # name of a custom call that has none in the text
 _SHAPES = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "pvary"})
 
 
 class Call(NamedTuple):
-    """A call whose rule is taken from here.
+    """A custom call whose derivative rule is taken from here.
 
     Attributes:
-      body: the function.
-      again: what makes the same call of other operands, a list of results.
+      body: the body of the function.
+      again: binds the same call with other operands, and returns its results as a list.
     """
 
     body: ClosedJaxpr
@@ -51,15 +54,17 @@ class Call(NamedTuple):
 
 
 class KnownFunction(NamedTuple):
-    """A function of JAX with a derivative of its own.
+    """A function of JAX with a derivative rule of its own.
 
     Attributes:
       where: its full name.
-      rule_name: what the print calls its rule.
-      operations: primitives that its body may have, in any release, beside calls and conversions.
-      rule: see the module.
-      arity: how many operands it has.
-      bodies: the operations of its body in releases that print no name of a custom call, each exactly.
+      rule_name: the name of its rule in prints.
+      operations: the primitives that its body may have in any release, besides calls and
+        conversions.
+      rule: the derivative rule, as described in the module.
+      arity: the number of operands.
+      bodies: the exact sets of operations of its body in releases that print no name of a custom
+        call.
     """
 
     where: str
@@ -70,10 +75,11 @@ class KnownFunction(NamedTuple):
     bodies: tuple[frozenset[str], ...] = ()
 
     def jaxpr(self, params: dict[str, Any]) -> ClosedJaxpr:
-        """The rule as the param `jvp_jaxpr` of a call has it: (*primals, *tangents of floats) -> (*results, *their tangents).
+        """Return the rule as a jaxpr for the param `jvp_jaxpr`: (*primals, *tangents of floats) ->
+        (*results, *their tangents).
 
         Args:
-          params: those of the call.
+          params: the params of the call.
         """
         body: ClosedJaxpr = params["call_jaxpr"]
         floats = inexact(body.in_avals)
@@ -93,10 +99,10 @@ _RULES = MemoTable[ClosedJaxpr]("the rule that JAX has")
 
 
 def known_function(params: dict[str, Any]) -> KnownFunction | None:
-    """The function of JAX that a `custom_jvp_call` without a rule calls, or None.
+    """Return the function of JAX that a `custom_jvp_call` without a rule calls, or None.
 
     Args:
-      params: those of the call.
+      params: the params of the call.
     """
     body: ClosedJaxpr = params["call_jaxpr"]
     used = frozenset([e.primitive.name for e in all_eqns(body.jaxpr)]) - _CALLS - _SHAPES
@@ -109,13 +115,18 @@ def known_function(params: dict[str, Any]) -> KnownFunction | None:
 
 
 def _name_within(body: ClosedJaxpr) -> str:
-    """What a body calls that is one call: JAX before 0.6.1 prints no name of a custom call itself."""
+    """Return the name of the function that a body calls, if it is a single call: JAX before 0.6.1
+    prints no name of a custom call itself. Return "" otherwise.
+    """
     eqns = body.jaxpr.eqns
     return str(eqns[0].params.get("name", "")) if len(eqns) == 1 else ""
 
 
 def _takes(known: KnownFunction, body: ClosedJaxpr) -> bool:
-    """Whether a function has these operands, the first result is of floats, and what is differentiated has its type or rank 0."""
+    """Whether a body fits a known function: the number of operands, a first result of floats, and
+    floating operands of its type with its shape or rank 0 (any shape, if there is only one
+    operand).
+    """
     first = body.out_avals[0]
     if (
         len(body.in_avals) != known.arity
@@ -132,7 +143,9 @@ def _takes(known: KnownFunction, body: ClosedJaxpr) -> bool:
 
 
 def _of_answer(rule: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
-    """The rule of a function from rule(answer, tangents, *primals), which gives the tangent of the answer."""
+    """Return the derivative rule for rule(answer, tangents, *primals), which gives the tangent of
+    the only result, the answer.
+    """
 
     def jvp(call: Call, tangents: Sequence[Value], *primals: Value) -> PrimalAndTangent:
         (answer,) = call.again(*primals)
@@ -142,7 +155,7 @@ def _of_answer(rule: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
 
 
 def _slope(slope: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
-    """The rule of a function of one number from slope(answer, x)."""
+    """Return the derivative rule of a function of one number for slope(answer, x), its derivative."""
     return _of_answer(lambda answer, tangents, x: lax.mul(tangents[0], slope(answer, x)))
 
 

@@ -25,7 +25,7 @@ __all__ = ["compiled", "jit"]
 
 
 def compiled(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
-    """A jaxpr as a compiled function of values."""
+    """Return a compiled function of values from a jaxpr."""
     return gateways.compile_jaxpr(closed)
 
 
@@ -73,7 +73,10 @@ def jit(
 
 
 def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozenset[Any]:
-    """What tells static arguments apart: 1, 1.0 and True are equal, and give different programs."""
+    """Return a memo key for static arguments.
+
+    It has their types, since 1, 1.0 and True are equal but give different programs.
+    """
     for where, value in fixed.items():
         try:
             hash(value)
@@ -92,7 +95,13 @@ def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozense
 def _stage_call(
     f: Callable[..., Value], args: Sequence[Value], leaves: Sequence[Value], in_tree: Any
 ) -> tuple[ClosedJaxpr, list[Value], Value]:
-    """The jaxpr of f with what it closes over as leading arguments, their values, f's result tree."""
+    """Trace f.
+
+    Returns:
+      Its jaxpr, with the values that f closes over as leading arguments.
+      Those values.
+      The tree of f's result.
+    """
     flat, out_tree = flatten_fun(f, in_tree)
     closed = stage(flat, [get_aval(x) for x in leaves], argument_names(f, args))
     return hoist_consts(closed), [*map(private_array, closed.const_operands)], out_tree[0]

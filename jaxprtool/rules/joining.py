@@ -272,7 +272,9 @@ def _pad_impl(xp: Namespace, x: Value, value: Value, *, padding_config: ParamVal
 
 
 def _unpadded(ct: Value, x: Value, padding_config: Any) -> Value:
-    """The elements of `ct` at the places where `pad` puts those of its operand; zeros where it cut them off."""
+    """Return the elements of `ct` at the places where `pad` puts the elements of its operand; zeros
+    for elements that it cuts off.
+    """
     grow = [(max(0, -low), max(0, -high), 0) for low, high, _ in padding_config]
     if any(any(g) for g in grow):
         ct = lax.pad(ct, full(ShapedArray((), x.dtype), 0), padding_config=tuple(grow))
@@ -345,7 +347,7 @@ def _tile_type(x: Aval, *, reps: Any) -> Aval:
 
 
 def _interleaved(reps: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """An axis of copies before each axis."""
+    """Return the shape with an axis of copies before each axis."""
     return tuple([n for pair in zip(reps, shape, strict=True) for n in pair])
 
 

@@ -31,7 +31,7 @@ _RECORD = "_LinearSolveTuple"
 
 
 class _Four(NamedTuple):
-    """One value for each of the four jaxprs: matvec, vecmat, solve, transpose_solve."""
+    """One value for each of the four jaxprs of a solve: matvec, vecmat, solve, transpose_solve."""
 
     matvec: Any
     vecmat: Any
@@ -39,7 +39,7 @@ class _Four(NamedTuple):
     transpose_solve: Any
 
     def swapped(self) -> _Four:
-        """The values for the transposed equation."""
+        """Return the values for the transposed system."""
         return _Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
     def record(self) -> Record:
@@ -56,7 +56,7 @@ def _four(param: str, value: Value) -> _Four:
 
 
 def _split(operands: Sequence[Value], lengths: _Four) -> tuple[_Four, list[Value]]:
-    """The constants of each jaxpr, and b."""
+    """Split operands into the constants of each jaxpr, and b."""
     *consts, b = split_list(operands, *lengths)
     return _Four(*consts), b
 
@@ -161,7 +161,11 @@ def _batch(
     const_lengths: ParamValue,
     jaxprs: ParamValue,
 ) -> OutAndDim:
-    """Parts of x and of b are batched together in all four jaxprs: the smallest choice that fits all."""
+    """The batch rule.
+
+    A part of x and the same part of b are batched together in all four jaxprs; as few parts as
+    possible are batched.
+    """
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     b = vals[sum(lengths) :]
     const_dims, b_dims = _split(dims, lengths)
@@ -189,7 +193,9 @@ def _batch(
 
 
 def _batched_parts(four: _Four, batched: Any, start: list[bool]) -> list[bool]:
-    """Which parts of x (and b) are batched, if those flagged in `start` are."""
+    """Return which parts of x (and of b) are batched in consequence of those flagged in `start`, by
+    iteration to a fixed point.
+    """
     flags = start
     present = [f for f in _Four._fields if getattr(four, f) is not None]
     while True:

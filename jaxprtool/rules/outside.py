@@ -1,4 +1,4 @@
-"""Rows of calls of what is outside of a program: they have types, and cannot run here."""
+"""Rows of calls to code outside of the program. They have type rules, and cannot run here."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
 
 
 def _with_front(layouts: Any, widened: Sequence[bool]) -> Any:
-    """The orders of dimensions of arrays of which some have one more, in front, which is the slowest."""
+    """Return the layouts of arrays, some of which get a new first dimension.
+
+    It becomes the slowest one, the last of its layout.
+    """
     if not isinstance(layouts, tuple):
         return layouts
     return tuple(

@@ -28,7 +28,7 @@ from jaxprtool.stablehlo.text import mlir_type
 
 
 def _one_device(primitive: str, sharding: Any) -> None:
-    """Raise UnsupportedError for a sharding over a mesh of several devices that is more than a mesh and a spec."""
+    """Raise UnsupportedError for a sharding over several devices that is not just a mesh and a spec."""
     mesh = find_mesh(sharding)
     if mesh is not None and mesh.size > 1:
         fail(
@@ -55,7 +55,7 @@ def _put_type(*xs: Aval, devices: Any, srcs: Any, copy_semantics: Any) -> Aval:
 
 
 def _memory(destination: Any, now: str) -> str:
-    """The memory that a memory space or a sharding of JAX means: `host`, or "" for the device's own."""
+    """Return the memory that a memory space or a sharding of JAX names: `host`, or "" for the device's own."""
     if isinstance(destination, Record):
         kind = destination.fields.get("memory_kind")
         return now if kind is None else "host" if kind == "pinned_host" else ""
@@ -72,7 +72,7 @@ def _put_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent
 
 
 def _put_transpose(cts: Sequence[Value], *xs: Value, **_params: ParamValue) -> Value:
-    """Cotangents stay where they are, unless that is another memory than the operand's."""
+    """The transpose rule: cotangents stay where they are, unless the operand is in another memory."""
     return [
         None if not is_linear(x) else ct if type(ct) is Zero else put_in_memory(ct, x.aval.memory)
         for ct, x in zip(cts, xs, strict=True)
@@ -86,7 +86,7 @@ define(
     jvp=_put_jvp,
     transpose=_put_transpose,
     batch=lambda size, vals, dims, **params: (lax.device_put(*vals, **params), list(dims)),
-    lower=lambda ctx, *xs, **_: list(xs),  # as JAX's, on the CPU
+    lower=lambda ctx, *xs, **_: list(xs),  # as JAX lowers it on the CPU
     cost=FREE,
     memory="rule",
     elements="kept",
@@ -165,7 +165,7 @@ def _tie_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTa
 
 
 def _tie_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
-    """The result is batched where the operand that it equals is."""
+    """The batch rule: the result is batched where the second operand is, which it equals."""
     return lax.tie(*vals), dims[1]
 
 
@@ -182,7 +182,7 @@ define(
 
 
 def _metadata_transpose(ct: Value, x: Value, *, xla_metadata_kvs: ParamValue) -> list[Value]:
-    """As in JAX, what makes the cotangent carries no attributes."""
+    """The transpose rule: as in JAX, the cotangent's operations carry no attributes."""
     return [ct if is_linear(x) else None]
 
 
@@ -202,7 +202,7 @@ define(
 
 
 def _element_type(primitive: str, dtype: DType) -> Aval:
-    """The element type that a param means."""
+    """Return the element type that a param names."""
     found = dtype_of(dtype)
     if found is None or found.kind in "0?":
         ill_typed(f"{primitive} dtype {dtype} is not an element type of arrays", "param-value")

@@ -1,4 +1,4 @@
-"""The policies of `remat2`: they say which results are saved for the second computation, and in which memory.
+"""The policies of `remat2`: which results are saved for the second computation, and in which memory.
 
 A policy of a traced program may be a live function (`asks`); in a file it is one of JAX's by name.
 """
@@ -28,7 +28,7 @@ __all__ = [
 
 
 class PolicyWarning(JaxprToolWarning):
-    """A policy is a Python function that is not in the text, so nothing is known of what it saves."""
+    """A policy is a Python function that is not in the text, so it is unknown what it saves."""
 
     code = "remat-policy"
 
@@ -57,7 +57,7 @@ def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
 
 @dataclass(frozen=True)
 class _Named:
-    """Saves values that `checkpoint_name` gave one of these names; with `but`, values that it gave any other name."""
+    """A policy that saves values that `checkpoint_name` gave one of these names; with `but`, any other name."""
 
     names: frozenset[str]
     but: bool = False
@@ -68,7 +68,7 @@ class _Named:
 
 @dataclass(frozen=True)
 class _Either:
-    """Saves what one of two policies saves."""
+    """A policy that saves what either of two policies saves."""
 
     first: Saves
     second: Saves
@@ -79,7 +79,7 @@ class _Either:
 
 @dataclass(frozen=True)
 class _Offloading:
-    """Moves to another memory what a policy saves."""
+    """A policy that moves the values that another policy saves to another memory."""
 
     saves: Saves
     move: Offload
@@ -89,7 +89,9 @@ class _Offloading:
 
 
 def offload(source: str, destination: str) -> Offload:
-    """A move between memories by JAX's names of their kinds: `pinned_host` is the host's, others the device's."""
+    """Return a move between memories, given JAX's names of their kinds: `pinned_host` is the
+    host's, others are the device's.
+    """
     return Offload(*["host" if kind == "pinned_host" else "" for kind in (source, destination)])
 
 
@@ -112,15 +114,15 @@ _MADE_BY: dict[str, Saves] = {
 
 
 def policy_saves(policy: Any) -> Saves:
-    """Which equations' results a policy keeps, and which it moves to another memory meanwhile.
+    """Return which equations' results a policy keeps, and which of them it moves to another memory meanwhile.
 
     Args:
-      policy: None, a name (`dots_saveable`), a record (`SaveOnlyTheseNames(...)`), the text of a function, or an
-        object with a method `asks`, which answers for the function itself.
+      policy: None, a name (`dots_saveable`), a record (`SaveOnlyTheseNames(...)`), the text of a
+        function, or an object with a method `asks`, which answers for the live function.
 
     Returns:
-      The policy as a function of equations, the same or an equal one for the same policy. A function that is only
-      known as text, and is none of JAX's, saves nothing; that is warned about.
+      The policy as a function of equations; for the same policy, the same function or an equal one.
+        A function that is only known as text, and is none of JAX's, saves nothing, with a warning.
     """
     if policy is None:
         return save_nothing
@@ -134,7 +136,9 @@ def policy_saves(policy: Any) -> Saves:
 
 
 def policy_name(policy: Any) -> str | None:
-    """The name of a policy of JAX's own, however a release prints it; None of any other, and of what JAX made with arguments."""
+    """Return the name of a policy of JAX's own, however a release prints it; None for any other,
+    and for one that JAX made from arguments.
+    """
     made = policy.is_local if isinstance(policy, PrintedFunction) else isinstance(policy, Record)
     if (
         made and getattr(policy, "name", "") != "DotsSaveable"
@@ -158,7 +162,9 @@ _CALLED = {
 
 
 def policy_as_called(policy: Any) -> Any:
-    """A policy that prints as a class as the call that makes it, which is what other releases tell of it; others as they are."""
+    """Return a policy that prints as a class in the form of the call that makes it, as other
+    releases print it; others unchanged.
+    """
     if not isinstance(policy, Record) or policy.name not in _CALLED:
         return policy
     fields = {k: v if isinstance(v, str) else tuple(sorted(v)) for k, v in policy.fields.items()}
@@ -166,7 +172,7 @@ def policy_as_called(policy: Any) -> Any:
 
 
 def _known(policy: Any) -> Saves | None:
-    """What a policy saves, where its name or its record tells it."""
+    """Return what a policy saves, if its name or its record is known; None otherwise."""
     if isinstance(policy, str):
         return POLICIES.get(Word(policy).member)
     if isinstance(policy, Record) and policy.name in _RECORDS:

@@ -27,7 +27,7 @@ from jaxprtool.rules.define import define
 
 __all__: list[str] = []
 
-_UNROLLED = 8  # terms of which JAX writes no loop, where the equation does not say
+_UNROLLED = 8  # terms up to which JAX unrolls the loop if the equation does not say
 
 
 def _type(x: Aval, *coefficients: Aval, **_: Any) -> Aval:
@@ -69,7 +69,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Prim
 
 
 def _of(x: Value, coefficients: list[Value], params: Any) -> Value:
-    """A polynomial; the constant where there is one coefficient."""
+    """Return the polynomial as an expression; the constant where there is one coefficient."""
     if len(coefficients) > 1:
         return lax.polynomial(x, *coefficients, **params)
     return coefficients[0]

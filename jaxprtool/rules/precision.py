@@ -14,7 +14,7 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 
-# Bits of exponent and mantissa of the types that round as they are; the others do so as f32.
+# Bits of exponent and mantissa of the types that round in their own format; others round as f32.
 _FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 

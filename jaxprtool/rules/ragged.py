@@ -1,4 +1,4 @@
-"""Rules of contractions by groups."""
+"""Rows of contractions in which an axis is divided into groups."""
 
 from __future__ import annotations
 
@@ -38,7 +38,14 @@ NAME = "ragged_dot_general"
 
 
 class _Numbers(NamedTuple):
-    """ragged_dot_dimension_numbers as tuples; `ragged` is the ragged axis of lhs."""
+    """The param `ragged_dot_dimension_numbers` as tuples.
+
+    Attributes:
+      lhs_contract, rhs_contract: the contracted axes.
+      lhs_batch, rhs_batch: the batch axes.
+      ragged: the ragged axis of lhs.
+      groups: the axes of rhs that count the groups.
+    """
 
     lhs_contract: Axes
     rhs_contract: Axes
@@ -49,7 +56,7 @@ class _Numbers(NamedTuple):
 
     @property
     def mode(self) -> str:
-        """What the ragged axis is: `contract`, `batch` or `free`."""
+        """The role of the ragged axis: `contract`, `batch` or `free`."""
         if self.ragged in self.lhs_contract:
             return "contract"
         return "batch" if self.ragged in self.lhs_batch else "free"
@@ -70,7 +77,7 @@ class _Numbers(NamedTuple):
         )
 
     def prefix(self, ndim: int) -> Axes:
-        """The axes of lhs outside of the ragged one, which group_sizes may have too."""
+        """Return the axes of lhs outside of the ragged one, which group_sizes may have as well."""
         if self.mode == "batch":
             return self.lhs_batch[: self.lhs_batch.index(self.ragged)]
         inner = self.lhs_contract
@@ -79,7 +86,7 @@ class _Numbers(NamedTuple):
         return self.lhs_batch + inner[: inner.index(self.ragged)]
 
     def without_groups(self) -> tuple[Value, Value]:
-        """The numbers of dot_general for rhs without its axis of groups."""
+        """Return the dimension_numbers of a dot_general with rhs without its group axis."""
         down = [
             tuple(a - sum(g < a for g in self.groups) for a in axes)
             for axes in (self.rhs_contract, self.rhs_batch)
@@ -159,7 +166,9 @@ def _check_group_axis(y: Value, sizes: Any, numbers: _Numbers) -> None:
 
 
 def _expanded(x: Value, sizes: Sequence[int], axis: int, prefix: Axes) -> Value:
-    """x once for each group, in front, with zeros outside of the group's run along an axis."""
+    """Return a copy of x for each group along a new first axis, with zeros outside of the group's
+    range along `axis`.
+    """
     aval, dtype = get_aval(x), get_aval(sizes).dtype
     last = get_aval(sizes).ndim - 1
     shape = (get_aval(sizes).shape[-1], *aval.shape)
@@ -182,7 +191,9 @@ def _expanded(x: Value, sizes: Sequence[int], axis: int, prefix: Axes) -> Value:
 def _as_dot(
     x: Value, y: Value, sizes: Sequence[int], numbers: _Numbers, params: dict[str, ParamValue]
 ) -> Value:
-    """The contraction of lhs (and rhs, where the ragged axis is contracted) expanded by groups."""
+    """Express the operation as a dot_general of lhs expanded by groups, and of rhs too where the
+    ragged axis is contracted.
+    """
     up = lambda axes: tuple(a + 1 for a in axes)  # noqa: E731
     lc, rc, lb, rb, ragged, groups = numbers
     prefix = numbers.prefix(get_aval(x).ndim)
@@ -199,7 +210,10 @@ def _as_dot(
 
 
 def _dot_params(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """The params of a `dot_general` with the same result; JAX keeps an element type here as it is given, be it a class."""
+    """Return the params of a `dot_general` with the same result.
+
+    JAX keeps an element type here as it is given, even as a class.
+    """
     wanted = params["preferred_element_type"]
     return {"precision": params["precision"], "preferred_element_type": dtype_of(wanted)}
 
@@ -215,7 +229,7 @@ def _ragged_lower(ctx: LoweringContext, x: Value, y: Value, sizes: Any, **params
 
 
 class _RaggedImpl:
-    """Evaluation: one product for each group, and, where they differ by batch, for each of the batch."""
+    """Evaluates one product for each group, and for each element of the batch if group sizes differ there."""
 
     def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         avals = [get_aval(v) for v in values]
@@ -248,7 +262,7 @@ class _RaggedImpl:
 
 
 def _group(numbers: _Numbers, g: int, run: slice, ndim: int) -> tuple[Value, Value, Value]:
-    """Where a group lies in lhs, in rhs and in the result."""
+    """Return the index of group g in lhs, in rhs and in the result."""
     every = slice(None)
     part = (*[every] * numbers.ragged, run)
     if numbers.mode == "contract":
@@ -292,7 +306,7 @@ def _ragged_transpose(
 
 
 def _aval(x: Aval) -> Aval:
-    """The type of an operand, linear or not."""
+    """Return the type of an operand, whether it is linear or not."""
     return x.aval if is_linear(x) else get_aval(x)
 
 
@@ -309,7 +323,9 @@ def _cotangent(
     aval: Aval,
     params: Any,
 ) -> Value:
-    """The product whose axes are those of the operand in some order."""
+    """Return the product whose axes are those of the operand after the permutation `order`, with
+    them permuted back.
+    """
     out = lax.ragged_dot_general(
         left, right, sizes, ragged_dot_dimension_numbers=numbers.record, **params
     )
@@ -357,7 +373,9 @@ def _ragged_cost(
     ragged_dot_dimension_numbers: ParamValue,
     **_: ParamValue,
 ) -> int:
-    """A multiplication and an addition for each element of lhs and each free index of rhs: an element is in one group only."""
+    """The cost rule: a multiplication and an addition for each element of lhs and each free index
+    of rhs, since an element is in one group only.
+    """
     x, y, _ = in_avals
     numbers = _numbers(ragged_dot_dimension_numbers)
     free = removed(y.shape, numbers.rhs_contract + numbers.rhs_batch + numbers.groups)
@@ -365,7 +383,9 @@ def _ragged_cost(
 
 
 def _ragged_determined(in_avals: Any, params: Any) -> bool:
-    """Sizes of groups may be negative, or have a sum that is too large, and then nothing says what is computed."""
+    """The determined rule: group sizes may be negative, or have too large a sum, and the result is
+    then unspecified.
+    """
     del in_avals, params
     return False
 

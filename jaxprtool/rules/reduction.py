@@ -68,7 +68,10 @@ def _reducer_batch(op: Any) -> Callable[..., Any]:
 
 
 def _sum_like(ufunc: str) -> Callable[..., Value]:
-    """The impl of a sum or product; types of 16 bits and less accumulate in f32 and round once."""
+    """Return the impl of a sum or product.
+
+    Types of 16 bits and less accumulate in f32 and are rounded once.
+    """
 
     def make(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         reduce, dtype = getattr(xp, ufunc).reduce, xp.dtype_of_aval(x.dtype)
@@ -281,7 +284,7 @@ def _reduce_impl(
 def _reduce_fold(
     xp: Namespace, xs: Sequence[Value], axes: tuple[int, ...], jaxpr: ClosedJaxpr
 ) -> Callable[..., list[Value]]:
-    """In the order of the elements, so that reducers need not commute."""
+    """Fold in the order of the elements, so that reducers need not be commutative."""
     n, shape = len(xs), removed(xs[0].shape, axes)
     count = math.prod(xs[0].shape[a] for a in axes)
     order = (*axes, *removed(range(xs[0].ndim), axes))
@@ -336,7 +339,7 @@ def _reduce_jvp(
 def _reduce_tree(
     xs: Sequence[Value], inits: Value, axes: tuple[int, ...], jaxpr: ClosedJaxpr
 ) -> list[Value]:
-    """The reduction of all elements: the first half is combined with the second, until one is left."""
+    """Reduce all elements by combining the first half with the second half, until one is left."""
     aval = get_aval(xs[0])
     kept = removed(range(aval.ndim), axes)
     shape, n = removed(aval.shape, axes), math.prod(aval.shape[a] for a in axes)

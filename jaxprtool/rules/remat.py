@@ -1,8 +1,9 @@
 """Rows of `remat2` (`jax.checkpoint`) and `name`, and the Python function `checkpoint`.
 
-In the derivative of a `remat2` the known part of its jaxpr is computed twice. The first computation gives the results, and
-keeps nothing but the arguments. The second one stands inside another `remat2`, and computes what the tangents or
-cotangents need. A policy names values that are saved after all: they become arguments of the second computation.
+In the derivative of a `remat2` the known part of its jaxpr is computed twice. The first computation
+gives the results, and keeps nothing but the arguments. The second one is inside another `remat2`,
+and computes the values that the tangents or cotangents need. Values that a policy names are saved
+after all: they become arguments of the second computation.
 """
 
 from __future__ import annotations
@@ -47,7 +48,9 @@ __all__ = ["checkpoint"]
 
 
 def _one_flag(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """`prevent_cse` may have a flag for each argument; with other arguments, one flag stands for all."""
+    """Return params with one flag `prevent_cse` where it has one for each argument, since the
+    arguments are about to change.
+    """
     prevent = params["prevent_cse"]
     return {**params, "prevent_cse": any(prevent)} if isinstance(prevent, tuple) else params
 
@@ -56,12 +59,14 @@ _TRANSPOSED = MemoTable[tuple[ClosedJaxpr, list[bool]]]("transposed remat2")
 
 
 class _RematRules(CallRules):
-    """The rules of a call, except for the values that are kept between the two computations."""
+    """The rules of a call, except for what is kept between the two computations."""
 
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """The transpose, after the jaxpr is split into its non-linear and its linear equations, which may be interleaved."""
+        """Transpose the jaxpr, after splitting it into its non-linear and its linear equations,
+        which may be interleaved.
+        """
         key = (tuple(linear), tuple(nonzero))
         return _TRANSPOSED.of(closed, key, lambda: _transposed(closed, linear, nonzero))
 
@@ -83,7 +88,7 @@ class _RematRules(CallRules):
         return merge_lists(parts.unks_out, outs, unknown)
 
     def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-        """The policy of the outer `remat2` decides; both parts are computed again by this one."""
+        """The saving rule: the policy of the outer `remat2` decides; both parts are again calls of the inner one."""
         cut = split_saving(eqn.params["jaxpr"], unks, saves)
         if not cut.n_saved:
             return None
@@ -147,14 +152,14 @@ _PARTS = MemoTable[_Parts]("parts of a remat2")
 
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
-    """Split the jaxpr as an ordinary call is split: all values that the unknown part reads are saved."""
+    """Split the jaxpr like that of an ordinary call: save all values that the unknown part reads."""
     known, rest, unks_out, _n_res = partial_eval_jaxpr(_keeping(closed), unks)
     used = [i for i, u in enumerate(unks) if u]
     return _Parts(known, unks_out.count(False), rest, used, unks_out)
 
 
 def _keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """The same jaxpr with nothing computed again by a `remat2` inside either: the outer policy decides."""
+    """Return the same jaxpr in which no inner `remat2` recomputes anything either, since the outer policy decides."""
     return _KEEPING.of(closed, lambda: _made_keeping(closed))
 
 
@@ -207,7 +212,11 @@ def _types(
 def _lower(
     ctx: Value, *args: Value, jaxpr: ClosedJaxpr, prevent_cse: Any, **params: Any
 ) -> list[Any]:
-    """Write the body in place. Arguments of the second computation go through a barrier, so that XLA does not merge it with the first."""
+    """Write the body in place.
+
+    Arguments of the second computation go through a barrier, so that XLA does not merge it with the
+    first.
+    """
     guarded = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(args)
     if params["differentiated"] and any(guarded):
         kept, hidden = partition_list(guarded, args)

@@ -1,4 +1,4 @@
-"""The row of `CustomRoot`: its solver, called with its own operands."""
+"""The row of `CustomRoot`: a call of its solver with the solver's operands."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 
 def _own(solve_jaxpr: ClosedJaxpr, args: Sequence[Value]) -> Sequence[Value]:
-    """The operands that the solver takes."""
+    """Return the operands that the solver takes, which are the first ones."""
     return args[: len(solve_jaxpr.jaxpr.in_binders)]
 
 
@@ -31,7 +31,7 @@ def _types(*avals: Aval, solve_jaxpr: ClosedJaxpr, has_aux: bool) -> list[Aval]:
 
 
 class _Impl(CallImpl):
-    """Evaluation on NumPy: that of a call with the solver's operands."""
+    """Evaluates a call of the solver with its operands on NumPy."""
 
     def __call__(self, xp: Namespace, *args: Value, **params: Any) -> list[Value]:
         return super().__call__(xp, *_own(params[self.param], args), **params)

@@ -1,6 +1,8 @@
-"""The rows of `scaled_dot` and `scaled_matmul_wrapper`, contractions of arrays of narrow numbers with scales for blocks of them.
+"""The rows of `scaled_dot` and `scaled_matmul_wrapper`: contractions of arrays of narrow numbers
+with one scale per block.
 
-Open Compute Project: OCP Microscaling Formats (MX) Specification (2023) has such blocks; the product is in bf16.
+The blocks are those of the Open Compute Project's OCP Microscaling Formats (MX) Specification
+(2023); the product is in bf16.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ def _type(
 
 
 def _check_operands(name: str, *avals: Aval) -> None:
-    """Raise a type error for operands of several ranks, or that are no numbers."""
+    """Raise a type error for operands of different ranks, or that are no numbers."""
     if len({a.ndim for a in avals}) > 1:
         ill_typed(f"{name} takes operands of one rank, not {', '.join(map(str, avals))}")
     if any(a.dtype.kind not in "biufc" for a in avals):
@@ -75,7 +77,10 @@ def _check_operands(name: str, *avals: Aval) -> None:
 
 
 def _scaled(x: Value, scale: Value, contracting: Axes, dtype: DType = BFLOAT16) -> Value:
-    """The product in a type, of complex numbers that of the real parts, each element of the scale repeated along the contracting axes."""
+    """Return an operand times its scale in a type; of complex numbers, the product of the real parts.
+
+    Scales are repeated along the contracting axes.
+    """
     shape, held = get_aval(x).shape, get_aval(scale).shape
     blocks: list[int] = []
     places: list[int] = []
@@ -113,7 +118,7 @@ def _scaled_dot(
 def _batch(
     axis_size: int, vals: Any, dims: Any, *, dimension_numbers: Any, **params: ParamValue
 ) -> OutAndDim:
-    """The batch axis of all operands in front, as a further batch axis of the contraction."""
+    """The batch rule: the batch axis of all operands goes to the front, as a further batch axis of the contraction."""
     moved = [materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True)]
     contracting, batch = (
         tuple(tuple(d + 1 for d in axes) for axes in pair) for pair in dimension_numbers
@@ -140,7 +145,7 @@ define(
 )
 
 
-_ROWS = (((2,), (2,)), ((0,), (0,)))  # what `scaled_matmul_wrapper` contracts
+_ROWS = (((2,), (2,)), ((0,), (0,)))  # dimension_numbers of `scaled_matmul_wrapper`
 
 
 def _type_of_rows(
@@ -179,7 +184,7 @@ def _product_of_rows(
 def _batch_of_rows(
     axis_size: int, vals: Any, dims: Any, **params: ParamValue
 ) -> tuple[list[Value], list[int]]:
-    """The batch axis of all operands becomes one with the first axis."""
+    """The batch rule: the batch axis of all operands is merged into the first axis."""
     moved = [materialize(x, d, axis_size) for x, d in zip(vals, dims, strict=True)]
     shapes = [get_aval(x).shape for x in moved]
     flat = [

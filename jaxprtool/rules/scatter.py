@@ -1,4 +1,4 @@
-"""Rules of scatter and of the scatters that combine."""
+"""Rows of scatter, and of the scatters that combine updates with old elements."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _replace(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
 
 
 def _combine(name: str, unique: bool, dtype: DType) -> Combine:
-    """Combine with a ufunc of NumPy; places that occur more than once are combined in their order."""
+    """Combine with a NumPy ufunc. Updates of the same element are combined in order."""
 
     def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         ufunc = ufunc_of(xp, name, dtype)
@@ -124,7 +124,7 @@ def _combine(name: str, unique: bool, dtype: DType) -> Combine:
 
 
 def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
-    """Combine by a jaxpr of scalars: in rounds, in each of which no place occurs twice."""
+    """Combine by a jaxpr of scalars, in rounds, in each of which no element is updated twice."""
 
     def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         order = xp.argsort(places, kind="stable")
@@ -143,7 +143,9 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
 
 
 def _is_that_of(update_jaxpr: Any, op: Any) -> bool:
-    """Whether a jaxpr is one operation on its two arguments, in order: what the name of the primitive says."""
+    """Whether a jaxpr is the single operation `op` on its two arguments in order, which the
+    primitive's name stands for.
+    """
     jaxpr = update_jaxpr.jaxpr
     if len(jaxpr.eqns) != 1 or jaxpr.const_binders:
         return False
@@ -203,7 +205,7 @@ def _scatter_impl(op: Any, ufunc: str) -> Callable[..., Value]:
 
 
 def _options(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """The params that say how a scatter takes its indices."""
+    """Return the params that say how a scatter takes its indices."""
     return {k: params[k] for k in ("mode", "unique_indices", "indices_are_sorted")}
 
 
@@ -257,7 +259,7 @@ def _scatter_jvp(
 
 
 def _numbered(shape: tuple[int, ...], wanted: tuple[int, ...]) -> Value:
-    """1, 2, ... for the elements of `shape`, stretched to `wanted`."""
+    """Return 1, 2, ... for the elements of `shape`, broadcast to `wanted`."""
     ids = lax.iota(dtype=UINT32, shape=(math.prod(shape),), dimension=0)
     ids = lax.add(lax.reshape(ids, new_sizes=shape), scalar_lit(1, UINT32))
     if shape == wanted:
@@ -421,7 +423,7 @@ def _scatter_batch(op: Any) -> Callable[..., Value]:
 def _clamped(
     ctx: LoweringContext, x: HloValue, indices: HloValue, updates: Any, w: Windows
 ) -> HloValue:
-    """The indices moved so that the windows lie within the operand."""
+    """Return the indices moved so that all windows lie within the operand."""
     if not w.start_map:
         return indices
     sizes, aval = window_sizes(w, x.aval.ndim, updates.aval.shape), indices.aval

@@ -1,4 +1,4 @@
-"""Rows of `SearchSorted`, a binary search for all queries at a time, and of `Nonzero`, a stable sort."""
+"""Rows of `SearchSorted`, one binary search for all queries at once, and of `Nonzero`, a stable sort."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def _search(
     method: str,
     out_dtype: DType,
 ) -> Value:
-    """Halve the part of the array where a query belongs, until nothing is left of it."""
+    """Search all queries at once: halve the range in which each belongs until it is empty."""
     shape, asked = get_aval(a).shape, get_aval(query).shape
     others = [i for i in range(len(shape)) if i != dimension]
     n, kept = shape[dimension], [shape[i] for i in others]
@@ -95,7 +95,7 @@ def _i32(n: int) -> Value:
 
 
 def _taken(rows: Value, places: Value, n: int) -> Value:
-    """The elements of each row at its places; what is behind the end stands for the last one."""
+    """Return the elements of each row at its positions; a position behind the end reads the last element."""
     shape = get_aval(places).shape
     within = lax.min(places, lax.broadcast_in_dim(_i32(n - 1), shape=shape))
     indices = lax.reshape(within, new_sizes=(*shape, 1))
@@ -104,7 +104,10 @@ def _taken(rows: Value, places: Value, n: int) -> Value:
 
 
 def _stands_before(x: Value, query: Value, *, equal: bool) -> Value:
-    """Whether x stands before a query: NaN stands after all, and is equal to itself."""
+    """Whether x comes before a query (with `equal`, also where they are equal).
+
+    NaN comes last, and equals itself.
+    """
     before = lax.le(x, query) if equal else lax.lt(x, query)
     if get_aval(x).dtype.kind != "f":
         return before
@@ -115,7 +118,11 @@ def _stands_before(x: Value, query: Value, *, equal: bool) -> Value:
 def _batch(
     size: int, vals: Sequence[Value], dims: Sequence[int | None], **params: Any
 ) -> OutAndDim:
-    """An axis that both have is one more batch axis; one that only one has is one of the others."""
+    """The batch rule.
+
+    A batch axis of both operands becomes a batch axis of the search; one of a single operand
+    becomes a free axis.
+    """
     (a, query), (da, dq) = vals, dims
     n = params["batch_dims"]
     if da is not None and dq is not None:
@@ -175,7 +182,7 @@ def _nonzero(
     axes: tuple[int, ...],
     out_dtype: DType,
 ) -> list[Value]:
-    """Sort the places, those of elements that are not zero first, and keep as many as are asked for."""
+    """Sort the positions stably, those of nonzero elements first, and keep the requested number of them."""
     shape, axes = in_avals[0].shape, tuple(sorted(axes))
     others = tuple(i for i in range(len(shape)) if i not in axes)
     batch, sizes = tuple(shape[i] for i in others), [shape[i] for i in axes]
@@ -203,7 +210,7 @@ def _nonzero(
 
 
 def _stretched(fill: Value, shape: tuple[int, ...]) -> Value:
-    """A value for each row of a batch in the shape of the result, whose last axis is not a batch axis."""
+    """Broadcast one value per row of a batch to the shape of the result, whose last axis is not a batch axis."""
     own = get_aval(fill).shape
     first = len(shape) - 1 - len(own)
     return lax.broadcast_in_dim(

@@ -1,4 +1,7 @@
-"""Elementwise choice: select_n and clamp. Shapes are equal, or rank 0 for selectors and bounds."""
+"""Rows of elementwise choice, `select_n` and `clamp`.
+
+Operands have equal shapes, or rank 0 for selectors and bounds.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +98,7 @@ def _select_n_transpose(ct: Value, which: Any, *cases: Value) -> Value:
 
 
 def _takes(which: Any, i: int, n: int) -> Value:
-    """Whether an integer selector takes case i of n, of which there are two or more."""
+    """Whether an integer selector takes case i of n, where n is at least 2."""
     if i == 0:
         return lax.le(which, 0)
     return lax.ge(which, i) if i == n - 1 else lax.eq(which, i)
@@ -179,7 +182,10 @@ def _clamp_impl(xp: Namespace, low: Value, x: Value, high: Value) -> Value:
 
 
 def _where(pred: Value, t: Value, out: Value) -> Value:
-    """t where pred, else 0. A tangent of rank 0 is multiplied by the mask, which is cheaper than to broadcast it and select."""
+    """Return t where pred, else 0.
+
+    A tangent of rank 0 is multiplied by the mask, which is cheaper than to broadcast and select.
+    """
     if get_aval(t).shape != get_aval(out).shape:
         return lax.mul(t, lax.convert_element_type(pred, new_dtype=get_aval(t).dtype))
     return lax.select_n(pred, full_like(out, 0.0), t)

@@ -137,7 +137,10 @@ def _dynamic_slice_type(x: Aval, *starts: Aval, slice_sizes: Sequence[int]) -> A
 
 
 def _window(starts: Sequence[Value], parts: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
-    """The index of a slice: parts are the size of the slice and the largest start of each axis."""
+    """Return the index of a slice on NumPy.
+
+    For each axis, `parts` has the size of the slice and its largest start.
+    """
     return tuple(
         [
             builtins.slice(a := min(max(int(s), 0), largest), a + n)
@@ -174,14 +177,18 @@ def _dynamic_slice_transpose(
 
 
 def _start_like(starts: Sequence[Value]) -> Value:
-    """A start index 0 of the type of the others."""
+    """Return a start index 0 of the same type as the others."""
     return scalar_lit(0, get_aval(starts[0]).dtype if starts else INT32)
 
 
 def _needed(
     starts: Sequence[Value], dims: Sequence[int | None], sizes: Sequence[int], shape: Sequence[int]
 ) -> tuple[list[Value], list[Value]]:
-    """The starts and their batch axes, with 0 for each axis of which the slice takes the whole: no other start is possible."""
+    """Return the starts and their batch axes.
+
+    Where the slice has the size of the axis, only start 0 is possible, so a batched start becomes
+    0.
+    """
     zero, whole = _start_like(starts), [s == n for s, n in zip(sizes, shape, strict=True)]
     return (
         [zero if w and d is not None else s for s, d, w in zip(starts, dims, whole, strict=True)],
@@ -196,8 +203,9 @@ def _start_vectors(
     shape: Sequence[int],
     size: int,
 ) -> tuple[Value, tuple[int, ...]]:
-    """The starts of each example along a last axis, and the axes that they are for; those of slices as large as
-    the axis are left out.
+    """Return the starts of each example as vectors along a last axis, and the axes that they are for.
+
+    Axes of which the slice takes the whole are left out.
     """
     axes = [i for i, (s, n) in enumerate(zip(sizes, shape, strict=True)) if s != n]
     columns = [
@@ -213,7 +221,10 @@ def _start_vectors(
 def _slice_windows(
     axes: tuple[int, ...], rank: int, size: int, dim: int | None, shape: Sequence[int]
 ) -> tuple[Windows, tuple[int, ...]]:
-    """The numbers, and the sizes, of a slice of `shape` for each example; its batch axis is the first."""
+    """Return the windows of a gather or scatter that moves one slice of `shape` for each example, and the slice sizes.
+
+    The batch axis is the first.
+    """
     w, _ = batched_indices(Windows(tuple(range(rank)), (), axes), 0, 0, dim)
     return w, tuple(shape) if dim is None else inserted(shape, dim, min(size, 1))
 

@@ -37,7 +37,10 @@ from jaxprtool.rules.define import define
 
 
 def _along(xp: Namespace, values: Any, order: Any, axis: int) -> Any:
-    """The values at positions along an axis. With three axes at most, since NumPy indexes fewer than an array may have."""
+    """Return the values at positions along an axis.
+
+    They are reshaped to three axes, since NumPy can index fewer axes than an array may have.
+    """
     shape, n = values.shape, values.ndim
     axis %= max(n, 1)
     before, after = math.prod(shape[:axis]), math.prod(shape[axis + 1 :])
@@ -63,21 +66,21 @@ def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
 
 
 def _plain(xp: Namespace, x: Value) -> Value:
-    """Floats with one kind of zero and one kind of NaN."""
+    """Return floats with one kind of zero and one kind of NaN."""
     zero = x.dtype.type(0)
     x = xp.where(x == zero, zero, x)
     return xp.where(x != x, xp.asarray(xp.nan).astype(x.dtype), x)
 
 
 def _keys(xp: Namespace, x: Value, dtype: DType) -> list[Value]:
-    """Integers in the order in which elements are sorted, the most important first."""
+    """Return integers in the order of the elements to sort, for each sort key, the most important first."""
     if dtype.kind == "c":
         return [*_keys(xp, x.real, dtype.real), *_keys(xp, x.imag, dtype.real)]
     return [_ordinals(xp, _plain(xp, x) if dtype.kind == "f" else x, dtype)]
 
 
 def _order(xp: Namespace, keys: Sequence[Value], axis: int) -> Value:
-    """The positions that sort the elements along an axis, stably."""
+    """Return the positions that sort the elements along an axis, stably."""
     if len(keys) == 1 and keys[0].dtype.itemsize <= 4:
         return _packed(xp, keys[0], axis, None)
     if len(keys) == 1:
@@ -147,9 +150,10 @@ def _picked(t: Value, positions: Any, axis: int, indices: Value) -> Value:
 def _sort_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, dimension: int, **params: ParamValue
 ) -> PrimalAndTangent:
-    """The tangents are rearranged as the primals are.
+    """The jvp rule: the tangents are permuted as the primals are.
 
-    The order varies as the keys do, which its type does not say.
+    The permutation varies along the mesh axes that the keys vary along. Its type does not say so,
+    so it is cast.
     """
     shape = get_aval(primals[0]).shape
     dtype = UINT64 if max(shape) >= 1 << 32 else UINT32
@@ -257,7 +261,7 @@ def _check_k(name: str, k: int, least: int, axis: int, x: Value) -> None:
 
 
 def _with_size(x: Value, axis: int, n: int) -> list[Value]:
-    """The types of values and positions: n along the axis."""
+    """Return the types of the values and of their positions, with size n along the axis."""
     out = with_shape(x, (*x.shape[:axis], n, *x.shape[axis + 1 :]))
     return [out, with_dtype(out, INT32)]
 
@@ -270,14 +274,14 @@ def _top_k_type(x: Aval, *, k: int, axis: int, is_stable: bool) -> list[Aval]:
     return _with_size(x, axis, k)
 
 
-_BLOCKS = 16  # for each of the keys that are wanted
+_BLOCKS = 16  # blocks for each wanted key
 
 
 def _few_with_the_smallest(xp: Namespace, row: Value, k: int) -> Value:
-    """The positions, in order, of a row's k smallest keys and, most often, of few others.
+    """Return, in order, the positions of a superset of a row's k smallest keys, which is mostly not much larger.
 
-    k blocks of the row have a key that is at most the k-th smallest of the least keys of all blocks. So the k smallest
-    keys are not above it.
+    Take the smallest key of each block, and the k-th smallest of these. Then k blocks have a key
+    that is at most this bound, so none of the k smallest keys is above it.
     """
     width = len(row) // (k * _BLOCKS)
     blocks = len(row) // width
@@ -286,7 +290,7 @@ def _few_with_the_smallest(xp: Namespace, row: Value, k: int) -> Value:
 
 
 def _first(xp: Namespace, key: Value, axis: int, k: int) -> Value:
-    """The positions of the k smallest of integers along an axis; of equal ones the first."""
+    """Return the positions of the k smallest of integers along an axis; among equal ones the first come first."""
     n = key.shape[axis]
     if key.size == n and 0 < k * _BLOCKS < n:
         row = key.reshape(n)

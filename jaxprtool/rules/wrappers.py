@@ -52,7 +52,9 @@ def _remat_opt_types(
 
 
 def _uncounted(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """The params without the numbers of constants and residuals, which nothing reads once a rule is transformed."""
+    """Return the params with the numbers of constants and residuals set to 0, since nothing reads
+    them once a rule is transformed.
+    """
     return {**params, "num_consts": 0, "num_res": 0, "fun_jaxpr_thunk": None}
 
 
@@ -92,7 +94,7 @@ def _fused_types(
 
 
 def _in_space(aval: Aval, space: ParamValue) -> Aval:
-    """A type in a memory; None stands for that of the device."""
+    """Return a type in the memory of a memory space; None stands for the device's own."""
     member = None if space is None else MEMORY.required("fused_call", "out_spaces", space)
     memory = "" if member in (None, "Device") else str(member).lower()
     return aval.update(memory=memory) if isinstance(aval, ShapedArray) else aval
@@ -110,7 +112,7 @@ def _fused_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list
 _dce_fused = call_dce_rule("jaxpr")
 
 
-# Equations in its place have the memory of their operands; inside, they are in any.
+# Inlined equations are in the memory of their operands; in the call they may be in any.
 define(
     lax.fused_call,
     **{
@@ -183,7 +185,7 @@ def _linear_transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
 
 
 def _linear_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """Batch all linear operands where any operand is batched, because their cotangents are batched then."""
+    """Batch all linear operands if any operand is batched, because their cotangents are batched then."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
     if back is not None:
@@ -215,7 +217,7 @@ define(
 
 
 def _record_linear(trace: Any, args: Sequence[Any], params: dict[str, Any]) -> list[Any]:
-    """Record the call as one equation; it is not split."""
+    """Record the call as one equation, without splitting it."""
     atoms = trace.atoms(args)
     avals = [a.strong for a in params["callee"].out_avals]
     return trace.emit(lax.linear_call.primitive, atoms, params, avals)
@@ -277,7 +279,7 @@ def _alike_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAnd
 def _alike_batch(
     axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]
 ) -> tuple[Sequence[Value], list[int]]:
-    """Both have their axis where the first batched one has it."""
+    """The batch rule: both operands get their batch axis where the first batched one has it."""
     at = next(d for d in dims if d is not None)
     placed = [materialize(x, d, axis_size, at) for x, d in zip(vals, dims, strict=True)]
     return lax.shard_alike(*placed), [at, at]
@@ -295,7 +297,7 @@ define(
     jvp=_alike_jvp,
     transpose=_alike_transpose,
     batch=_alike_batch,
-    lower=lambda ctx, x, y: [x, y],  # without a partitioner it says nothing
+    lower=lambda ctx, x, y: [x, y],  # it only matters to a partitioner
     cost=FREE,
     varying="rule",
     elements="kept",
@@ -308,7 +310,7 @@ _PLATFORM = "cpu"  # both NumPy and our client of XLA run on the CPU
 
 
 def platform_position(platforms: Any) -> int:
-    """The first of these entries that is for our platform; ill-typed when none is."""
+    """Return the first of these entries that is for the CPU; ill-typed when none is."""
     for i, names in enumerate(platforms):
         if names is None or _PLATFORM in names:
             return i
@@ -346,9 +348,9 @@ define(
     **{
         **CallRules(lax.custom_partitioning, "call").columns(),
         "abstract_eval": tree_call_types("custom_partitioning"),
-        # A batch drops the call: what its user says of how it is spread is for other shapes.
+        # A batched call is inlined, since the user's sharding rules are for other shapes.
         **inline_columns("call"),
-        # The functions of its user take all arguments.
+        # All operands stay, since the user's functions take all of them.
         "dce": lambda eqn, used: (eqn, [True] * len(eqn.inputs)),
     },
 )

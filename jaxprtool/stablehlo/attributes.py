@@ -1,7 +1,8 @@
-"""The attributes of a `composite` as MLIR text, from JAX's print of them or from the objects of a running JAX.
+"""Write the attributes of a `composite` as MLIR text, from JAX's print of them or from the objects of a running JAX.
 
-JAX keeps each attribute as (name, leaves, PyTreeDef), which together are a value. MLIR gets scalars and arrays of NumPy with
-their types, Python's numbers with 64 bits, strings, dtypes as types, and lists and dictionaries of these.
+JAX keeps each attribute as (name, leaves, PyTreeDef); leaves and tree together are a value. In MLIR
+NumPy scalars and arrays keep their types, Python numbers have 64 bits, dtypes are types, and lists
+and dictionaries hold these and strings.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ _BOOLEANS = {"np.True_": "true", "np.False_": "false"}
 
 
 class _NoSpelling(Exception):
-    """MLIR has no attribute for a value, or its text does not say what it is."""
+    """MLIR has no attribute for a value, or the text of the value is not understood."""
 
 
 def composite_attributes(attributes: Any) -> str | None:
-    """`{scale = 2.000000e+00 : f32, axes = [0 : i64, 1 : i64]}`; None where a value cannot be written."""
+    """Return `{scale = 2.000000e+00 : f32, axes = [0 : i64, 1 : i64]}`; None where a value cannot be written."""
     if not isinstance(attributes, (tuple, list)):
         return None
     try:
@@ -41,7 +42,7 @@ def composite_attributes(attributes: Any) -> str | None:
 
 
 def _unflatten(tree: Any, leaves: Sequence[Value]) -> Value:
-    """The value with the given structure, in which tuples are lists."""
+    """Return the value with the given structure, in which tuples are lists."""
     if not isinstance(tree, TreeDefinition):
         raise _NoSpelling(tree)
     return tree.unflatten(leaves)
@@ -78,7 +79,7 @@ def _value(value: Value) -> str:
 
 
 def _record(value: Record) -> str:
-    """`np.float32(2.0)`, `dtype('float32')`, `HashableArray(array([0, 1], dtype=int32))`."""
+    """Convert `np.float32(2.0)`, `dtype('float32')`, `HashableArray(array([0, 1], dtype=int32))`."""
     content = value.args[0] if len(value.args) == 1 else None
     if isinstance(content, PrintedArray):
         return _printed_array(content)
@@ -122,7 +123,7 @@ def _type(dtype: DType | None) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text as a string of MLIR."""
+    """Return a text as an MLIR string."""
     return '"' + "".join(map(_character, text.encode())) + '"'
 
 

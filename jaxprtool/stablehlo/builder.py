@@ -58,7 +58,7 @@ class Builder(ABC):
 
     Attributes:
       lines: the text so far.
-      depth: the number of regions that the next operation stands in.
+      depth: the number of regions around the next operation.
     """
 
     def __init__(self) -> None:
@@ -71,10 +71,10 @@ class Builder(ABC):
     @property
     @abstractmethod
     def out_aval(self) -> Aval:
-        """The type of the result at hand, for operations that are not told theirs."""
+        """The result type of operations that are written without one."""
 
     def fresh_name(self) -> str:
-        """A name that no value of the function has."""
+        """Return a name that no value of the function has."""
         self.counter += 1
         return f"%{self.counter - 1}"
 
@@ -111,7 +111,7 @@ class Builder(ABC):
         """Write any operation.
 
         Args:
-          name: `sine` for stablehlo.sine; a name with a dot (`chlo.erf`) is taken as it is.
+          name: `sine` for stablehlo.sine; a name with a dot (`chlo.erf`) is used as it is.
           operands: its operands.
           out: the type of the result, or a list of them; by default that of the equation.
           regions: texts made by `region`.
@@ -150,7 +150,7 @@ class Builder(ABC):
         return self.write(f"stablehlo.{name} {', '.join([x.name for x in operands])} : {kind}", out)
 
     def region(self, avals: Sequence[Aval], body: Callable[..., Value]) -> str:
-        """The text of a region: `body` takes its arguments and returns its results (one or a list)."""
+        """Return the text of a region: `body` takes its arguments and returns its results (one or a list)."""
         args, inner = self.block(avals, body, "stablehlo.return")
         indent = self.indent
         header = ", ".join([f"{x.name}: {mlir_type(x.aval)}" for x in args])
@@ -163,7 +163,7 @@ class Builder(ABC):
     def block(
         self, avals: Sequence[Aval], body: Callable[..., Value], terminator: str
     ) -> tuple[list[HloValue], str]:
-        """The arguments and the text of a block of operations that ends with `terminator`."""
+        """Return the arguments and the text of a block of operations that ends with `terminator`."""
         lines, constants, indent = self.lines, self.constants, self.indent
         self.lines, self.constants, self.indent = [], {}, indent + "  "
         self.depth += 1
@@ -212,12 +212,12 @@ class Builder(ABC):
         )
 
     def broadcast_scalars(self, *xs: HloValue) -> list[HloValue]:
-        """The values in one shape: those of rank 0 are broadcast to that of the others."""
+        """Broadcast the values of rank 0 to the shape of the others."""
         shape = max((x.aval.shape for x in xs), key=len)
         return [self.fill(x, shape) for x in xs]
 
     def fill(self, x: HloValue, shape: tuple[int, ...]) -> HloValue:
-        """x stretched to a shape: from rank 0, or along dimensions of size 1."""
+        """Stretch x to a shape: from rank 0, or along dimensions of size 1."""
         aval = x.aval
         if aval.shape == shape:
             return x
@@ -228,13 +228,13 @@ class Builder(ABC):
         return self.write(f"stablehlo.broadcast_in_dim {x.name}, dims = [] : {types}", out)
 
     def convert(self, x: HloValue, dtype: DType) -> HloValue:
-        """x in another element type; stablehlo.convert's meaning."""
+        """Convert x to another element type, with the meaning of stablehlo.convert."""
         if x.aval.dtype is dtype:
             return x
         return self.op("convert", x, out=ShapedArray(x.aval.shape, dtype))
 
     def widened(self, x: HloValue) -> HloValue:
-        """Integers of 2 bits as those of 8, for operations where XLA's CPU backend fails on them."""
+        """Convert integers of 2 bits to 8 bits, for operations where XLA's CPU backend fails on them."""
         dtype = x.aval.dtype
         if dtype.bits != 2:
             return x
@@ -304,7 +304,7 @@ class Builder(ABC):
         return self.write(f"{text} : ({types_of(xs)}) -> {mlir_type(out)}", out)
 
     def pad(self, x: HloValue, v: HloValue, config: Sequence[tuple[int, int, int]]) -> HloValue:
-        """x with v around and between its elements: (low, high, interior) for each axis."""
+        """Pad x with v around and between its elements: (low, high, interior) for each axis."""
         lows, highs, interiors = zip(*config, strict=True) if config else ((), (), ())
         if not (any(lows) or any(highs) or any(interiors)):
             return x
@@ -322,12 +322,13 @@ class Builder(ABC):
         return self.write(f"stablehlo.iota dim = {dim} : {mlir_type(aval)}", aval)
 
     def reduce(self, op: Any, x: Value, init: Value, axes: Sequence[int]) -> Value:
-        """Reduce over axes, which go away.
+        """Reduce over axes, which the result lacks.
 
         Args:
-          op: the name of an operation of two scalars (`add`), or a function of values that writes it:
-            of the accumulated and then the new ones, returning as many.
-          x: a value, or a list of them of one shape.
+          op: the name of an operation of two scalars (`add`), or a function that writes it: it
+            takes the accumulated values, then the new ones, and returns as many as there are
+            accumulated ones.
+          x: a value, or a list of values of one shape.
           init: the initial scalar, or one for each of x.
           axes: the axes to reduce.
 
@@ -346,7 +347,7 @@ class Builder(ABC):
         return out if isinstance(x, list) else out[0]
 
     def _initial(self, init: Value, scalars: Sequence[Aval]) -> list[HloValue]:
-        """The initial values of a reduction, one or a list of values and numbers, as values."""
+        """Return the initial values of a reduction as SSA values; Python numbers become constants."""
         inits = init if isinstance(init, list) else [init]
         return [
             i if isinstance(i, HloValue) else self.constant(i, s)
@@ -354,7 +355,7 @@ class Builder(ABC):
         ]
 
     def _reduce_by_name(self, op: str, x: HloValue, init: Value, axes: Sequence[int]) -> HloValue:
-        """The reduction of one value by an operation that has a short form."""
+        """Write the reduction of one value by an operation that has a short form."""
         aval = x.aval
         scalar = ShapedArray((), aval.dtype)
         (first,) = self._initial(init, [scalar])
@@ -401,18 +402,18 @@ class Builder(ABC):
 
 
 def int_pairs(pairs: Sequence[tuple[int, int]]) -> str:
-    """The attribute of (low, high) for each axis, as windows have for their padding."""
+    """Return the attribute of (low, high) for each axis, such as the padding of windows."""
     rows = int_list([int_list(p) for p in pairs]) if pairs else ""  # type: ignore[arg-type]
     return f"dense<{rows}> : tensor<{len(pairs)}x2xi64>"
 
 
 def types_of(xs: Sequence[HloValue]) -> str:
-    """The types of values, with commas between."""
+    """Return the types of values, separated by commas."""
     return ", ".join([mlir_type(x.aval) for x in xs])
 
 
 def result_types(avals: Sequence[Aval]) -> str:
-    """The types of an operation's results: bare when there is one, else in parentheses."""
+    """Return the types of an operation's results: bare when there is one, else in parentheses."""
     if len(avals) == 1:
         return mlir_type(avals[0])
     return f"({', '.join([mlir_type(a) for a in avals])})"

@@ -1,8 +1,9 @@
-"""Arithmetic of StableHLO operations, counted as XLA's `HloCostAnalysis` counts it before it optimises.
+"""Count the arithmetic of StableHLO operations as XLA's `HloCostAnalysis` does before it optimises.
 
-XLA counts one flop, or one transcendental, for each element of the result of an elementwise operation, whatever the
-operation and the element type. When it reads a module it replaces operations that it does not have (most of CHLO, and
-functions of complex numbers) by others; `_EXPANDED` says by how many.
+XLA counts one flop, or one transcendental, for each element of the result of an elementwise
+operation, whatever the operation and the element type. When it reads a module it replaces
+operations that it does not have (most of CHLO, and functions of complex numbers) by others;
+`_EXPANDED` gives their numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = ["Arithmetic", "operation_cost"]
 
 
 class Arithmetic(NamedTuple):
-    """Numbers of operations on elements: cheap ones, and transcendental functions."""
+    """Numbers of operations on elements: cheap ones (flops), and transcendental functions."""
 
     flops: int
     transcendentals: int
@@ -37,7 +38,7 @@ _MOVING = """
     slice transpose
 """
 
-# The cost of these depends on more than the types at hand: the rule that writes them counts it.
+# The cost of these depends on more than the types, so the lower rule counts it.
 _PRODUCTS = frozenset({"convolution", "dot_general", "fft"})
 
 _MOVES, _TRANSCENDENTAL = frozenset(_MOVING.split()), frozenset(_FUNCTIONS.split())
@@ -77,16 +78,16 @@ def operation_cost(
     bodies: Sequence[Arithmetic] = (),
     **attrs: ParamValue,
 ) -> Arithmetic:
-    """The arithmetic of one operation; none for convolutions, matrix products and Fourier transforms.
+    """Return the arithmetic of one operation; zero for convolutions, matrix products and Fourier transforms.
 
     Args:
-      name: `sine` for stablehlo.sine; CHLO's are named in full.
+      name: `sine` for stablehlo.sine; names of CHLO are given in full.
       operands, results: types.
-      bodies: what its regions take, each run once.
+      bodies: the arithmetic of one run of each of its regions.
       attrs: its attributes.
 
     Raises:
-      UnsupportedError: how often it runs its regions is not known, as for a loop.
+      UnsupportedError: the number of times it runs its regions is not known, as for a loop.
     """
     if name in _MOVES or name in _PRODUCTS:
         return Arithmetic(0, 0)
@@ -115,14 +116,14 @@ def _size(aval: Aval) -> int:
 
 
 def _width(dtype: DType) -> int:
-    """The column of `_EXPANDED` for an element type."""
+    """Return the column of `_EXPANDED` for an element type."""
     if dtype.kind == "c":
         return 3
     return 0 if dtype.bits == 64 else 1 if dtype.bits == 32 else 2
 
 
 def _inner_steps(attrs: dict[str, Any]) -> int:
-    """Combinations of two elements in a window."""
+    """Return the number of pairwise combinations that reduce a window."""
     return math.prod(attrs["window_dimensions"]) - 1
 
 

@@ -1,4 +1,4 @@
-"""The functions of a module that somebody else has written, to be put into one of ours."""
+"""Take functions from a module that another program has written, for insertion into a module of ours."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ __all__ = ["Written", "functions_of"]
 
 _HEAD = pattern(r"module @\S+ (?:attributes \{[^\n]*\} )?\{")
 _FUNCTION = pattern(r"  func\.func (?:public|private) @([\w$.\-]+)\(")
-_SYMBOL = pattern(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` says nothing
+_SYMBOL = pattern(r'"(?:[^"\\\n]|\\.)*"|@([\w$.\-]+)')  # or a string, in which `@` has no meaning
 # What belongs to a process (its functions of Python) or to its devices, and tokens, which the operands of an array have not.
 _BOUND = pattern(r"xla_ffi_partitioned_|xla_ffi_python_|xla_python_|!stablehlo\.token|\bsdy\.")
 
 
 class Written(NamedTuple):
-    """A function as it is written.
+    """A function as text.
 
     Attributes:
       symbol: its name.
@@ -28,7 +28,7 @@ class Written(NamedTuple):
     text: str
 
     def renamed(self, symbols: Mapping[str, str]) -> str:
-        """A private function with other symbols for its own and for those that it calls."""
+        """Return a private function with other symbols for itself and for the functions that it calls."""
 
         def other(m: Any) -> str:
             return f"@{symbols[m[1]]}" if m[1] in symbols else m[0]
@@ -37,13 +37,14 @@ class Written(NamedTuple):
 
 
 def functions_of(text: str) -> list[Written]:
-    """The functions of a module, `main` among them.
+    """Return the functions of a module, `main` among them.
 
     Args:
       text: a module as MLIR prints it, without locations.
 
     Raises:
-      ValueError: it holds more than functions, or something that is bound to the process or the devices that it is for.
+      ValueError: it contains more than functions, or something tied to the process or devices for
+        which it was made.
     """
     lines = text.rstrip().split("\n")
     if not _HEAD.fullmatch(lines[0]) or lines[-1] != "}":

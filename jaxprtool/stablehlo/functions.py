@@ -14,16 +14,16 @@ __all__ = ["Function", "Module", "Place", "identifier"]
 
 
 class Place(NamedTuple):
-    """The context of some code: the mesh whose devices run it, and the axes of it that are manual."""
+    """The context of some code: the mesh whose devices run it, and the manual axes of the mesh."""
 
     mesh: Mesh | None = None
     manual: tuple[str, ...] = ()
 
 
 class Function(NamedTuple):
-    """A function of the module that is yet to be written.
+    """A function of the module that has not been written yet.
 
-    `eqn` is the first equation that calls it, for errors in what it is made of.
+    `eqn` is the first equation that calls it, for errors in its body.
     """
 
     closed: ClosedJaxpr
@@ -33,15 +33,18 @@ class Function(NamedTuple):
 
 
 class Module:
-    """The functions of a module, and those that are yet to be written.
+    """The functions of a module, and those that have not been written yet.
 
-    The tables are by `id`; they hold the jaxprs so that no id is used twice.
+    The keys of the tables contain ids of jaxprs; the tables hold the jaxprs so that no id is
+    reused.
 
     Attributes:
-      taken: the symbols, each with the number that is tried first for another one of that name.
-      foreign: the functions of other modules, as they are written.
-      templates: the lines of equations by what they depend on: a `Template`, how many were written without one, or False
-        where there can be none.
+      taken: the symbols in use, each with the number that is tried first for another symbol of that
+        name.
+      foreign: the functions of other modules, as text.
+      templates: templates for the lines of equations, by all that the lines depend on besides
+        names. An entry is a `Template`, or the number of equations written without one so far, or
+        False where no template is possible.
       alive: the params whose ids are in the keys of `templates`.
     """
 
@@ -57,7 +60,7 @@ class Module:
         self.alive: list[Any] = []
 
     def function(self, closed: ClosedJaxpr, name: str, place: Place, eqn: JaxprEqn) -> str:
-        """The symbol of a private function for a jaxpr object, written once for each place."""
+        """Return the symbol of a private function for a jaxpr object, which is written once for each place."""
         key = id(closed), place
         found = self.symbols.get(key)
         if found is None:
@@ -66,7 +69,10 @@ class Module:
         return found.symbol
 
     def embed(self, text: str, name: str) -> str:
-        """The symbol of a private function that is another module's `main`. Raises ValueError as `functions_of`."""
+        """Return the symbol of a private function that is another module's `main`.
+
+        Raises ValueError as `functions_of`.
+        """
         if text not in self.embedded:
             written = functions_of(text)
             symbols = {f.symbol: self.fresh(f"{name}_{f.symbol}") for f in written}
@@ -75,7 +81,10 @@ class Module:
         return self.embedded[text]
 
     def mesh_symbol(self, mesh: Mesh) -> str:
-        """The symbol of a mesh; all meshes of a program have the same number of devices."""
+        """Return the symbol of a mesh.
+
+        All meshes of a program must have the same number of devices.
+        """
         mesh = mesh.grid
         if any(m.size != mesh.size for m in self.meshes):
             sizes = ", ".join(str(m.size) for m in (*self.meshes, mesh))
@@ -95,7 +104,7 @@ class Module:
         return [f"  sdy.mesh @{symbol} = <[{axes[m]}]>" for m, symbol in self.meshes.items()]
 
     def fresh(self, name: str) -> str:
-        """A symbol that no function has."""
+        """Return a symbol that no function has."""
         base = symbol = identifier(name)
         n = self.taken.get(base, 0)
         while symbol in self.taken:
@@ -106,6 +115,6 @@ class Module:
 
 
 def identifier(name: str) -> str:
-    """A name as a symbol of MLIR: characters that symbols cannot have are replaced."""
+    """Return a name as an MLIR symbol: characters that symbols cannot have are replaced."""
     word = "".join(c if c.isascii() and (c.isalnum() or c in "_.$") else "_" for c in name)
     return word if word and not word[0].isdigit() else f"f_{word}"

@@ -1,4 +1,4 @@
-"""Lines of StableHLO with places for names: equations of one operation, params and types differ in nothing else."""
+"""Templates of StableHLO lines: equations of one operation, params and types write the same lines but for names."""
 
 from __future__ import annotations
 
@@ -11,21 +11,22 @@ from jaxprtool.stablehlo.builder import Builder, HloValue, new_value
 
 __all__ = ["OFTEN", "Template"]
 
-OFTEN = 1  # equations that are written before a template is made of the next one like them
+OFTEN = 1  # equations to write in full before a template is made
 
 _NAME = re.compile(r"(%\w+(?:#\d+)?)")
 _STRING = re.compile(r'"([^"]*)"')
 
 
 class Template:
-    """The lines that an equation wrote, where names of values are left open.
+    """The lines that an equation wrote, with the names of values left open.
 
     Attributes:
-      text: the lines, for Python's `%`.
-      pick: picks the names for `text`, in order, from those of the operands, of the constants and of what the lines bind.
-      constants: the keys of the constants among the operands that the lines have besides those of the equation.
+      text: the lines, as a format for Python's `%`.
+      pick: selects the names for `text`, in order, from the names of the operands, then the
+        constants, then those that the lines bind.
+      constants: the keys of the constants that the lines use besides the operands of the equation.
       bound: the number of names that the lines bind.
-      result: the position of the result's name among what they bind.
+      result: the position of the result's name among those that the lines bind.
       aval: the type of the result.
     """
 
@@ -48,10 +49,10 @@ class Template:
     def of(
         cls, builder: Builder, lines: Sequence[Any], first: int, ins: Sequence[HloValue], out: Any
     ) -> Template | bool:
-        """The template of lines that a builder wrote; False where other equations may write others.
+        """Make the template of lines that a builder wrote; False where other equations may write different lines.
 
         Args:
-          lines: what was written.
+          lines: the lines.
           first: the number of the first name that the lines bind.
           ins: the operands.
           out: the result.
@@ -65,7 +66,7 @@ class Template:
             return False
         whole = "\n".join(lines)
         if '"' in whole and any("%" in s for s in _STRING.findall(whole)):
-            return False  # what looks like a name is none
+            return False  # a `%` in a string is not a name
         parts = _NAME.split(whole)
         found = parts[1::2]
         if whole.count("%") > len(found):
@@ -83,7 +84,10 @@ class Template:
         return cls("".join(parts), places, constants, bound, own[out.name], out.aval)
 
     def write(self, builder: Builder, names: tuple[str, ...]) -> HloValue | None:
-        """Write the lines for operands of other names; None, and nothing written, where a constant was not written before."""
+        """Write the lines for operands of other names.
+
+        Returns None, and writes nothing, where one of the constants has not been written yet.
+        """
         for key in self.constants:
             constant = builder.constants.get(key)
             if constant is None:

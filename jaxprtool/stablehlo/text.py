@@ -1,4 +1,4 @@
-"""How StableHLO spells types, attributes and constants."""
+"""StableHLO's spelling of types, attributes and constants."""
 
 from __future__ import annotations
 
@@ -79,9 +79,9 @@ def element_type(dtype: DType) -> str:
 
 
 def mlir_type(aval: Aval) -> str:
-    """A type: `tensor<3x4xf32>`. PRNG keys are their words: key<fry>[3] is `tensor<3x2xui32>`.
+    """Return a type: `tensor<3x4xf32>`. PRNG keys are their words: key<fry>[3] is `tensor<3x2xui32>`.
 
-    Raises UnsupportedError for what StableHLO has no type for.
+    Raises UnsupportedError for types that StableHLO does not have.
     """
     text = _types.get(aval)
     if text is None:
@@ -113,7 +113,7 @@ def int_list(values: Sequence[int]) -> str:
 
 
 def attribute(value: Value) -> str:
-    """The value of an attribute: text as it is, bools, ints (i64), sequences of ints (array<i64>)."""
+    """Return the value of an attribute: text as it is, bools, ints (i64), sequences of ints (array<i64>)."""
     if type(value) is str:
         return value
     if type(value) is bool:
@@ -124,7 +124,7 @@ def attribute(value: Value) -> str:
 
 
 def float_text(value: float, dtype: DType) -> str:
-    """A float literal; infinities and NaN are bit patterns, as MLIR wants them."""
+    """Return a float literal; infinities and NaN are written as bit patterns, as MLIR requires."""
     if math.isfinite(value):
         text = f"{value:e}"
         if float(text) == value:
@@ -140,7 +140,7 @@ def float_text(value: float, dtype: DType) -> str:
 
 
 def _nan_bits(value: float, dtype: DType) -> int:
-    """The bits of a NaN, without its sign; 0 where the type has no place for its payload."""
+    """Return the bits of a NaN, without its sign; 0 where the type cannot hold its payload."""
     fraction = _FRACTIONS.get(dtype.name)
     if fraction is None or is_usual_nan(value):
         return 0
@@ -166,10 +166,10 @@ def scalar_text(value: Value, dtype: DType) -> str:
 
 
 def dense(values: Value, aval: ShapedArray) -> str:
-    """The attribute `dense<...>` of an array constant, without its type.
+    """Return the attribute `dense<...>` of an array constant, without its type.
 
     Args:
-      values: a NumPy array, something that turns into one by `__array__`, nested lists, or a number.
+      values: a NumPy array, an object with `__array__`, nested lists, or a number.
       aval: its type; the element type of `values` may be another of the same kind.
     """
     dtype, shape = aval.dtype, aval.shape
@@ -191,7 +191,9 @@ def dense(values: Value, aval: ShapedArray) -> str:
 
 
 def _is_exact(values: Sequence[Value], aval: ShapedArray) -> bool:
-    """Whether an array is written as its bytes: it is large, or has NaNs that numbers do not tell apart."""
+    """Whether an array is written as its bytes: it is large, or it has NaNs with a sign or payload
+    that numbers lose.
+    """
     return aval.size > _LARGE or (has_bytes(aval.dtype) and has_odd_nans(values, aval.dtype))
 
 

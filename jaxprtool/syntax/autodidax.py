@@ -1,4 +1,4 @@
-"""The Autodidax dialect: its primitives and params to ours while reading, and back for printing."""
+"""The Autodidax dialect: translates its primitives and params to ours when reading, and back when printing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def from_autodidax(
     params: dict[str, Any],
     jaxprs: Sequence[ClosedJaxpr],
 ) -> tuple[Primitive, list[Any], dict[str, Any], JaxprEqn | None]:
-    """An equation of the tutorial as one of ours, and the equation that has to come before it, or None."""
+    """Translate an equation of the tutorial; also return the equation that has to come before it, or None."""
     name = primitive.name
     jaxprs = list(jaxprs) or [
         v for v in (params.get(k) for k in _JAXPR_KEYS) if isinstance(v, ClosedJaxpr)
@@ -56,10 +56,13 @@ _JAXPR_KEYS = ("true_jaxpr", "false_jaxpr", "jaxpr")
 
 
 def _index(predicate: Any) -> tuple[Any, JaxprEqn | None]:
-    """The tutorial's predicate as a branch index: branch 0 is the false one."""
+    """Convert the tutorial's predicate to a branch index: branch 0 is the false one.
+
+    Returns the index and the equation that converts it, or None where none is needed.
+    """
     if isinstance(predicate, UntypedLit):
         return Lit(int(predicate.text == "True"), ShapedArray((), INT32)), None
-    if getattr(predicate.aval, "dtype", None) is INT32:  # a program of JAX's has an index
+    if getattr(predicate.aval, "dtype", None) is INT32:  # JAX's own programs have an index
         return predicate, None
     index = Var(ShapedArray((), INT32))
     convert = find_primitive("convert_element_type")
@@ -97,7 +100,10 @@ _PARAMS: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 
 def predicates(jaxpr: Jaxpr) -> dict[Atom, Atom]:
-    """Branch indices that are converted predicates, read by conds only: the tutorial has the predicate itself."""
+    """Return the branch indices that are converted predicates and that only conds read, each with the predicate.
+
+    The tutorial uses the predicate itself.
+    """
     converted: dict[Atom, Atom] = {}
     for eqn in jaxpr.eqns:
         if eqn.primitive.name != "convert_element_type" or len(eqn.inputs) != 1:
@@ -115,13 +121,13 @@ def predicates(jaxpr: Jaxpr) -> dict[Atom, Atom]:
 
 
 class Spelled(NamedTuple):
-    """An equation as the tutorial has it.
+    """An equation as the tutorial spells it.
 
     Attributes:
-      name: of the primitive.
+      name: the name of the primitive.
       params: in the tutorial's order.
       inputs: the operands.
-      jaxprs: those under the equation.
+      jaxprs: the jaxprs printed under the equation.
     """
 
     name: str
@@ -131,7 +137,10 @@ class Spelled(NamedTuple):
 
 
 def to_autodidax(eqn: JaxprEqn, lossless: bool) -> Spelled:
-    """An equation in the tutorial's spelling. Params of a call that it does not have are there when `lossless`."""
+    """Translate an equation to the tutorial's spelling.
+
+    With `lossless`, params of a call that the tutorial does not have are included.
+    """
     name, params, jaxprs = _respelled(eqn, lossless)
     inputs = eqn.inputs
     if name == "cond" and isinstance(inputs[0], Lit):

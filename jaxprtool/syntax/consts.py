@@ -1,8 +1,10 @@
-"""Values of constants in a file: `where a = [0.0, 1.0]`, `a = npz("file.npz", "key")`, `a = base64("f32[2]", "AAAAAAAAgD8=")`.
+"""Values of constants in a file: `where a = [0.0, 1.0]`, `a = npz("file.npz", "key")`, `a =
+base64("f32[2]", "AAAAAAAAgD8=")`.
 
-Reading a file costs no NumPy: values stay nested lists (or bytes, or the name of the file that holds them) until a
-backend makes arrays of them. Base64 is of the elements in C order, each with its lowest byte first, a `bool` being a
-byte; it is written for more than 1 KB, and for NaNs other than the usual one. A float0 has no bytes: `base64("float0[4096]", "")`.
+Reading a file does not import NumPy: values stay nested lists (or bytes, or the name of the file
+that holds them) until a backend makes arrays of them. Base64 encodes the elements in C order, each
+with its lowest byte first, a `bool` being a byte; it is written for more than 1 KB, and for NaNs
+other than the usual one. A float0 has no bytes: `base64("float0[4096]", "")`.
 """
 
 from __future__ import annotations
@@ -58,10 +60,11 @@ _PIECE = pattern(rf"\s*([\[\],]|[^\s\[\](),]*+{PARENTHESES}|[^\s\[\],]+)")
 
 
 class ElementError(ValueError):
-    """Something inside the value of a constant is wrong.
+    """A fault inside the value of a constant.
 
     Attributes:
-      start, end: where it stands in the text of the value.
+      start: its offset in the text of the value.
+      end: the offset after it.
       help: what to write instead, or "".
     """
 
@@ -71,7 +74,7 @@ class ElementError(ValueError):
 
 
 class ArrayText:
-    """The values of a constant as they stand in a file.
+    """The values of a constant as a file spells them.
 
     Attributes:
       values: a Python scalar, or lists of lists of them; for a PRNG key the words of its data.
@@ -109,7 +112,7 @@ class ArrayText:
 
 
 class UnreadConstant(ArrayText):
-    """What stands for a constant that has no type in the text and that nothing reads; no text shows it."""
+    """A placeholder for a constant that has no type in the text and that nothing reads; no text shows it."""
 
     __slots__ = ()
 
@@ -118,7 +121,7 @@ UNREAD = UnreadConstant(False, (), BOOL)
 
 
 class ArrayBytes:
-    """The values of a constant as bytes: what base64 in a file holds.
+    """The values of a constant as bytes, as decoded from base64 in a file.
 
     Attributes:
       data: the elements in C order, each with its lowest byte first.
@@ -161,7 +164,7 @@ class ArrayBytes:
 
 
 def _elements(data: bytes, dtype: DType) -> Iterable[Scalar]:
-    """The elements whose bytes these are."""
+    """Return the elements encoded by these bytes."""
     code = _CODES["uint32" if dtype.kind == "k" else dtype.name]
     if code in "?e":
         return (x for (x,) in struct.iter_unpack(f"<{code}", data))
@@ -181,7 +184,7 @@ class ArrayRef:
     Attributes:
       file: the file's name, relative to the folder of the text.
       key: the array's name in it.
-      shape, dtype: of the array, as its binder says; the file is not looked at.
+      shape, dtype: those of the array, as its binder declares them; the file is not opened.
     """
 
     __slots__ = ("dtype", "file", "key", "shape")
@@ -190,7 +193,7 @@ class ArrayRef:
         self.file, self.key, self.shape, self.dtype = file, key, shape, dtype
 
     def at(self, file: str) -> ArrayRef:
-        """The same array by another name of its file."""
+        """Return the same array with another name of its file."""
         return ArrayRef(file, self.key, self.shape, self.dtype)
 
     def __eq__(self, other: object) -> bool:
@@ -207,7 +210,7 @@ Const: TypeAlias = ArrayText | ArrayBytes | ArrayRef
 
 
 def read_const(text: str, aval: Aval) -> Const:
-    """The constant that a text spells, for a binder of type `aval`.
+    """Return the constant that a text spells, for a binder of type `aval`.
 
     Raises:
       ValueError: when it is malformed, or its shape or element type is not the binder's.
@@ -249,19 +252,19 @@ def has_bytes(dtype: Any) -> bool:
 
 
 def _data_shape(shape: tuple[int, ...], dtype: DType) -> tuple[int, ...]:
-    """The shape of what is written for an array: for keys, with the axis of the words."""
+    """Return the shape of the data written for an array: for keys, with the axis of the words."""
     return (*shape, dtype.bits // 32) if dtype.kind == "k" else shape
 
 
 def _item_bytes(dtype: DType) -> int:
-    """Bytes of an element, or of a word of a key."""
+    """Return the bytes of an element, or of a word of a key."""
     if dtype.kind == "0":
         return 0
     return 4 if dtype.kind == "k" else max(dtype.bits // 8, 1)
 
 
 def _nested(text: str, dtype: DType) -> NestedLists:
-    """NestedLists lists from their text, without recursion."""
+    """Read nested lists from their text, without recursion."""
     stack: list[list[NestedLists]] = [[]]
     pos, complete = 0, False  # whether a value has just ended
     while m := _PIECE.match(text, pos):
@@ -315,7 +318,7 @@ def _check_shape(values: NestedLists, shape: tuple[int, ...], aval: Any) -> None
 
 
 def is_large(value: Any) -> bool:
-    """Whether an array is one that we do not write as a list."""
+    """Whether an array is too large to be written as a list."""
     data = words_of_key(value)
     return getattr(data, "nbytes", 0) > LARGE or (
         isinstance(data, ArrayBytes) and len(data.data) > LARGE
@@ -323,10 +326,10 @@ def is_large(value: Any) -> bool:
 
 
 def format_const(value: Any, aval: Any) -> str:
-    """The text of a constant of type `aval`: nested lists of Python scalars, base64, or a reference.
+    """Return the text of a constant of type `aval`: nested lists of Python scalars, base64, or a reference.
 
     Args:
-      value: an array (NumPy's, or what was read from a file), keys, or a Python number.
+      value: an array (NumPy's, or one read from a file), keys, or a Python number.
       aval: the type of its binder.
     """
     if isinstance(value, (ArrayRef, ArrayBytes)):
@@ -348,7 +351,7 @@ def format_const(value: Any, aval: Any) -> str:
 
 
 def _no_values(shape: Sequence[int]) -> str:
-    """The text of an array of float0, whose elements have one value: NumPy's text of it."""
+    """Return the text of an array of float0, whose elements have only one value, as NumPy prints it."""
     text = "(b'',)"
     for n in reversed(shape):
         text = f"[{', '.join([text] * n)}]"
@@ -356,7 +359,7 @@ def _no_values(shape: Sequence[int]) -> str:
 
 
 def _numbers(value: NestedLists) -> str:
-    """NestedLists lists of numbers as text. Python drops the sign of a NaN, and a file may have one."""
+    """Return nested lists of numbers as text. Keeps the sign of a NaN, which Python drops."""
     text = repr(value)
     if "nan" not in text:
         return text

@@ -1,4 +1,4 @@
-"""Parts that can be taken out of a text, whether or not it is a jaxpr: lines, tokens, what brackets hold."""
+"""Cut parts out of a text that need not be a valid jaxpr: lines, tokens, the contents of brackets."""
 
 from __future__ import annotations
 
@@ -26,22 +26,26 @@ _PLACE = pattern(r"[^\s:()]+:\d+(?::\d+)?")
 
 
 def without_places(message: str) -> str:
-    """A message without the places that it names, which change as a text gets shorter."""
+    """Return a message without the positions in it, which change as a text gets shorter."""
     return _PLACE.sub("PLACE", message)
 
 
 def lines_of(text: str) -> list[str]:
-    """The lines of a text; together they are the text."""
+    """Split a text into lines; joined they are the text."""
     return text.splitlines(keepends=True)
 
 
 def tokens_of(text: str) -> list[str]:
-    """The tokens of a text with the space before them; together they are the text, but for space at its end."""
+    """Split a text into tokens, each with the space before it; joined they are the text, but for space at its end."""
     return _TOKEN.findall(text)
 
 
 def bracketed(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """What is in brackets among tokens, as ranges: with the word before them (`a:f32[3]`), alone, without them; the last ones first."""
+    """Return ranges of tokens to cut at brackets, the last brackets first.
+
+    For each pair: with the word before them (`a:f32[3]`), the brackets with their contents, and the
+    contents.
+    """
     opened: list[int] = []
     found: list[tuple[int, int]] = []
     for i, token in enumerate(tokens):
@@ -55,7 +59,10 @@ def bracketed(tokens: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def braced(text: str) -> list[str]:
-    """The jaxprs (and other texts in braces) directly inside of a text, or of the one that the whole text is; the longest first."""
+    """Return the jaxprs (and other texts in braces) directly inside of a text, the longest first.
+
+    Where the whole text is one in braces, those directly inside of it.
+    """
     opened: list[int] = []
     found: list[tuple[int, int, int]] = []
     for m in _BRACE.finditer(text):
@@ -70,7 +77,11 @@ def braced(text: str) -> list[str]:
 
 
 def balanced_lines(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Lines that hold what the first of them opens, an equation with its params or a definition, as ranges; the last first, the outer before the inner."""
+    """Return ranges of lines that close the brackets which their first line opens: an equation with
+    its params, or a definition.
+
+    The last ranges come first, outer ones before inner ones.
+    """
     opened: list[tuple[int, int]] = []
     found: list[tuple[int, int]] = []
     depth = 0
@@ -85,13 +96,15 @@ def balanced_lines(lines: Sequence[str]) -> Iterator[tuple[int, int]]:
 
 
 def with_binders(before: str, lines: Sequence[str], after: str) -> str:
-    """A text without some of its lines, where what they bind are arguments of the jaxpr around them.
+    """Return a text without some of its lines, with the variables they bind as arguments of the jaxpr around them.
 
     Args:
-      before, lines, after: the text.
+      before: the text before the lines.
+      lines: the lines.
+      after: the text after them.
 
     Returns:
-      The text; "" where nothing that the rest reads is bound in these lines, or they are in no jaxpr.
+      The text; "" where the rest reads nothing that these lines bind, or they are in no jaxpr.
     """
     declared = [m[1] for m in map(_BINDERS.match, lines) if m]
     binders = {b[1]: b[0] for text in declared for b in _BINDER.finditer(text)}
@@ -104,7 +117,7 @@ def with_binders(before: str, lines: Sequence[str], after: str) -> str:
 
 
 def _head_around(before: str) -> int:
-    """Where the binders end of the jaxpr that is open at the end of a text; -1 where none is."""
+    """Return where the binders end of the jaxpr that is open at the end of a text; -1 where none is."""
     depth, end = 0, len(before)
     for m in reversed([*_HEAD_END.finditer(before)]):
         between = before[m.end() : end]
@@ -112,5 +125,5 @@ def _head_around(before: str) -> int:
         if depth <= 0:
             return m.start()
         end = m.end()
-        depth -= 1  # the brace that opens this jaxpr stands before its head
+        depth -= 1  # the brace that opens this jaxpr comes before its head
     return -1

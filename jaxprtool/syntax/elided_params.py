@@ -1,4 +1,4 @@
-"""What the print of an equation leaves out, as its primitive's stub says, and how reading puts it back."""
+"""The params that the print of an equation leaves out, by its primitive's stub, and how reading restores them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["has_open_results", "params_in_form", "params_order", "printed_params
 def recover_params(
     primitive: Primitive, params: dict[str, Any], binders: list[Var]
 ) -> dict[str, Any]:
-    """All params of an equation, from those that stand in its text and the types of its binders."""
+    """Return all params of an equation, given those in its text and the types of its binders."""
     if primitive.known and primitive.defaults:
         absent = primitive.optional and primitive.optional - params.keys()
         params = {**primitive.defaults, **params} if params else primitive.defaults
@@ -36,9 +36,9 @@ def recover_params(
 
 
 def params_order(primitive: Primitive, params: dict[str, Any]) -> Sequence[str]:
-    """The order in which params are printed: sorted, but for those that come first.
+    """Return the order in which params are printed: sorted, but for those that come first.
 
-    Those of a primitive that we do not know stay as they were given.
+    Params of an unknown primitive keep their order.
     """
     if not primitive.known:
         return list(params)
@@ -48,7 +48,7 @@ def params_order(primitive: Primitive, params: dict[str, Any]) -> Sequence[str]:
 
 @lru_cache(maxsize=1024)
 def _sorted(first: tuple[str, ...], names: tuple[str, ...]) -> Sequence[str]:
-    """The names, sorted, but for those that come first."""
+    """Return the names, sorted, but for those that come first."""
     found = [name for name in first if name in names]
     return (*found, *sorted(name for name in names if name not in found))
 
@@ -60,10 +60,11 @@ def printed_params(
     defined: Collection[str] = frozenset(),
     untold: bool = False,
 ) -> list[tuple[str, Any]]:
-    """The params that are printed, in order; those that JAX hides only when `lossless` needs them.
+    """Return the params that are printed, in order; those that JAX hides only when `lossless` needs them.
 
-    A name that is one of `defined`, the names of definitions, is found in the text whatever it holds. `untold` says that the
-    types of the results are not printed: then a param that they imply stays.
+    A name in `defined`, the names of definitions, is printed without quotes, since the reader finds
+    it in any case. With `untold` the types of the results are not printed: then a param that they
+    would imply is printed.
     """
     if not primitive.known:
         return [*params.items()]
@@ -83,7 +84,9 @@ def printed_params(
 
 
 def without_defaults(primitive: Primitive, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a known primitive without those that even the lossless print leaves out, because they equal their defaults."""
+    """Return the params of a known primitive without those that even the lossless print leaves out:
+    they equal their defaults.
+    """
     declared = primitive.params
     return {
         k: v
@@ -93,7 +96,7 @@ def without_defaults(primitive: Primitive, params: Mapping[str, Any]) -> dict[st
 
 
 def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[str]) -> Any:
-    """What is printed for a value."""
+    """Return the value that is printed for a value."""
     if kind.prints_itself or (
         isinstance(value, str) and not isinstance(value, Word) and value in defined
     ):
@@ -104,9 +107,10 @@ def _shown(kind: Kind, value: ParamValue, lossless: bool, defined: Collection[st
 def params_in_form(
     eqn: JaxprEqn, form: Form, lossless: bool, defined: Collection[str] = frozenset()
 ) -> list[tuple[str, Any]]:
-    """`printed_params` in a release that prints the primitive in a form of its own.
+    """Return `printed_params` in a release that prints the primitive in a form of its own.
 
-    What the release does not have stays, where it says something: a text never loses what it cannot spell.
+    A param that the release lacks is printed nevertheless unless it says nothing, so that the text
+    loses no information.
     """
     was = form.was(eqn)
     if was is not None:
@@ -149,14 +153,19 @@ def params_in_form(
 
 
 def has_open_results(eqn: JaxprEqn) -> bool:
-    """Whether the types of the results say nothing of the params: a result has none (nor JAX's print, then), or none is bound."""
+    """Whether the types of the results do not imply params: a result has no type (nor has it in
+    JAX's print), or there is none.
+    """
     if not eqn.primitive.recovered:
         return False
     return not eqn.out_binders or any(v.aval is UNTYPED for v in eqn.out_binders)
 
 
 def _says_nothing(kind: Kind, value: ParamValue, eqn: JaxprEqn) -> bool:
-    """Whether a release without a param loses nothing: what `check` refuses has to stay, or another program were printed."""
+    """Whether a param may be left out for a release that lacks it, without loss.
+
+    A value that `check` refuses has to be printed, or the text would be another program.
+    """
     if not kind.is_bookkeeping or not kind.fits(value):
         return False
     sized = isinstance(value, (tuple, list))
@@ -178,5 +187,5 @@ def _is_left_out(declaration: Param, value: ParamValue, lossless: bool, untold: 
 
 
 def _same_kind(value: Any, default: Any) -> bool:
-    """Whether both are of one type; how a tuple is spelled does not matter."""
+    """Whether both are of one type; all subclasses of tuple count as one."""
     return type(value) is type(default) or (isinstance(value, tuple) and isinstance(default, tuple))

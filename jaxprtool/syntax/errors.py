@@ -1,4 +1,4 @@
-"""What is wrong with a text: all of it is collected, and raised when the whole text is read."""
+"""The faults of a text: all of them are collected, and raised when the whole text is read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jaxprtool.ir.spans import Source, Span
 
 __all__ = ["UNBALANCED", "Errors"]
 
-UNBALANCED = "has brackets that do not balance"  # what is said of the value of a param
+UNBALANCED = "has brackets that do not balance"  # message about the value of a param
 
 _MOST = 200
 _START = attrgetter("start")
@@ -25,8 +25,8 @@ class Errors:
     """The errors in one text.
 
     Attributes:
-      syntax: of a text that is malformed.
-      types: of names and types in a text that is well formed.
+      syntax: errors of a malformed text.
+      types: errors of names and types in a well-formed text.
     """
 
     def __init__(self, source: Source):
@@ -45,7 +45,7 @@ class Errors:
         self.types += inner.types
 
     def give_origins(self, eqns: Iterable[JaxprEqn]) -> None:
-        """Give errors of names and types the origins of the equations that they are in, the lines of Python."""
+        """Give errors of names and types the origins (lines of Python) of the equations that they are in."""
         if not self.types:
             return
         spans = sorted([e.span for e in eqns if e.span is not None], key=_START)
@@ -57,7 +57,9 @@ class Errors:
                 self.types[i] = replace(error, span=error.span._replace(origin=spans[k].origin))
 
     def forgive(self, names: Collection[str]) -> None:
-        """Leave out the errors of definitions that are missing, of names that the text defines, where another error hides these."""
+        """Drop errors about missing definitions of names that the text does define, where another
+        error hides these definitions.
+        """
 
         def follows(d: Diagnostic) -> bool:
             return d.code == "undefined-jaxpr" and d.span is not None and _text(d.span) in names
@@ -68,10 +70,10 @@ class Errors:
         return len(self.syntax) + len(self.types)
 
     def _causes(self) -> list[Diagnostic]:
-        """The errors without those that only follow from another.
+        """Return the errors without those that only follow from another.
 
-        Where a bracket swallows what stands behind it, the names that it hides are missing, and the text has no end. What is
-        malformed before it is so whatever follows.
+        Where a bracket swallows the text after it, the names in that text are missing, and the text
+        has no end. Malformed parts before the bracket are reported in any case.
         """
         if not any(d.code == "truncated" for d in self.syntax):
             return [*self.syntax, *self.types]
@@ -84,7 +86,8 @@ class Errors:
         """Raise the errors, in the order of the text, if there are any.
 
         Args:
-          programs: what was read; a text without errors of syntax is good enough to be printed with its errors of types.
+          programs: the programs that were read. Those of a text without errors of syntax are raised
+            with its errors of types, since they can be printed.
         """
         errors = sorted(self._causes(), key=_start)
         if not errors:
@@ -100,5 +103,5 @@ def _text(span: Span) -> str:
 
 
 def _start(error: Diagnostic) -> int:
-    """Where an error stands."""
+    """Return the offset of an error."""
     return error.span.start if error.span else 0

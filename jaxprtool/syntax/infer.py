@@ -1,7 +1,8 @@
-"""Types of literals that have none in the text, as in the releases before 0.6.1 (`mul c 3.0`).
+"""Infer the types of literals that have none in the text, as in the releases before 0.6.1 (`mul c 3.0`).
 
-The type rules of the primitives say which types fit: of the types that a literal may have, the first is taken with which
-the equation has the results that its binders announce. The rules live in a layer above, which hands them in.
+The type rules of the primitives decide which types fit. Of the types that a literal may have, the
+first is taken for which the results of the equation have the types of its binders. The rules are in
+a layer above, which hands them in (`set_type_rule`).
 """
 
 from __future__ import annotations
@@ -57,26 +58,30 @@ _rule: list[TypeRule] = []
 # What a function of a row raises for operands and params that do not fit.
 FAULTS = (TypeError, ValueError, KeyError, AttributeError, IndexError)
 
-_MOST_TRIES = 60  # combinations of types that are tried for one equation
+_MOST_TRIES = 60  # combinations of types to try for one equation
 _USUAL_OPERANDS = 20  # an equation with more has fewer tries
 _LARGEST = 3.4028236e38  # no type of 32 bits or fewer holds more
 _EMPTY = "(b'',)"  # the value of a float0
 _NARROW = (BOOL, INT32, FLOAT32, COMPLEX64, UINT32, INT64, UINT64, FLOAT64, COMPLEX128)
 _WIDE = (BOOL, INT64, FLOAT64, COMPLEX128, INT32, UINT64, UINT32, FLOAT32, COMPLEX64)
-_KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}  # of element types that print so
+# element types that a literal of that Python type may have
+_KINDS = {bool: "b", int: "iu", float: "f", complex: "c"}
 
 
 class UntypedWarning(UserWarning):
-    """Nothing in a text tells the type of a literal, and results depend on it."""
+    """The text does not determine the type of a literal, and results depend on it."""
 
 
 def set_type_rule(rule: TypeRule) -> None:
-    """Say what gives the result types of an operation, from its operands' types and its params."""
+    """Install the function that returns the result types of an operation, given its operands' types and its params."""
     _rule[:] = [rule]
 
 
 class UntypedLit:
-    """A literal that has no type in the text, until the program is read: then it has one, or a type that is open."""
+    """A literal without a type in the text.
+
+    It exists until the program is read: then it gets a type, or an open one.
+    """
 
     __slots__ = ("kinds", "text")
     aval = None
@@ -86,21 +91,24 @@ class UntypedLit:
 
     @classmethod
     def of(cls, lit: Lit) -> UntypedLit:
-        """The literal that `opened` gave."""
+        """Return the untyped literal from which `opened` made a literal."""
         return cls(str(lit.val), _KINDS[type(lit.val)])
 
     def opened(self) -> Lit:
-        """A literal of the same value whose type is open."""
+        """Return a literal of the same value whose type is open."""
         if self.kinds == "0":
             return self.typed(FLOAT0)
         return Lit(untyped_scalar(self.text), UNTYPED)
 
     def typed(self, dtype: DType) -> Lit:
-        """The literal in an element type. Raises ValueError when that cannot hold it."""
+        """Return the literal in an element type.
+
+        Raises ValueError when that cannot represent it.
+        """
         return Lit(read_scalar(self.text, dtype), ShapedArray((), dtype))
 
     def types(self, wanted: Iterable[Any], wide: bool) -> tuple[DType, ...]:
-        """The element types that can hold it, the likeliest first.
+        """Return the element types that can represent it, the likeliest first.
 
         Args:
           wanted: types or element types to prefer, in this order.
@@ -121,7 +129,7 @@ def _types_of(text: str, kinds: str, wanted: tuple[DType, ...], wide: bool) -> t
 
 
 def _holds(dtype: DType, value: Any) -> bool:
-    """Whether an element type may be that of a number in a text."""
+    """Whether a number in a text may have an element type."""
     if as_scalar(value, dtype) is None:
         return False
     narrow = dtype.kind == "f" and dtype.bits < 64 and isinstance(value, float)
@@ -129,12 +137,12 @@ def _holds(dtype: DType, value: Any) -> bool:
 
 
 def is_untyped(x: Any) -> TypeGuard[UntypedLit]:
-    """Whether an atom is a literal that has no type so far."""
+    """Whether an atom is a literal that has no type yet."""
     return type(x) is UntypedLit
 
 
 def untyped_literal(word: str) -> UntypedLit | None:
-    """The literal without a type that a word spells, or None."""
+    """Return the literal without a type that a word spells, or None."""
     if word == _EMPTY:
         return UntypedLit(word, "0")
     value = untyped_scalar(word)
@@ -142,14 +150,18 @@ def untyped_literal(word: str) -> UntypedLit | None:
 
 
 def _dtype(wanted: Any) -> DType | None:
-    """The element type of a type, or of what a reference holds."""
+    """Return the element type of a type, or of the contents of a reference."""
     if isinstance(wanted, RefType):
         wanted = wanted.inner
     return wanted if isinstance(wanted, DType) else getattr(wanted, "dtype", None)
 
 
 def inner_jaxprs(eqn: JaxprEqn) -> Sequence[ClosedJaxpr]:
-    """The jaxprs in the params of an equation, those that no param declares too (which only the checker refuses)."""
+    """Return the jaxprs in the params of an equation.
+
+    This includes jaxprs in params that are not declared to hold any, which only the checker
+    refuses.
+    """
     return (sub_jaxprs(eqn) or list(jaxprs_in(eqn.params))) if eqn.params else ()
 
 
@@ -164,7 +176,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
     """
     outermost = [closed.jaxpr for closed in programs]
     order = list(reachable(outermost))
-    for jaxpr in order:  # results of what is called, which the binders of the call tell
+    for jaxpr in order:  # types of the results of called jaxprs, from the binders of the call
         for eqn in jaxpr.eqns:
             for closed in inner_jaxprs(eqn):
                 _type_results(closed.jaxpr, eqn.out_binders, wide)
@@ -177,7 +189,7 @@ def infer_literals(programs: Iterable[ClosedJaxpr], wide: bool) -> None:
 
 
 def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
-    """Jaxprs and all inside of them, each once; those in params that nobody declares too."""
+    """Yield jaxprs and all inside of them, each once; jaxprs in undeclared params too."""
     seen: set[Jaxpr] = set()
     pending = list(reversed(jaxprs))
     while pending:
@@ -190,7 +202,9 @@ def reachable(jaxprs: Sequence[Jaxpr]) -> Iterator[Jaxpr]:
 
 
 def _type_results(jaxpr: Jaxpr, binders: Sequence[Var], wide: bool) -> None:
-    """Give types to literals among the results; `binders` are bound to them, or none."""
+    """Give types to literals among the results; `binders` are those of the call's results, () where
+    they are not known.
+    """
     outs = jaxpr.outs
     if any(map(is_untyped, outs)):
         around = [(v.aval,) for v in binders] if len(binders) == len(outs) else [()] * len(outs)
@@ -198,12 +212,12 @@ def _type_results(jaxpr: Jaxpr, binders: Sequence[Var], wide: bool) -> None:
 
 
 def likeliest(x: Any, wide: bool, around: Sequence[Any] = ()) -> Any:
-    """A literal with its likeliest type; any other atom as it is."""
+    """Return a literal with its likeliest type; any other atom as it is."""
     return x.typed(x.types(around, wide)[0]) if is_untyped(x) else x
 
 
 def typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any, ...]:
-    """The operands of an equation with a type for each literal, such that the equation fits."""
+    """Return the operands of an equation with a type for each literal, such that the equation fits."""
     first: tuple[Any, ...] = ()
     for operands in operand_choices(eqn, wide):
         first = first or operands
@@ -215,8 +229,11 @@ def typed_operands(eqn: JaxprEqn, wide: bool, rules: ResultTypes) -> tuple[Any, 
 def operand_choices(
     eqn: JaxprEqn, wide: bool, last: Sequence[DType] = ()
 ) -> Iterator[tuple[Any, ...]]:
-    """The operands of an equation with a type for each literal, the likeliest types first, some last; not many of them."""
-    inputs = cast("tuple[Any, ...]", eqn.inputs)  # some are `UntypedLit` so far
+    """Yield the operands of an equation with a type for each literal, the likeliest types first, those in `last` last.
+
+    The number of choices is limited.
+    """
+    inputs = cast("tuple[Any, ...]", eqn.inputs)  # some may still be `UntypedLit`
     places = [i for i, x in enumerate(inputs) if is_untyped(x)]
     around = list(dict.fromkeys(map(_dtype, _avals_around(eqn))))
     formals = taken_types(eqn, list(sub_jaxprs(eqn)))
@@ -234,7 +251,7 @@ def operand_choices(
 
 
 def _combinations(choices: list[tuple[DType, ...]]) -> Iterator[tuple[DType, ...]]:
-    """One type for each literal: the likeliest ones, then one type for all, then any."""
+    """Yield one type for each literal: the likeliest ones, then one type for all, then all combinations."""
     yield tuple(c[0] for c in choices)
     if len(choices) > 1:
         for dtype in dict.fromkeys(itertools.chain(*choices)):
@@ -248,10 +265,11 @@ def _avals_around(eqn: JaxprEqn) -> list[Any]:
 
 
 def taken_types(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[Any]]:
-    """Types that operands may have by what takes them, for each operand.
+    """Return for each operand the types of the arguments of inner jaxprs that may take it.
 
-    The arguments of a jaxpr are the last operands (all of a call's; all but the index of a cond's; what follows the other
-    jaxpr's constants in a loop), or, where it has constants of its own in a loop, the first of them.
+    The arguments of a jaxpr are taken to be the last operands (all of a call's; all but the index
+    of a cond's; those after the other jaxpr's constants in a loop), and the first operands, as in a
+    loop whose jaxpr has constants of its own.
     """
     count = len(eqn.inputs)
     found: dict[int, list[Any]] = {i: [INT32] for i in range(eqn.primitive.index_from, count)}
@@ -264,34 +282,36 @@ def taken_types(eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> dict[int, list[A
 
 
 class ResultTypes:
-    """The types that results have, asked for once for each operation, its params and the types of its operands."""
+    """A cache of result types by operation, params and types of the operands."""
 
     def __init__(self, rule: Callable[[JaxprEqn, Sequence[Any]], Sequence[Any] | None]):
         self.rule = rule
         self.found: dict[Any, tuple[Any, Sequence[Any] | None]] = {}
 
     def of(self, eqn: JaxprEqn, operands: Sequence[Any], scope: Any = None) -> Sequence[Any] | None:
-        """The types of an equation's results for some operands; None where the equation does not fit them.
+        """Return the types of an equation's results for some operands; None where the equation does not fit them.
 
         Args:
           eqn: the equation.
           operands: as many atoms as it has operands; each has a type.
-          scope: what else decides them, the names of axes that are bound.
+          scope: what else the types depend on: the axis names that are bound.
         """
         primitive, params = eqn.primitive, eqn.params
         if primitive.holds_jaxprs or not primitive.known:
-            return self.rule(eqn, operands)  # what is inside may be given types in between
+            # not memoised, since the types inside may change meanwhile
+            return self.rule(eqn, operands)
         avals = [x.aval for x in operands]
         key = (primitive, id(params), len(eqn.out_binders), scope, *avals)
         known = self.found.get(key)
         if known is None:
-            known = self.found[key] = params, self.rule(eqn, operands)  # keeps the params alive
+            # the params are kept alive, since their id is in the key
+            known = self.found[key] = params, self.rule(eqn, operands)
         return known[1]
 
 
 def result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None:
-    """The types of an equation's results for some operands; None where the equation does not fit them."""
-    if not _rule:  # the text is read by who checks nothing: `fmt`
+    """Return the types of an equation's results for some operands; None where the equation does not fit them."""
+    if not _rule:  # no checker is loaded, as in `fmt`
         gateways.load_type_rule()
     try:
         params = _without_rules(eqn)
@@ -302,7 +322,9 @@ def result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None
 
 
 def _without_rules(eqn: JaxprEqn) -> dict[str, Any]:
-    """The params without the jaxprs that JAX does not print, rules of derivatives: no type of a result depends on them."""
+    """Return the params without the jaxprs that JAX does not print (derivative rules): no type of a
+    result depends on them.
+    """
     unprinted = eqn.primitive.unprinted
     return {
         k: None if k in unprinted and isinstance(v, ClosedJaxpr) else v
@@ -311,7 +333,7 @@ def _without_rules(eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def fits(eqn: JaxprEqn, found: Sequence[Any] | None) -> bool:
-    """Whether the results that an equation has by its type rule are of the types of its binders."""
+    """Whether the result types that the type rule gives an equation are those of its binders."""
     return found is not None and all(
         v.aval is UNTYPED or a is v.aval or _key(a) == _key(v.aval)
         for a, v in zip(found, eqn.out_binders, strict=True)

@@ -17,8 +17,8 @@ class Tables(NamedTuple):
     """LALR tables.
 
     Attributes:
-      actions: for each state, token kind to action: the next state, or ~rule for a reduction.
-      gotos: for each state, rule's symbol to the next state.
+      actions: for each state, token kind -> action: the next state, or ~rule for a reduction.
+      gotos: for each state, rule's symbol -> the next state.
       rules: for each rule its symbol, the name of its callback and the number of its parts.
       start: the first state.
       end: the state in which the text is complete.
@@ -54,9 +54,9 @@ def load_tables() -> Tables:
 def run_tables(
     tables: Tables, tokens: Iterable[Token], callbacks: dict[str, Callable[..., Any]]
 ) -> Any:
-    """Parse `tokens` (the last one is `$END`); returns what the last callback returned.
+    """Parse `tokens` (the last one is `$END`); return what the last callback returned.
 
-    A callback takes the values of its rule's parts: tokens, and what callbacks returned.
+    A callback takes the values of its rule's parts: tokens, and the results of callbacks.
 
     Raises:
       UnexpectedToken: where the tokens leave the grammar, with the labels of what could follow.
@@ -103,7 +103,7 @@ def _reduce_what_is_complete(
     states: list[int],
     values: list[Any],
 ) -> None:
-    """Call back for what ends before a token that does not fit, so that errors in it are found as well."""
+    """Make the reductions that are complete before a token that does not fit, so that errors in them are found too."""
     while True:
         found = {a for a in tables.actions[states[-1]].values() if a < 0}
         if len(found) != 1:
@@ -119,7 +119,7 @@ def _reduce_what_is_complete(
 
 
 def _expected(tables: Tables, states: list[int]) -> list[str]:
-    """Labels of the tokens that could follow: those that the state can shift, reductions followed."""
+    """Return labels of the tokens that could follow: those that the state can shift, after reductions."""
     labels: list[str] = []
     for kind, label in LABELS.items():
         stack = list(states)

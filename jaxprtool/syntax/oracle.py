@@ -1,4 +1,4 @@
-"""Lark's own parser of the whole grammar, `grammar/jaxpr.lark`: what the fast reader is compared with."""
+"""Lark's own parser of the whole grammar, `grammar/jaxpr.lark`, for tests of the fast reader."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _OPENS = {
     **dict.fromkeys(("PARAMS_OPEN", "SPACED_OPEN"), "params"),
     **dict.fromkeys(("INDEX_OPEN", "CALL", "FROZENSET", "PYTREE", "SHAPED"), "brackets"),
 }  # fmt: skip
-_BECOMES = {  # what is inside of a jaxpr after a token
+_BECOMES = {  # token -> the part of a jaxpr that follows it
     **dict.fromkeys(("DOT", "AUTODIDAX_DOT", "EQUALS"), "body"),
     "RESULT": "left",
     "LOOSE_RESULT": "loose",
@@ -36,17 +36,17 @@ _CLOSES = frozenset({"RBRACE", "RSQB", "RPAR"})
 
 
 class _Open:
-    """A jaxpr or a bracket that is open: what is inside of it, and where its equation begins."""
+    """An open jaxpr or bracket: its kind, and where its current equation begins."""
 
     def __init__(self, kind: str, unknown: bool = False, line: int = 0):
         self.kind = kind  # `head`, `arguments`, `third` (of three runs of binders), `left`, `loose`, `over`, `body`, `results` of a jaxpr; `params`, ...
         self.unknown, self.line = unknown, line
-        self.column = -1  # of the line that the equation begins; -1 where it begins no line
+        self.column = -1  # column of the line that the equation begins; -1 where it begins no line
         self.operands = False  # whether operands may follow
         self.typed = False  # whether a binder has a type
 
     def spelled(self, token: Any, before: Any) -> str:
-        """The type of a token here, where another is spelled alike."""
+        """Return the type of a token in this context, where another type is spelled alike."""
         kind = token.type
         if self.kind in _HEADS:
             # `inf:f32[3]` binds a variable
@@ -76,7 +76,7 @@ class _Open:
         return kind
 
     def end_line(self, token: Any) -> None:
-        """A line break among equations: operands may go on after it, or the next equation begins."""
+        """Handle a line break among equations: operands may continue after it, or the next equation begins."""
         column = len(token) - token.rfind("\n") - 1
         if token.type == "NEWLINE" and self.operands and 0 <= self.column < column:
             token.type = "CONTINUATION"
@@ -84,7 +84,7 @@ class _Open:
             self.column, self.operands = column, False
 
     def go_on(self, token: Any) -> None:
-        """A token that neither opens nor closes anything, and is no line break."""
+        """Handle a token that neither opens nor closes anything, and is no line break."""
         kind = token.type
         if kind == "SEPARATOR":
             self.column, self.operands = -1, False
@@ -104,7 +104,9 @@ class _Open:
             self.kind = _BECOMES[kind]
 
     def is_text(self, key: Any, before: Any) -> bool:
-        """Whether what looks like a key is text: params of an unknown primitive, a line each, begin in one column."""
+        """Whether a token that looks like a key is text: params of an unknown primitive, one a
+        line, begin in one column.
+        """
         if not self.unknown or (self.column < 0 and key.line == self.line):
             return False
         if self.column < 0:
@@ -113,10 +115,11 @@ class _Open:
 
 
 class Layout:
-    """What the context of a token tells, and no context-free grammar can say: Lark's `postlex`.
+    """Lark's `postlex`: gives tokens types that depend on their context, which no context-free grammar can express.
 
-    A line that continues an equation is indented deeper than the line that the equation begins. Params of a primitive that
-    nobody declares begin in one column. And tokens of one spelling are told apart where LALR tables merge states.
+    A line that continues an equation is indented deeper than the line in which the equation begins.
+    Params of an undeclared primitive begin in one column. And tokens of one spelling get different
+    types where LALR tables merge states.
     """
 
     always_accept = ()
@@ -125,7 +128,7 @@ class Layout:
         self.is_known = is_known
 
     def process(self, stream: Iterator[Any]) -> Iterator[Any]:
-        """The tokens, with the types that their contexts give them; line breaks that mean nothing are left out."""
+        """Yield the tokens with the types that their contexts give them; line breaks without a meaning are dropped."""
         opened: list[_Open] = [_Open("file")]
         before: Any = None
         unknown = False  # whether the last primitive is one that nobody declares
@@ -161,10 +164,11 @@ class Layout:
 
 
 def plain_names(text: str) -> str:
-    """The text with identifiers, as long as the names are, where it uses definitions whose names hold blanks or brackets.
+    """Return the text with identifiers of equal length in the place of names of definitions that
+    contain blanks or brackets.
 
-    Each is the whole value of a param. Offsets stay as they are; whoever builds a program
-    from the tree takes the names from the text itself.
+    Only names that are the whole value of a param are replaced. Offsets stay as they are; whoever
+    builds a program from the tree takes the names from the original text.
     """
     odd = odd_names(set(DEFINED_NAME.findall(text)))
     if odd is None:

@@ -2,10 +2,12 @@
 
 The releases to 0.2.21 write `[file.py:12 (loss)]` for the first of them.
 
-All annotations of a text begin in one column, right of everything else. An equation has that of its line of Python
-on the line of its ` = `, and that of its names on the line below (from 0.6.1 to 0.10.0 beside it); where several equations stand on a line, theirs
-follow below each other, in the order of the text, and all have one if any does. An annotation without a text is one of
-an equation that comes from no line of Python, and `# []` one of an equation without names: JAX prints them.
+All annotations of a text begin in one column, to the right of everything else. The annotation with
+an equation's line of Python is on the line of its ` = `, and the one with its name stack on the
+line below (from 0.6.1 to 0.10.0 beside it). Where several equations share a line, their annotations
+follow below each other, in the order of the text, and all equations have one if any does. An
+annotation without a text belongs to an equation that comes from no line of Python, and `# []` to an
+equation without names: JAX prints both.
 """
 
 from __future__ import annotations
@@ -40,14 +42,20 @@ HARD_BREAK = "\x00"
 
 
 class _Note(NamedTuple):
-    """An annotation: a frame, names, or neither."""
+    """An annotation: a frame, a name stack, or neither."""
 
     frame: Frame | None
     names: Names | None
 
 
 class _Found(NamedTuple):
-    """The annotations of a line: their column, the line of equations that they belong to, and what they say."""
+    """The annotations of a line.
+
+    Attributes:
+      column: the column where they begin.
+      equation: the number of the line of equations to which they belong.
+      notes: the annotations.
+    """
 
     column: int
     equation: int
@@ -62,9 +70,9 @@ class Annotated:
     """A text with annotations.
 
     Attributes:
-      text: the text without its annotations, and without lines of nothing else.
-      numbers: for each line of it which one it was, from 1.
-      beside: whether several stand on a line.
+      text: the text without its annotations, and without lines that hold nothing else.
+      numbers: for each line of `text` its number in the annotated text, from 1.
+      beside: whether a line has several annotations.
     """
 
     def __init__(self, lines: Sequence[str], found: dict[int, _Found]):
@@ -122,13 +130,13 @@ class Annotated:
 
 
 def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
-    """Whether JAX shows the line of Python of an equation, and the names."""
+    """Whether JAX annotates an equation with its line of Python, and with its name stack."""
     on_a_reference = bool(eqn.primitive.notation)
     return bool(eqn.out_binders) or on_a_reference, not on_a_reference
 
 
 def find_annotations(text: str) -> Annotated | None:
-    """The annotations of a text; None where it has none."""
+    """Return a text with its annotations separated; None where it has none."""
     lines: list[str] = []
     if ")]\n" in text or text.endswith(")]"):
         lines = text.split("\n")
@@ -168,9 +176,9 @@ def find_annotations(text: str) -> Annotated | None:
 
 
 def _several(line: str, number: int) -> _Found | None:
-    """The annotations of a line that ends with several, and their column; None for another line.
+    """Return the annotations of a line that ends with several, and their column; None for another line.
 
-    As many blanks as are left of the first one stand before each of the others.
+    Before each annotation after the first there are as many blanks as characters left of the first.
     """
     pieces = line.split(_MARK)
     first = len(pieces)
@@ -186,7 +194,9 @@ def _several(line: str, number: int) -> _Found | None:
 
 
 def _glued(line: str, number: int) -> _Found | None:
-    """A line of Python with no blank before its `#`, as an editor may leave it; None for another line."""
+    """Return the annotation in a line that has no blank before its `#`, as an editor may leave it;
+    None for another line.
+    """
     column = line.rfind("# ")
     if column <= 0 or line[column - 1] == " ":
         return None
@@ -195,7 +205,7 @@ def _glued(line: str, number: int) -> _Found | None:
 
 
 def _note(text: str) -> _Note | None:
-    """What an annotation says; None for a comment."""
+    """Return the annotation that a text spells; None for a comment."""
     if m := _SOURCE.match(text):
         return _Note(Frame(m[1], int(m[2]), int(m[3]) if m[3] else None, m[4]), None)
     if m := _NAMES.match(text):
@@ -207,7 +217,10 @@ _NOTHING = _Note(None, None)
 
 
 def _in_brackets(lines: Sequence[str]) -> Annotated | None:
-    """The annotations that the releases to 0.2.21 print, `[file.py:12 (f)]`, all in one column; None where there are none."""
+    """Return a text with annotations as the releases to 0.2.21 print them, `[file.py:12 (f)]`, all in one column.
+
+    None where there are none.
+    """
     found: dict[int, _Found] = {}
     for number, line in enumerate(lines):
         if line.endswith(")]") and (m := _BRACKETS.search(line)):
@@ -220,9 +233,11 @@ def _in_brackets(lines: Sequence[str]) -> Annotated | None:
 
 
 def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set[int]:
-    """The column of names in a text without lines of Python, as a set; none where they are only comments.
+    """Return the column of name stacks in a text without lines of Python, as a set; empty where
+    there are only comments.
 
-    Names stand in one column, right of everything else. Comments follow their equations after two blanks.
+    Name stacks begin in one column, to the right of everything else. Comments follow their
+    equations after two blanks.
     """
     below = _additions(lines, unsure)
     columns = {i: line.column for i, line in unsure.items() if i not in below}
@@ -241,16 +256,19 @@ def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set
 
 
 def _width(line: str) -> int:
-    """The length of a line that has lost its blanks at the end; an equation without operands ends with one."""
+    """Return the length of a line before blanks at its end were stripped; an equation without
+    operands ends with one.
+    """
     bare = _NO_OPERANDS.search(line) and not _TYPED_LITERAL.search(line)
     return len(line) + bool(bare and _MARK not in line)
 
 
 def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[int]:
-    """The lines that only our form has: interfaces with the comments around them, values of constants, and comments.
+    """Return the lines that only this package writes: interfaces with the comments around them,
+    constants, and comments.
 
-    The column of annotations does not heed them: a constant may be megabytes long. The lines `maybe_names` may be
-    annotations that stand alone, and no comments.
+    The column of annotations does not take them into account: a constant may be megabytes long. The
+    lines `maybe_names` may be annotations that stand alone, and no comments.
     """
     found: set[int] = set()
     above: list[int] = []
@@ -275,7 +293,9 @@ def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[in
 
 
 def as_comment(comment: str) -> str:
-    """A comment as it stands beside an equation: an annotation at its end loses its blank, `#file.py:1:2 (f)`."""
+    """Return a comment as it is written beside an equation: an annotation at its end loses its
+    blank, `#file.py:1:2 (f)`.
+    """
     before, mark, last = comment.rpartition("# ")
     return f"{before}#{last}" if mark and _SOURCE.match(last) else comment
 
@@ -287,14 +307,16 @@ def annotate(
     beside: bool,
     has_additions: bool,
 ) -> str:
-    """A text with annotations.
+    """Return a text with annotations.
 
     Args:
-      pieces: what the text is made of; `HARD_BREAK` stands for a line break inside a value, which JAX takes for
-        a character like any other when it looks for the longest line.
-      places: annotated equations, in the order of the text, each with the index of a piece on its line.
-      beside: whether further annotations of a line stand on it, as before 0.10.1, and not below.
-      has_additions: whether the text may have lines that only our form has.
+      pieces: the pieces of the text; `HARD_BREAK` stands for a line break inside a value, which JAX
+        takes for a character like any other when it looks for the longest line.
+      places: annotated equations, in the order of the text, each with the index of a piece on its
+        line.
+      beside: whether further annotations of a line are on the same line, as before 0.10.1, and not
+        below.
+      has_additions: whether the text may have lines that only this package writes.
     """
     if not places:
         return "".join(pieces)
@@ -326,12 +348,12 @@ def annotate(
 def _notes_of(
     eqns: Sequence[JaxprEqn], shown: int, written: dict[Origin | None, tuple[str, str]]
 ) -> list[str]:
-    """The annotations of the equations of a line, in the order in which they are read.
+    """Return the annotations of the equations of a line, in the order in which they are read.
 
     Args:
       eqns: the equations.
-      shown: what all equations show, whatever their own origins say.
-      written: the texts of the frame and of the names of the origins so far.
+      shown: the parts that are shown for all equations, whatever their own origins say.
+      written: a cache of the texts of the frame and the names of origins.
     """
     for eqn in eqns:
         shown |= 0 if eqn.origin is None else eqn.origin.shown
@@ -351,5 +373,5 @@ def _notes_of(
 
 
 def size_of(text: str) -> int:
-    """Columns as JAX's printer counts them: bytes."""
+    """Return the length of a text as JAX's printer counts columns: in bytes."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))

@@ -1,8 +1,8 @@
 """Values of params: text to values and back.
 
-The literal grammar is closed: numbers, strings, names, tuples, lists, dicts, frozensets, slices, named constructors,
-NumPy scalars, types, and jaxprs inside of those. What is outside of it becomes an `Opaque`, which prints back unchanged.
-Nothing of it is ever evaluated.
+The literal grammar consists of numbers, strings, names, tuples, lists, dicts, frozensets, slices,
+named constructors, NumPy scalars, types, and jaxprs inside of those. Any other text becomes an
+`Opaque`, which prints back unchanged. Text is never evaluated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _TOKEN = pattern(
     r"|(?P<mark>[()\[\]{},:=]))"
 )
 _INTEGER = r"-?(?:0|[1-9]\d{0,17})"
-_INTEGERS = pattern(  # a tuple of some, or `()`: shapes, axes and indices are most values
+_INTEGERS = pattern(  # a tuple of integers or `()`: most values are shapes, axes or indices
     rf"\((?:{_INTEGER}(?:(?:, {_INTEGER})++|,))?+\)", re.ASCII
 )
 _WORDS = {"None": None, "True": True, "False": False, "Ellipsis": Ellipsis, "...": Ellipsis}
@@ -69,7 +69,7 @@ _FUNCTION = pattern(r"<function ([\w.<>]+) at 0x\w+>")
 _MEMBER = pattern(r"<(\w+)\.(\w+): (0|-?[1-9]\d{0,17})>")
 _CLASS = pattern(r"<class '((?:numpy|jax(?:\._src)?\.numpy(?:\.lax_numpy)?|ml_dtypes)\.(\w+))'>")
 _MAX_DEPTH = 100
-_LONGEST_RANGE = 1000  # of axes, for which ranges stand
+_LONGEST_RANGE = 1000  # number of axes in a range
 _SCALAR_TYPES = pattern(r"np\.(u?)int(\d{1,3})")
 
 ReadJaxpr = Callable[[int], "tuple[ClosedJaxpr, int] | None"]
@@ -86,14 +86,15 @@ def read_value(
     read_jaxpr: ReadJaxpr | None = None,
     read_name: ReadName | None = None,
 ) -> Any:
-    """The value that a text spells.
+    """Return the value that a text spells.
 
     Args:
-      text: what stands after `key=`.
-      kind: of the param, where it is declared: the value is what the kind makes of the text.
-      read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and the length it took, or
-        None when it is none.
-      read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or None.
+      text: the text after `key=`.
+      kind: the kind of the param, where it is declared; it converts the text to the value.
+      read_jaxpr: takes the offset in the text where a jaxpr begins; returns the jaxpr and its
+        length, or None where there is none.
+      read_name: takes a word inside the value and its offset; returns the jaxpr that it names, or
+        None.
     """
     if kind is not None:
         if kind.spelling == "type" and (aval := _array_type(text.strip())) is not None:
@@ -106,7 +107,7 @@ def read_value(
 
 
 def _array_type(text: str) -> ShapedArray | None:
-    """The type of arrays that a text spells, weakly typed after `~`; None for any other text."""
+    """Return the array type that a text spells, weakly typed after `~`; None for any other text."""
     weak = text.startswith("~")
     try:
         aval = read_type(text[weak:])
@@ -118,7 +119,7 @@ def _array_type(text: str) -> ShapedArray | None:
 
 
 def _literal(raw: str, read_jaxpr: ReadJaxpr | None, read_name: ReadName | None) -> Any:
-    """The value of a text in the literal grammar; an `Opaque` for one outside of it."""
+    """Return the value of a text in the literal grammar; an `Opaque` for any other text."""
     text = raw.rstrip()
     if _INTEGERS.fullmatch(text):
         return tuple(map(int, text[1:-1].rstrip(",").split(","))) if text != "()" else ()
@@ -145,7 +146,7 @@ class _Reader:
         # Inside a mesh, a tree definition, a print of an array.
         self.placing = self.in_tree = self.in_array = False
         self.keeps_lines = (
-            False  # whether the value is to print as it stands here, or is none of the grammar
+            False  # whether to print the value as it stands, since the grammar does not cover it
         )
 
     def next(self) -> re.Match[str]:
@@ -205,7 +206,7 @@ class _Reader:
         return found
 
     def items(self, close: str, depth: int) -> tuple[list[Any], bool]:
-        """Values up to `close`, and whether a comma came after the last."""
+        """Read values up to `close`; also return whether a comma follows the last."""
         found: list[Any] = []
         comma = False
         while not self.take(close):
@@ -227,7 +228,7 @@ class _Reader:
         return tuple(found)
 
     def set_of(self, first: Any, depth: int) -> frozenset[Any]:
-        """A set in a partition spec, `{'x', 'y'}`, after its first member."""
+        """Read a set in a partition spec, `{'x', 'y'}`, after its first member."""
         self.take(",")
         rest = self.items("}", depth)[0]
         if not all(isinstance(x, str) for x in (first, *rest)):
@@ -264,13 +265,15 @@ class _Reader:
             return array
         if word in PLACEMENTS and (found := self.placement(word, depth)) is not None:
             return found
-        # In what is no literal of Python's, of a function or an array, line breaks mean something.
+        # Except in functions and arrays, line breaks are significant in values that are no Python literals.
         self.keeps_lines |= "\n" in self.text and "lambda" not in self.text and not self.placing
         args, fields = self.arguments(depth)
         return _construct(word, args, fields)
 
     def array(self, depth: int) -> PrintedArray | None:
-        """A print of an array, in which complex numbers have no brackets, and `...` stands for elements; None for another call."""
+        """Read a printed array, in which complex numbers have no brackets, and `...` stands for
+        elements; None for another call.
+        """
         start, self.in_array = self.pos, True
         try:
             args, fields = self.arguments(depth)
@@ -284,7 +287,9 @@ class _Reader:
         return spelled(PrintedArray(args[0], fields), f"array({self.text[start : self.pos]}")
 
     def element(self, number: Any) -> Any:
-        """An element of an array that begins with a number: that one, or a complex one of which it is the real part."""
+        """Read an element of an array that begins with a number: this number, or a complex one of
+        which it is the real part.
+        """
         m = _TOKEN.match(self.text, self.pos)
         part: str = m["num"] or "" if m and m.start("num") == self.pos else ""
         imaginary = untyped_scalar(part) if part[:1] in ("+", "-") else None
@@ -308,7 +313,7 @@ class _Reader:
             raise _Outside from None
 
     def tree(self, word: str, depth: int) -> Any:
-        """A tree definition; text alone where it has nodes that are no containers of Python's."""
+        """Read a tree definition; it stays text where it has nodes other than Python's containers."""
         start, outer = self.pos, self.in_tree
         self.in_tree = True
         try:
@@ -323,7 +328,7 @@ class _Reader:
             self.in_tree = outer
 
     def balanced(self, word: str) -> Opaque:
-        """The text of `word(...)` up to the bracket that closes it."""
+        """Return the text of `word(...)` up to the bracket that closes it."""
         start, closes = self.pos - 1, [")"]
         for m in _BRACKET.finditer(self.text, self.pos):
             if m[0] in _CLOSES:
@@ -336,7 +341,7 @@ class _Reader:
         raise _Outside
 
     def placement(self, word: str, depth: int) -> Any:
-        """A mesh or a partition spec, `Mesh('x': 2, axis_types=(Auto,))`; None for what looks like one and is none."""
+        """Read a mesh or a partition spec, `Mesh('x': 2, axis_types=(Auto,))`; None for malformed ones."""
         start, outer = self.pos, self.placing
         sizes: dict[str, Any] = {}
         args: list[Any] = []
@@ -393,9 +398,10 @@ class _Reader:
 
 
 def _object(text: str) -> Any:
-    """What stands in angle brackets: a function, a member of an enum, a class of numbers; any other object is text.
+    """Read a text in angle brackets: a function, a member of an enum, a class of numbers; any other object stays text.
 
-    So are where a function is from, `<lambda> at f.py:3`, and types of references, `MemRef<None>{float32[8]}`.
+    Functions with their location, `<lambda> at f.py:3`, and types of references,
+    `MemRef<None>{float32[8]}`, stay text too.
     """
     if m := _FUNCTION.fullmatch(text):
         return PrintedFunction(text, tuple(m[1].split(".")))
@@ -422,7 +428,7 @@ def _unquote(text: str) -> str:
 
 
 def _construct(name: str, args: tuple[Any, ...], fields: dict[str, Any]) -> Any:
-    """The value of `name(...)` for the names that we know; else a `Record`."""
+    """Return the value of `name(...)` for the names with a class of their own; else a `Record`."""
     if name == "slice" and not fields and 1 <= len(args) <= 3:
         return slice(*args)
     scalar = _SCALAR_TYPES.fullmatch(name)
@@ -489,7 +495,7 @@ _PLAIN = frozenset(
 
 
 def _type_text(aval: AbstractType) -> str:
-    """`ShapedArray(float32[3])`, as types stand in params."""
+    """Return a type as JAX prints it in params: `ShapedArray(float32[3])`."""
     if not isinstance(aval, ShapedArray):
         return str(aval)
     return f"ShapedArray({aval.str_short()}{', weak_type=True' if aval.weak_type else ''})"

@@ -43,9 +43,10 @@ def parse(text: str, name: str = "<string>", *, dialect: str = "") -> ClosedJaxp
     """Read a text with one program in it.
 
     Args:
-      text: what JAX or Autodidax printed, or a file of ours.
-      name: of the file, for messages.
-      dialect: the release that printed it, `jax-0.4.38`, where the text does not tell; "" for what it tells itself.
+      text: a print of JAX or Autodidax, or a file of this package.
+      name: the name of the file, for messages.
+      dialect: the release that printed it, `jax-0.4.38`, where the text does not tell; "" to
+        recognise it by the text.
 
     Returns:
       The program; its consts are None where the text holds no value.
@@ -73,9 +74,10 @@ def parse_file(
 
     Args:
       text: the text.
-      name: of the file, for messages.
+      name: the name of the file, for messages.
       first_line: the number of its first line in the file, of which it may be a part.
-      own: whether we wrote it, as the line of its version says of a file: it draws as it says, whatever else it is like.
+      own: whether this package wrote it, as the version line of a file states: its random numbers
+        are then drawn as it says, even if it looks like the text of an earlier release.
 
     Raises: as `parse`.
     """
@@ -90,13 +92,13 @@ def parse_file(
 
 @deep
 def parse_and_scan(text: str, name: str = "<string>") -> tuple[dict[str, ClosedJaxpr], Reading]:
-    """The programs of a text, as `parse_file` has them, and what the scanner found in it: how it spells them."""
+    """Return the programs of a text, as `parse_file`, and the scanned text, which tells how it spells them."""
     plain = _plain(text)
     return _read(Source(without_header(plain, name), name), bool(version_line(plain)))
 
 
 def _plain(text: str) -> str:
-    """A text without colours, with the line breaks of Unix."""
+    """Return a text without colours, with Unix line breaks."""
     if "\x1b" in text:
         text = _ANSI.sub("", text)
     return text.replace("\r\n", "\n") if "\r" in text else text
@@ -104,10 +106,10 @@ def _plain(text: str) -> str:
 
 @deep
 def read_interface(text: str, n_in: int, n_out: int) -> Interface:
-    """The interface that a text spells, of a program with so many arguments and results.
+    """Return the interface that a text spells, for a program with so many arguments and results.
 
     Raises:
-      JaxprParseError: it is none.
+      JaxprParseError: it is malformed.
       ScopeError: it has another number of leaves.
     """
     binders = " ".join([f"a{i}:f32[]" for i in range(n_in)])
@@ -144,7 +146,7 @@ def _read(source: Source, own: bool) -> tuple[dict[str, ClosedJaxpr], Reading]:
 
 
 def _build(builder: Builder, reading: Reading) -> dict[str, ClosedJaxpr]:
-    """The programs of a text; where it is not one, none, and the builder has the error."""
+    """Return the programs of a text; none where the text is malformed, and the builder has the error."""
     programs: dict[str, ClosedJaxpr] = {}
     try:
         programs = run_tables(load_tables(), reading.tokens, builder.callbacks())
@@ -156,9 +158,10 @@ def _build(builder: Builder, reading: Reading) -> dict[str, ClosedJaxpr]:
 def _read_inner(
     outer: Reading, at: int, depth: int, definitions: Definitions
 ) -> tuple[Errors, Missing, ClosedJaxpr, int] | None:
-    """A program at an offset of a text (a jaxpr inside a named tuple), and where it ends; None for none.
+    """Read a program at an offset of a text (a jaxpr inside a named tuple); None where there is none.
 
-    With it come the errors in it, and what it leaves out. What is nested deeper than a bound stays text.
+    Returns the errors in it, what it leaves out, the program and where it ends. A program that is
+    nested deeper than a bound stays text.
     """
     if depth > _MAX_DEPTH:
         return None
@@ -178,7 +181,8 @@ def _unexpected(reading: Reading, error: UnexpectedToken) -> Diagnostic:
     kind, _, start, end = error.token
     labels = error.expected
     if LABELS["EQUATION"] in labels and LABELS["OUTS"] in labels:
-        labels = [label for label in labels if label != LABELS["LAMBDA"]]  # only below an equation
+        # a jaxpr is only expected below an equation
+        labels = [label for label in labels if label != LABELS["LAMBDA"]]
     if found := hint(source.text, start, labels):
         span = Span(source, found.start, found.end)
         return Diagnostic(found.message, "syntax", span, found.help)
@@ -201,7 +205,7 @@ def _truncated(reading: Reading, at: int, expected: str) -> Diagnostic:
         return Diagnostic("the text is empty: expected a jaxpr", "empty", span)
     last = reading.open[-1] if reading.open else None
     if last is not None and last.kind == "params" and source.text[:at].endswith("}"):
-        span = Span(source, last.start, last.start + 1)  # the text is whole
+        span = Span(source, last.start, last.start + 1)  # the text is complete otherwise
         return Diagnostic("the `[` of a list of params is not closed", "truncated", span)
     opened = [f"{_OPENED[f.kind]} opened at {Span(source, f.start, f.start)}" for f in reading.open]
     shown = opened[-3:]

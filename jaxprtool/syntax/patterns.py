@@ -1,4 +1,4 @@
-"""Regular expressions that are compiled when they are first used: a start of the program needs few of them."""
+"""Regular expressions that are compiled on first use: the start of the program needs few of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class _Compiled:
 
 
 class _Uncompiled(_Compiled):
-    """Becomes a `_Compiled` when one of the methods is first asked for."""
+    """Becomes a `_Compiled` on first access to a method."""
 
     def __init__(self, source: str, flags: int):
         self._source, self._flags = source, flags
@@ -30,18 +30,18 @@ class _Uncompiled(_Compiled):
 
 
 class Everywhere(Protocol):
-    """A pattern that matches at every place of every text, if only nothing."""
+    """A pattern that matches at every position of every text, if only the empty string."""
 
     def match(self, string: str, pos: int = 0, endpos: int = ...) -> re.Match[str]: ...
 
 
 def pattern(source: str, flags: int = 0) -> re.Pattern[str]:
-    """What `re.compile` gives, with its methods but `subn`, and without its attributes."""
+    """Return a lazy `re.compile`; the result has the methods of a pattern but `subn`, and none of its attributes."""
     return cast("re.Pattern[str]", _Uncompiled(source, flags))
 
 
 def everywhere(source: str) -> Everywhere:
-    """A `pattern` of which every part is optional."""
+    """Return a `pattern` of which every part is optional."""
     return cast("Everywhere", _Uncompiled(source, 0))
 
 

@@ -1,4 +1,4 @@
-"""Meshes and partition specs as JAX prints them: calls that hold `'axis': size`, and commas after a last argument.
+"""Read meshes and partition specs as JAX prints them: calls with `'axis': size`, and commas after a last argument.
 
 Mesh('x': 2, 'y': 4, axis_types=(Auto, Explicit))       P('x', None)       from 0.7 on
 Mesh('x': 2, 'y': 4)                                     PartitionSpec('x', None)
@@ -20,7 +20,10 @@ Fields = dict[str, Any]
 
 
 def _mesh(name: str, sizes: Fields, args: list[Any], fields: Fields) -> Mesh:
-    """Raises ValueError for what is no mesh."""
+    """Return the mesh of a call's arguments.
+
+    Raises ValueError where they are not those of a mesh.
+    """
     fields = dict(fields)
     if args or "device_ids" in fields or "axis_sizes" in fields:
         sizes = _listed(args, fields)
@@ -38,7 +41,7 @@ def _axis_type(word: Any) -> str:
 
 
 def _listed(args: list[Any], fields: Fields) -> Fields:
-    """Sizes that are printed apart from the names, as pairs, or as the grid of the numbers of the devices."""
+    """Return sizes that are printed apart from the names, as pairs, or as the grid of the device numbers."""
     if args:
         (pairs,) = args
         return {str(name): size for name, size in pairs}
@@ -59,7 +62,10 @@ def _listed(args: list[Any], fields: Fields) -> Fields:
 
 
 def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> PartitionSpec:
-    """Raises ValueError for what is no partition spec."""
+    """Return the partition spec of a call's arguments.
+
+    Raises ValueError where they are not those of one.
+    """
     del name
     kind = fields.pop("unreduced_kind", "sum")
     if sizes or not fields.keys() <= {"unreduced", "reduced"}:
@@ -71,7 +77,7 @@ def _spec(name: str, sizes: Fields, args: list[Any], fields: Fields) -> Partitio
     return PartitionSpec(*args, **fields, kind="" if kind == "sum" else str(kind))
 
 
-# What reads each constructor, from its name, the sizes of axes in it, the arguments and the fields.
+# Readers of the constructors: (name, sizes of axes in it, arguments, fields) -> the value.
 PLACEMENTS: dict[str, Callable[[str, Fields, list[Any], Fields], Structured]] = {
     "AbstractMesh": _mesh,
     "Mesh": _mesh,

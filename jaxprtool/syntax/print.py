@@ -26,25 +26,27 @@ def format_jaxpr(
     width: int = 80,
     dialect: str = "",
 ) -> str:
-    """The text of a program, as JAX prints it; `str(program)` is the same.
+    """Return the text of a program, as JAX prints it; `str(program)` is the same.
 
-    JAX's print drops weak types, derivative rules of custom functions, and params such as `inline` of `jit`: only with
-    `lossless` does the text read back as the same program. Whatever writes a file (`save`, every verb) asks for that.
+    JAX's print drops weak types, derivative rules of custom functions, and params such as `inline`
+    of `jit`: only with `lossless` does the text read back as the same program. Everything that
+    writes a file (`save`, every verb) uses it.
 
     Args:
-      program: what to print; known consts go into `where` sections.
+      program: the program; known consts are written in `where` sections.
       style: "jax" for JAX's layout, "autodidax" for the tutorial's.
       lossless: also write what JAX's print drops: weak types, and params that JAX hides.
-      width: of a line, as far as layout can keep to it.
-      dialect: the release of JAX whose print it is to be, `jax-0.10.2`; "" for the one that the program was read in, or,
-        where it was made anew, for that of the installed JAX (without one, for the newest).
+      width: the width of a line, as far as layout can keep to it.
+      dialect: the release of JAX whose print to write, `jax-0.10.2`; "" for the one that the
+        program was read in, or, for a program that was made anew, that of the installed JAX
+        (without one, the newest).
 
     Returns:
       The text, without a line break at its end.
 
     Raises:
       UsageError: there is no such style, or no such dialect.
-      UnsupportedError: the dialect cannot say what the program does.
+      UnsupportedError: the dialect cannot express the program.
     """
     if style == "autodidax":
         return format_autodidax(program, lossless)
@@ -56,7 +58,7 @@ def format_jaxpr(
 
 
 def format_standalone(program: ClosedJaxpr) -> str:
-    """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
+    """Return JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
     return Printer(program, False, 80, renamed=True).text()
 
 
@@ -69,10 +71,10 @@ def format_file(
     placed: Callable[[Any], Any] | None = None,
     dialect: str = "",
 ) -> str:
-    """The text of a file with several programs; a single one with the name "" stands alone.
+    """Return the text of a file with several programs; a single one with the name "" stands alone.
 
-    `placed` gives what is written for the value of a constant (a reference to a file that holds it, say). The rest is
-    as for `format_jaxpr`.
+    `placed` returns what to write for the value of a constant (a reference to a file that holds it,
+    say). The other arguments are as for `format_jaxpr`.
     """
     if style != "jax":
         texts = {name: format_jaxpr(program, style) for name, program in programs.items()}
@@ -99,7 +101,7 @@ def format_file(
 
 
 def _asked(name: str, programs: Iterable[ClosedJaxpr]) -> Dialect | None:
-    """The dialect that is asked for, if one is; what it cannot say is an error."""
+    """Return the requested dialect, if there is one; raise an error where it cannot express the programs."""
     if not name:
         return None
     dialect = find_dialect(name)
@@ -115,7 +117,10 @@ def _printer(
     dialect: Dialect | None,
     placed: Callable[[Any], Any] | None = None,
 ) -> Printer:
-    """A print of a program. One that JAX printed is laid out anew where the dialect that is asked for does that otherwise."""
+    """Return the printer of a program.
+
+    A program that JAX printed is laid out anew where the requested dialect has another layout.
+    """
     source, relaid = dialect_of(program), False
     if (dialect or source).joins_leaves:
         program = joined(program)
@@ -131,8 +136,12 @@ def _printer(
 
 
 def _other_layout(program: ClosedJaxpr, source: Dialect, dialect: Dialect, lossless: bool) -> bool:
-    """Whether a program is laid out anew in a dialect. A lossless text names what stands below in each of them: one that has it
-    written out may not tell of which it is any more, and would be laid out in another way when it is read again."""
+    """Whether a program is to be laid out anew for a dialect.
+
+    In every dialect a lossless text names definitions that stand further below. A program that was
+    read with such definitions written out is laid out anew too: its text may no longer show its
+    dialect, and would be laid out in another way when it is read again.
+    """
     written = program.jaxpr.written
     if _has_comments(program) or dialect.release == source.release:
         return False

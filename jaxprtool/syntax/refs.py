@@ -1,7 +1,8 @@
 """Equations on mutable references: `a:f32[] <- r[0]`, `r[i:i+4,:] <- v`, `r[...] += v`.
 
-In the IR they are those of the primitives with a `notation` (`get`, `swap`, `addupdate`), with the inputs (ref, value, *index variables, mask, other), as in JAX.
-The index is the param `index`, a `RefIndex`. Equations of Pallas that have forms of their own are kept as text.
+In the IR their primitives are those with a `notation` (`get`, `swap`, `addupdate`), with the inputs
+(ref, value, *index variables, mask, other), as in JAX. The index is the param `index`, a
+`RefIndex`. Equations of Pallas in forms of their own are kept as text.
 """
 
 from __future__ import annotations
@@ -95,14 +96,14 @@ class Reference(NamedTuple):
 
 @functools.cache
 def _noted() -> dict[str, Primitive]:
-    """The primitives that have a notation, by that."""
+    """Return the primitives that have a notation: notation -> primitive."""
     return {p.notation: p for p in vocabulary().values() if p.notation}
 
 
 def read_reference(text: str, bound: Container[str]) -> Reference | None:
-    """Take an equation on a reference apart; None when it has another form.
+    """Split an equation on a reference into its parts; None when it has another form.
 
-    `bound` are the variables in scope, which tell a variable from other words.
+    `bound` are the variables in scope, which distinguish a variable from other words.
     """
     if m := _RAW.fullmatch(text):
         index, variables = _split_words(m[2], bound)
@@ -124,7 +125,7 @@ def read_reference(text: str, bound: Container[str]) -> Reference | None:
 
 
 def _split_words(text: str, bound: Container[str]) -> tuple[Fragments, list[str]]:
-    """Text around the variables in it, and those: one that is there twice is one operand."""
+    """Return the text around the variables in it, and the variables; each occurrence of one is the same operand."""
     pieces: list[str | Operand] = []
     variables: list[str] = []
     for piece in _VARIABLE.split(text):
@@ -142,7 +143,7 @@ def _split_words(text: str, bound: Container[str]) -> tuple[Fragments, list[str]
 
 @functools.lru_cache(maxsize=4096)
 def _read_index(path: str) -> tuple[RefIndex, tuple[str, ...]]:
-    """The index that a text spells, and the words in it that are its operands: of `[i:i+4,j]` these are ("i", "j")."""
+    """Return the index that a text spells, and the words in it that are its operands: for `[i:i+4,j]` ("i", "j")."""
     words: list[str] = []
     steps: list[Step] = []
     marked, readable = "", "$" not in path
@@ -163,7 +164,7 @@ def _read_index(path: str) -> tuple[RefIndex, tuple[str, ...]]:
 
 
 def _read_item(text: str, words: list[str]) -> tuple[Item, str]:
-    """The index of one dimension, and its text with `$0` for operand 0; its operands are added to `words`."""
+    """Return the index of one dimension, and its text with `$0` for operand 0; append its operands to `words`."""
     stripped, first = text.strip(), len(words)
     if _NUMBER.fullmatch(stripped):
         return int(stripped), text
@@ -177,7 +178,7 @@ def _read_item(text: str, words: list[str]) -> tuple[Item, str]:
 
 
 def _read_fragments(text: str, words: list[str]) -> tuple[Fragments, str]:
-    """The index of one dimension in a form that is not known, as `_read_item` gives it."""
+    """Return the index of one dimension in an unknown form, as `_read_item` does."""
     split = enumerate(_VARIABLE.split(text))
     found = Fragments(*[_operand(p, words) if i % 2 else p for i, p in split if p])
     return found, str(found)
@@ -189,7 +190,7 @@ def _operand(word: str, words: list[str]) -> Operand:
 
 
 def _read_slice(m: re.Match[str], words: list[str]) -> Slice | None:
-    """A slice; None for one that begins or ends in a way that JAX does not print."""
+    """Return a slice; None for one that begins or ends in a way that JAX does not print."""
     start, stop, length, size, stride = m.group("start", "stop", "length", "size", "stride")
     dynamic = bool(start) and not start.isdecimal()
     if (dynamic and length is None) or (start and size):
@@ -205,7 +206,7 @@ def _read_slice(m: re.Match[str], words: list[str]) -> Slice | None:
 
 
 def _read_transform(text: str) -> Step:
-    """What stands in braces: `{reshape([4, 2])}`, in earlier releases `{reshape(float32[4, 2])}`."""
+    """Return the step in braces: `{reshape([4, 2])}`, in earlier releases `{reshape(float32[4, 2])}`."""
     if m := _TRANSFORM.fullmatch(text):
         dims = tuple([int(d) for d in m["dims"].split(",") if d.strip()]) if m["dims"] else ()
         dtype = find_dtype(m["dtype"])
@@ -219,7 +220,7 @@ def _read_transform(text: str) -> Step:
 
 
 def _index_text(index: RefIndex, names: Sequence[str]) -> str:
-    """An index with these names for its operands, as it was spelled where it was read."""
+    """Return the text of an index with these names for its operands, as it was spelled where it was read."""
     if index.spelled:
         return _MARK.sub(lambda m: names[int(m[1])], index.spelled)
     return index.text(names)
@@ -232,10 +233,11 @@ def format_reference(
     written_long: Container[Var] = (),
     whole: str = "",
 ) -> str | None:
-    """The text of an equation on a reference; None when it is not of the form that we read.
+    """Return the text of an equation on a reference; None when its form could not be read back.
 
-    What a write replaces is bound in the text unless it is dropped; `written_long` are the dropped ones that are bound all the same.
-    The index of a whole cell is as it was read, or by `whole`: `:` for each dimension, or `...`.
+    The value that a write replaces is bound in the text unless it is dropped; `written_long` are
+    dropped ones that are bound nevertheless. The index of a whole cell is written as it was read,
+    or as `whole`: `:` for each dimension, or `...`.
     """
     index = eqn.params.get("index")
     if not isinstance(index, (RefIndex, Fragments)):

@@ -1,8 +1,9 @@
-"""Which jaxprs inside other values (records, tuples, dicts) a lossless text writes by name.
+"""Decide which jaxprs inside other values (records, tuples, dicts) a lossless text writes by name.
 
-JAX writes such a jaxpr out wherever it occurs, as a text of its own: names start again, with definitions of its own before
-it. So does a lossless text, for one that occurs once. One that occurs several times would be written out several
-times, and be several when it is read: it becomes a definition of the whole text, and its name stands in the values.
+JAX writes such a jaxpr out wherever it occurs, as a text of its own: names start again, with
+definitions of its own before it. A lossless text does so too for a jaxpr that occurs once. One that
+occurs several times would be several jaxprs when it is read; so it becomes a definition of the
+whole text, and values contain its name.
 """
 
 from __future__ import annotations
@@ -26,12 +27,12 @@ __all__ = [
     "words_read_as_names",
 ]
 
-_DEEPEST = 8  # jaxprs inside values inside such jaxprs; those that are deeper are written by name
+_DEEPEST = 8  # levels of jaxprs inside values; deeper ones are written by name
 _WORD = pattern(r"[^\W\d]\w*")
 
 
 def printed_jaxprs(value: ParamValue) -> list[ClosedJaxpr]:
-    """The jaxprs that are printed as such: a param, or the elements of a tuple of jaxprs."""
+    """Return the jaxprs that are printed as such: a param, or the elements of a tuple of jaxprs."""
     if type(value) is ClosedJaxpr:
         return [value]
     if type(value) is tuple and all(type(v) is ClosedJaxpr for v in value):
@@ -44,13 +45,13 @@ _PLAIN = frozenset({int, float, bool, str, type(None), DType, Word})
 
 
 def _values(eqn: JaxprEqn) -> list[ParamValue]:
-    """The params that may hold jaxprs."""
+    """Return the params that may hold jaxprs."""
     found: list[ParamValue] = [v for v in eqn.params.values() if type(v) not in _PLAIN]
     return [v for v in found if not isinstance(v, tuple) or not _PLAIN.issuperset(map(type, v))]
 
 
 def inside_values(eqn: JaxprEqn) -> list[ClosedJaxpr]:
-    """The jaxprs inside other values, which JAX prints by `str`."""
+    """Return the jaxprs inside other values, which JAX prints by `str`."""
     found: list[ClosedJaxpr] = []
     for value in _values(eqn):
         if isinstance(value, (tuple, list, dict, Record)) and not printed_jaxprs(value):
@@ -59,13 +60,13 @@ def inside_values(eqn: JaxprEqn) -> list[ClosedJaxpr]:
 
 
 class _Uses:
-    """The jaxprs that a program reaches, each after all that use it.
+    """The jaxprs that a program reaches, in an order in which each follows all that use it.
 
     Attributes:
       order: the jaxprs.
-      below: for each one, those that it prints, and those inside its values.
-      closed: for each one, the `ClosedJaxpr` it was first seen in.
-      names: what equations call it.
+      below: for each jaxpr, those that it prints, and those inside its values.
+      closed: for each jaxpr, the `ClosedJaxpr` in which it was first met.
+      names: the name that equations call each jaxpr.
     """
 
     def __init__(self, roots: list[Jaxpr]):
@@ -106,16 +107,18 @@ class _Uses:
 
 
 def named_inside(roots: list[Jaxpr]) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
-    """The jaxprs that are reached through a value and from somewhere else too.
+    """Return the jaxprs that must be definitions of the whole text: reached through a value and from elsewhere too.
 
-    Each jaxpr has a place: the whole text, or the one jaxpr inside a value whose text it stands in. What is used
-    from two places, or twice inside values, belongs to the whole text, and so does all that it prints.
+    Each jaxpr belongs to a text: the whole text, or that of one jaxpr inside a value. A jaxpr that
+    is used from two of these texts, or twice inside values, belongs to the whole text, and so do
+    all that it prints.
 
     Args:
       roots: the program and its definitions.
 
     Returns:
-      For each one the `ClosedJaxpr` it was first seen in, and what equations call it, or "".
+      For each jaxpr the `ClosedJaxpr` in which it was first met, and the name that equations call
+        it, or "".
     """
     uses = _Uses(roots)
     if not uses.any_inside:
@@ -143,12 +146,13 @@ def named_inside(roots: list[Jaxpr]) -> dict[Jaxpr, tuple[ClosedJaxpr, str]]:
 
 
 def names_around(root: Jaxpr, outer: Mapping[Jaxpr, str]) -> set[str]:
-    """The names of definitions that a text inside a value refers to, itself or in a text inside of its own values.
+    """Return the names of the outer definitions to which a text inside a value refers, directly or in its own values.
 
-    A definition of its own may have any other name: it stands before one of that name around the text.
+    Definitions of that text must not have these names. Any other outer name is free: a definition
+    of the text hides it.
 
     Args:
-      root: the jaxpr whose text it is.
+      root: the jaxpr of the text.
       outer: the definitions around it, with their names.
     """
     found: set[str] = set()
@@ -168,10 +172,11 @@ def names_around(root: Jaxpr, outer: Mapping[Jaxpr, str]) -> set[str]:
 
 
 def words_read_as_names(root: Jaxpr, given: Mapping[Jaxpr, str]) -> set[str]:
-    """The words in params of primitives that nobody declared, which a reader takes for names where definitions have these names.
+    """Return the words in params of undeclared primitives that a reader would take for the names of definitions.
 
-    They are those of a jaxpr, of definitions, and of all that these hold, inside of values too. A word that is the name of a definition
-    which holds the equation is read as a word.
+    The words come from a jaxpr, from definitions, and from all jaxprs inside of these, also in
+    values. The name of a definition that contains the equation is read as a word, and is no
+    problem.
 
     Args:
       root: the jaxpr.
@@ -190,7 +195,7 @@ def words_read_as_names(root: Jaxpr, given: Mapping[Jaxpr, str]) -> set[str]:
 
 
 def _of_unknown(roots: Iterable[Jaxpr]) -> Iterator[JaxprEqn]:
-    """The equations of primitives that nobody declared, at any depth, inside of values too."""
+    """Yield the equations of undeclared primitives, at any depth, inside of values too."""
     seen, todo = set(roots), [*roots]
     while todo:
         for eqn in todo.pop().eqns:
@@ -206,7 +211,7 @@ def _of_unknown(roots: Iterable[Jaxpr]) -> Iterator[JaxprEqn]:
 
 
 def _words(value: ParamValue) -> Iterator[str]:
-    """The words in a value, but for those of jaxprs in it."""
+    """Yield the words in a value, without those of jaxprs in it."""
     if isinstance(value, (tuple, list)):
         parts: Iterable[Any] = value
     elif isinstance(value, dict):
@@ -222,7 +227,7 @@ def _words(value: ParamValue) -> Iterator[str]:
 
 
 def unique_name(name: Any, taken: set[str]) -> str:
-    """A name for a definition that can be read inside values; it is taken from now on."""
+    """Return a name for a definition that can be read inside values, and add it to `taken`."""
     stem = name if isinstance(name, str) and _WORD.fullmatch(name) else "jaxpr"
     found, count = stem, 0
     while found in taken:

@@ -73,7 +73,7 @@ def _rule_key(rule: Any) -> tuple[str, ...]:
 
 
 def _number_states(states: dict[Any, Any], start: Any) -> dict[Any, int]:
-    """States in the order in which a walk from the first one finds them."""
+    """Number the states in the order in which a walk from the first one finds them."""
     numbers, todo = {start: 0}, [start]
     for state in todo:
         for _, (action, target) in sorted(states[state].items()):

@@ -1,7 +1,7 @@
-"""The tokens of the grammar: what they are called in messages, and the patterns they are made of.
+"""The tokens of the grammar: their names in messages, and the patterns they are made of.
 
-A token is a tuple `(kind, value, start, end)`: its name in the grammar, what the builder needs of it,
-and the character offsets where it begins and ends.
+A token is a tuple `(kind, value, start, end)`: its name in the grammar, the value that the builder
+needs, and the character offsets where it begins and ends.
 """
 
 from __future__ import annotations
@@ -66,25 +66,25 @@ LABELS = {
     "$END": "the end of the text",
 }
 
-COMMENT = r"(?<![^\s}\[=,;])#[^\n]*+"  # not glued to a word
-NUMBER_WORDS = frozenset({"inf", "nan", "True", "False"})  # where a type follows
-WEAK = "~"  # after the type of a literal: it is weakly typed; JAX's print does not tell
+COMMENT = r"(?<![^\s}\[=,;])#[^\n]*+"  # not directly after a word
+NUMBER_WORDS = frozenset({"inf", "nan", "True", "False"})  # literals where a type follows
+WEAK = "~"  # marks a weakly typed literal after its type; JAX's print has no such mark
 
 IDENT = r"[^\W\d]\w*+"
-TYPE = (  # `*` is a unit
+TYPE = (  # `*` is the unit type
     r"(?:[^\W\d]\w*+(?:<[\w.]*+>)*+(?:\[[^\[\]{}=\n]*+\])?+"
     r"(?:\((?:[^()\n]|\((?:[^()\n]|\([^()\n]*+\))*+\))*+\))?+"  # of a library's own: `Quantised(bits=8)`
     r"(?:\{[^{}\n]*+(?:\{[^{}\n]*+\}[^{}\n]*+)*+\})?+|\*)"
 )
 BINDER = rf"{IDENT}:{TYPE}"
-LAMBDA = r"\{\s*+lambda\b"  # what a jaxpr begins with
+LAMBDA = r"\{\s*+lambda\b"  # the beginning of a jaxpr
 DEFINED = (
-    r"let (?!\s|= )((?:(?! = )[^\n]){1,200}?) = "  # what stands before the jaxpr of a definition
+    r"let (?!\s|= )((?:(?! = )[^\n]){1,200}?) = "  # the beginning of a definition, before its jaxpr
 )
-WHERE = r"\s*+where(?=\s)(?![ \t]*+=(?!=))"  # the section of values of constants
+WHERE = r"\s*+where(?=\s)(?![ \t]*+=(?!=))"  # the beginning of the section with values of constants
 # The name that a function under `custom_transforms` (to 0.1.62) has from functions that made it.
 TRANSFORMED = r"(?:\w+\((?:[^()\[\]{};\n]|\((?:[^()\[\]{};\n]|\([^()\[\]{};\n]*+\))*+\))*+\)|<[\w ]++>)(?=\[ in_tree=)"
-LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # as print_shapes=False leaves some
+LOOSE_BINDER = rf"{IDENT}(?::{TYPE})?+"  # print_shapes=False leaves out types of some binders
 PARENTHESES = r"\((?:[^()\n]++|\([^()\n]*+\))*+\)"  # with others inside, one level deep
 STORED = r"(?:[^\s;,\[]|\[[^\[\]\n]*+\])++"  # an operand that goes into a cell: a comma ends it
 # The text of a param's value without brackets in it but parentheses around the whole.
@@ -95,5 +95,5 @@ LITERAL = r"Literal\(val=([^(),\s]+)(?:, hashable=\w+)?\)"  # as 0.1.30 to 0.1.3
 # lack their parentheses.
 ATOMS = (
     r"(?:[ ]++(?![#{;]|in ++(?:\((?:[^()]|\([^()]*+\))*+(?:\)(?:\s*+\}|\s++:|\s*+\Z)|\Z)|\([^(),\s]*+,"
-    r"|(?:(?!#)[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may come again and again
+    r"|(?:(?!#)[^\s(){}=;]{1,40}+ *+){0,20}+\}))[^\s;]++)*+"  # bounded, since `in` may occur often
 )

@@ -36,9 +36,9 @@ __all__ = [
     "untyped_scalar",
 ]
 
-UNTYPED = OpaqueType("?")  # of what has no type in the text
+UNTYPED = OpaqueType("?")  # the type of an atom whose type is missing in the text
 
-Scalar: TypeAlias = bool | int | float | complex  # Python's, as a literal holds one
+Scalar: TypeAlias = bool | int | float | complex  # the Python value of a literal
 
 # What varies: `{V:i}`, `{V:(i,j), U:k}`, and `{i,j}` of some earlier releases.
 _AXIS = r"[^\s{}:(),\[\]]+"
@@ -47,7 +47,7 @@ VARYING = rf"\{{(?:{_LETTER}:(?:{_AXIS}|\([^\s{{}}:()\[\]]+\))(?:, (?={_LETTER}:
 _KEYS = "|".join(sorted({*KEYS, *(name for name, _ in KEYS.values())}))
 _ARRAY = pattern(rf"(\w+(?:<(?:{_KEYS})>)?)(?:<(\w+)>)?\[([^\]]*)\]((?:{VARYING})?)")
 _REF = pattern(r"(?:Mem)?Ref(?:<(?:None|([\w.]+))>)?\{(.*)\}")
-_NAME = pattern(r"\w+(?:<\w+>)?")  # of an element type: `f32`, `key<fry>`
+_NAME = pattern(r"\w+(?:<\w+>)?")  # name of an element type: `f32`, `key<fry>`
 _SPELLED = pattern(TYPE)
 _GROUP = pattern(r"([VUR])(?:_(m(?:ax|in)))?:(?:\(([^()]*)\)|([^,{}()\s]+))")
 _FUTURE = pattern(r"AbstractFuture\{(.*)\}")
@@ -69,7 +69,7 @@ _MAX_DIGITS = 400
 
 
 def read_type(text: str) -> AbstractType:
-    """The type that a text spells; short (`f32`) and long (`float32`) element types are understood.
+    """Return the type that a text spells; short (`f32`) and long (`float32`) element types are understood.
 
     Raises:
       ValueError: with a message, when the text cannot be a type.
@@ -99,7 +99,9 @@ def read_type(text: str) -> AbstractType:
 
 
 def read_groups(text: str) -> AxisGroups:
-    """The axes that stand in braces after a type: `{V:(i,j), U:k}`; those of `{i,j}` vary, as JAX 0.7 and 0.8.0 print it."""
+    """Return the axes in braces after a type: `{V:(i,j), U:k}`; in `{i,j}`, as JAX 0.7 and 0.8.0
+    print it, they are varying.
+    """
     inner = text[1:-1]
     if ":" not in inner:
         return AxisGroups([a.strip() for a in inner.split(",") if a.strip()])
@@ -142,7 +144,10 @@ def _read_axes(text: str) -> tuple[str, ...]:
 
 
 def _misspelt(name: str) -> str:
-    """The element type whose long name is all but spelt so, or ""; what is less like one may be a type of a library's own."""
+    """Return the element type whose long name is almost this one, or "".
+
+    A less similar name may be a type that a library defines.
+    """
     near = close_names(name, _LONG_NAMES, 0.85) if _WITH_BITS.fullmatch(name) else []
     return near[0] if near else ""
 
@@ -187,7 +192,7 @@ def read_scalar(text: str, dtype: DType) -> Scalar:
 
 
 def as_scalar(value: Scalar | None, dtype: DType) -> Scalar | None:
-    """A number as an element type has it, or None where that has no such number."""
+    """Convert a number to an element type; None where the type cannot represent it."""
     kind = dtype.kind
     cast = _CASTS.get((kind, type(value)))
     if cast is None:
@@ -223,7 +228,7 @@ _USUAL_NAN = 0x7FF8 << 48
 
 
 def untyped_scalar(text: str) -> Scalar | None:
-    """The bool, int, float or complex that a text spells, or None."""
+    """Return the bool, int, float or complex that a text spells, or None."""
     if text in ("True", "False"):
         return text == "True"
     if len(text) > _MAX_DIGITS:
@@ -241,7 +246,9 @@ def untyped_scalar(text: str) -> Scalar | None:
 
 
 def _exact_scalar(text: str) -> float | complex | None:
-    """A NaN by its bits, as an f64 has them: `nan(0xfff8000000000000)`, `complex(nan(0x...),1.0)`; None for no such."""
+    """Return a NaN given by its bits, as an f64: `nan(0xfff8000000000000)`,
+    `complex(nan(0x...),1.0)`; None for other texts.
+    """
     if m := _NAN.fullmatch(text):
         (value,) = struct.unpack(">d", bytes.fromhex(m[1]))
         return value if value != value else None
@@ -257,7 +264,7 @@ def is_usual_nan(x: float) -> bool:
 
 
 def exact_text(value: Any) -> str:
-    """The text of a Python scalar, with the bits of NaNs that are not the usual one."""
+    """Return the text of a Python scalar, with the bits of NaNs that are not the usual one."""
     if type(value) is float and value != value and not is_usual_nan(value):
         return f"nan(0x{struct.pack('>d', value).hex()})"
     if type(value) is complex and value != value:
@@ -268,7 +275,9 @@ def exact_text(value: Any) -> str:
 
 
 def scalar_text(value: Any, dtype: Any, exact: bool = False) -> str:
-    """A scalar as JAX prints it in a literal: the Python scalar of the value; if `exact`, with the bits of odd NaNs."""
+    """Return a scalar as JAX prints it in a literal: as a Python scalar; with `exact`, with the
+    bits of unusual NaNs.
+    """
     if getattr(dtype, "kind", "") == "0":
         return "(b'',)"
     item = getattr(value, "item", None)

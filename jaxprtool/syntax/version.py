@@ -1,6 +1,7 @@
-"""The version of the file format, which the first line of a file says that we write.
+"""The version of the file format, which this package writes in the first line of a file.
 
-Text that JAX printed has no such line. A later version reads all earlier ones; `tests/syntax/formats` keeps a file of each.
+Text that JAX printed has no such line. A later version reads all earlier ones;
+`tests/syntax/formats` keeps a file of each.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ _LINE = pattern(r"# jaxprtool format (\d{1,9})[ \t]*(?=\n|\Z)")
 
 
 def version_line(text: str) -> str:
-    """The line of a text that says its version, "" where there is none."""
+    """Return the line of a text that states its version, "" where there is none."""
     m = _LINE.match(text)
     return f"{m[0].rstrip()}\n" if m else ""
 
 
 def without_header(text: str, name: str) -> str:
-    """The text with blanks in the place of the line that says its version, so that positions hold.
+    """Return the text with blanks in the place of its version line, so that offsets stay.
 
     Raises:
-      JaxprParseError: the version is later than those that we read.
+      JaxprParseError: the version is later than those that this package reads.
     """
     m = _LINE.match(text)
     if m is None:

@@ -1,4 +1,4 @@
-"""Equations that the installed JAX has not, or has no more, as equations that it has."""
+"""Rewrite equations that the installed JAX lacks, or no longer has, as equations that it has."""
 
 from __future__ import annotations
 
@@ -50,7 +50,9 @@ _FORMS = {
 
 
 def _constants_passed(eqn: JaxprEqn) -> JaxprEqn:
-    """An equation whose jaxpr has constants, which JAX's has none of in this param, with their values as operands."""
+    """Return an equation with the constants of its jaxpr as operands, for a param in which JAX's
+    jaxprs have no constants.
+    """
     closed = eqn.params.get("jaxpr")
     holds_open = (eqn.primitive.name, "jaxpr") in OPEN_JAXPRS and eqn.primitive in _CALLS
     if not holds_open or not isinstance(closed, ClosedJaxpr):
@@ -76,7 +78,7 @@ def _constants_passed(eqn: JaxprEqn) -> JaxprEqn:
 
 
 def _array(value: Value, aval: Aval) -> Value:
-    """A constant, which may be the text of a file, as an array."""
+    """Return a constant, which may be the text of a file, as an array."""
     is_text = not hasattr(value, "__array__")
     return np.asarray(value.tolist() if is_text else value, np_dtype(aval.dtype)).reshape(
         aval.shape
@@ -88,10 +90,10 @@ _CALLS = (lax.shard_map.primitive, lax.remat_call.primitive)
 
 
 def in_current_form(eqn: JaxprEqn, has_primitive: Callable[[str], bool]) -> JaxprEqn:
-    """An equation that JAX does not have (`xla_pmap`, `xmap`) as one that does the same; others as they are.
+    """Return an equation that JAX does not have (`xla_pmap`, `xmap`) as an equivalent one; others as they are.
 
-    One is the constraint of a sharding that no text of its release names: the value stays where it is. Values of constants
-    inside of a `shard_map` or `remat2` become operands.
+    A constraint by a sharding that no text of its release names is dropped: the value stays where
+    it is. Values of constants inside of a `shard_map` or `remat2` become operands.
 
     Args:
       eqn: the equation.

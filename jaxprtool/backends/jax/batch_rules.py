@@ -1,8 +1,9 @@
-"""Batching rules of primitives that only this process knows, where they are not what batching the implementation gives.
+"""Batching rules of primitives that only this process knows, where they differ from batching the implementation.
 
-A program that is written out through implementations is batched through them. JAX's rule of a primitive may do something else: a
-reduction that counts the batch in, a choice that is one only for batches. So both are traced for batches, and compared: first as
-jaxprs, and where these are not the same, by their values on samples.
+A program in which primitives are expanded into their implementations is batched through these.
+JAX's rule of a primitive may do something else: a reduction that includes the batch in a count, a
+choice that is made only for batches. So both are traced for batches and compared: first as jaxprs,
+and where these differ, by their values on samples.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ Expand = Callable[[ClosedJaxpr], ClosedJaxpr]
 
 
 class LivePrimitiveRule(LiveOpaque):
-    """JAX's batching rule of a primitive, for some params; what a text has of it is what it is called.
+    """JAX's batching rule of a primitive, for some params; a text only holds its name.
 
     Attributes:
-      primitive: ours, with its rules.
-      params: those of its equation.
+      primitive: our primitive, with its rules.
+      params: the params of its equation.
     """
 
     __slots__ = ("params", "primitive")
@@ -52,23 +53,24 @@ class LivePrimitiveRule(LiveOpaque):
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """The function of batched arguments that the rule makes, and which of its results are batched."""
+        """Return the function of batched arguments by the rule, and for each result whether it is batched."""
         dims = [0 if b else None for b in in_batched]
         program, out_dims = self.primitive.rules.batch_program(axis_size, dims, avals, self.params)
         return program, [d is not None for d in out_dims]
 
 
 def rule_of(eqn: JaxprEqn, body: ClosedJaxpr, known: Known, expand: Expand) -> dict[str, Any]:
-    """Params of a `custom_vmap_call` with JAX's batching rule of a primitive, where that is not what its implementation gives.
+    """Return params of a `custom_vmap_call` with JAX's batching rule of a primitive.
 
     Args:
       eqn: the primitive's equation.
       body: the implementation.
       known: operands whose values are known, which are not batched.
-      expand: writes a program out, rules of derivatives aside.
+      expand: expands a program, without derivative rules.
 
     Returns:
-      The params, but for the call; none where both are the same. Where nobody can say, `batched_by` is "".
+      The params, except for the call; none where the rule agrees with batching the implementation.
+        Where this could not be determined, `batched_by` is "".
     """
     primitive = eqn.primitive
     assert isinstance(primitive, LivePrimitive)
@@ -93,7 +95,7 @@ def rule_of(eqn: JaxprEqn, body: ClosedJaxpr, known: Known, expand: Expand) -> d
 
 
 def _patterns(n: int, known: Known) -> Iterator[list[int | None]]:
-    """Which operands are batched: all of them, then each alone."""
+    """Yield the batch axes of operands to try: all of them batched, then each alone."""
     free = [i for i in range(n) if i not in known]
     if free:
         yield [None if i in known else 0 for i in range(n)]
@@ -103,7 +105,7 @@ def _patterns(n: int, known: Known) -> Iterator[list[int | None]]:
 
 
 def _agree(one: ClosedJaxpr, other: ClosedJaxpr) -> bool | None:
-    """Whether two programs compute the same; None where nobody can say."""
+    """Whether two programs compute the same; None where this cannot be determined."""
     if _equal(one, other):
         return True
     if any(
@@ -121,12 +123,12 @@ def _agree(one: ClosedJaxpr, other: ClosedJaxpr) -> bool | None:
 
 
 def _equal(one: ClosedJaxpr, other: ClosedJaxpr) -> bool:
-    """Whether two programs are the same one, equation for equation."""
+    """Whether two programs are equal, equation for equation."""
     return str(_opened(one)) == str(_opened(other))
 
 
 def _opened(program: ClosedJaxpr) -> ClosedJaxpr:
-    """What a program calls, where it is one call of all its arguments, in order."""
+    """Return the jaxpr that a program calls, where it consists of one call of all its arguments, in order."""
     jaxpr = program.jaxpr
     while len(jaxpr.eqns) == 1 and not jaxpr.const_binders:
         (eqn,) = jaxpr.eqns
@@ -142,7 +144,7 @@ _CALLS = ("jit", "custom_jvp_call", "custom_vmap_call")
 
 
 def _sample(aval: Any, i: int, k: int) -> np.ndarray:
-    """Values that differ from example to example."""
+    """Return random values of a type, which differ between examples of a batch."""
     rng = np.random.default_rng([i, k])
     drawn = rng.standard_normal(aval.shape)
     if aval.dtype.kind == "b":

@@ -1,4 +1,4 @@
-"""Batching rules of `jax.custom_batching.custom_vmap` functions: asked when a batch's size is known."""
+"""Batching rules of `jax.custom_batching.custom_vmap` functions: called when the size of a batch is known."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class LiveVmapRule(LiveOpaque):
 
     Attributes:
       eqn: the equation.
-      from_jax, to_aval: conversions of programs, and of types to JAX's.
-      around: what maps over the equation: the rule may use collectives.
+      from_jax: converts programs from JAX.
+      to_aval: converts types to JAX's.
+      around: the named axes around the equation: the rule may use collectives.
     """
 
     __slots__ = ("around", "eqn", "from_jax", "to_aval")
@@ -53,7 +54,7 @@ class LiveVmapRule(LiveOpaque):
     def batched(
         self, axis_size: int, in_batched: Sequence[bool], avals: Sequence[Any]
     ) -> tuple[ClosedJaxpr, list[bool]]:
-        """The function of batched arguments that the rule makes, and which of its results are batched.
+        """Return the function of batched arguments by the rule, and for each result whether it is batched.
 
         Raises:
           UsageError: the rule fails, or its results do not fit.
@@ -83,12 +84,13 @@ def with_vmap_rule(
     object_of: Callable[[str, Any], Any],
     to_jax: Callable[[ClosedJaxpr], Any],
 ) -> dict[str, Any]:
-    """The params of a `custom_vmap_call` with a rule for JAX, where they hold one of ours, or its text alone.
+    """Return the params of a `custom_vmap_call` with a rule for JAX, where they hold a rule of ours, or only its text.
 
     Args:
       eqn: the equation.
-      object_of: JAX's object for a param, of a key and its value; raises UnsupportedError where there is none.
-      to_jax: the conversion of programs.
+      object_of: returns JAX's object for a param, given its key and value; raises UnsupportedError
+        where there is none.
+      to_jax: converts programs.
     """
     rule: Any = eqn.params["rule"]
     if isinstance(rule, (LiveFunction, LiveOpaque)) and not isinstance(rule.value, Named):
@@ -127,7 +129,7 @@ def with_vmap_rule(
 
 
 def _one_by_one(closed: Any, in_batched: Sequence[bool], args: Any) -> list[Any]:
-    """The results of a program for each example in turn, as `jax.custom_batching.sequential_vmap` has them."""
+    """Return the results of a program for each example in turn, as `jax.custom_batching.sequential_vmap` does."""
     leaves = jax.tree.leaves(args)
     mapped = [x for x, b in zip(leaves, in_batched, strict=True) if b]
 

@@ -1,4 +1,4 @@
-"""Pytrees of JAX's as the trees of an interface: their leaves, and the containers of results."""
+"""Convert between JAX's pytrees and the trees of an interface: the leaves of arguments, the containers of results."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Containers", "node_of"]
 
 
 def node_of(x: Any) -> Node | None:
-    """One level of a pytree; None for a leaf."""
+    """Return one level of a pytree; None for a leaf."""
     children, _ = jax.tree_util.tree_flatten_with_path(x, is_leaf=lambda y: y is not x)
     if len(children) == 1 and not children[0][0]:
         return None
@@ -27,22 +27,23 @@ def node_of(x: Any) -> Node | None:
 
 
 class Containers:
-    """The arguments of one call: their leaves, and which classes they consist of, for results of the same ones.
+    """Flattens the arguments of one call, and remembers their classes, to build results of the same classes.
 
-    An interface knows a class by its name. A result of a class that no argument has is a named tuple of that name, or a
-    tuple where its fields have no names.
+    An interface knows a class by its name. A result of a class that no argument has is a named
+    tuple of that name, or a tuple where its fields have no names.
     """
 
     def __init__(self) -> None:
         self.structures: dict[Any, Any] = {}
 
     def leaves(self, tree: Tree, x: Any, path: str) -> list[Any]:
-        """The leaves of an argument, in the order of a tree.
+        """Return the leaves of an argument, in the order of a tree.
 
-        A list may stand for a tuple, and a dict or an object of another class for an object with fields of these names.
+        A list may stand for a tuple, and a dict or an object of another class for an object with
+        fields of these names.
 
         Args:
-          tree: what the argument has to be like.
+          tree: the required structure of the argument.
           x: the argument.
           path: its name, for messages.
 
@@ -67,7 +68,7 @@ class Containers:
         return found
 
     def _children(self, tree: Tree, x: Any, node: Node | None, path: str) -> Sequence[Any]:
-        """The children of a node, in the order of the tree's."""
+        """Return the children of a node, in the order of the tree's."""
         if node is not None:
             children, keys = list(node.children), _plain_keys(node.keys)
             named = bool(tree.keys) and None not in tree.keys
@@ -83,7 +84,7 @@ class Containers:
         return fail(UsageError, message, "argument-tree")
 
     def filled(self, tree: Tree, leaves: Iterator[Any]) -> Any:
-        """The pytree that a tree describes, with leaves in it."""
+        """Return the pytree that a tree describes, with these leaves."""
         if tree.kind == "leaf":
             return next(leaves)
         if tree.kind == "none":
@@ -106,12 +107,14 @@ class Containers:
 
 @functools.cache
 def _named_tuple(name: str, fields: tuple[Any, ...]) -> Any:
-    """The class for results of a class that is only known by its name: one for all calls, as JAX compares classes."""
+    """Return the class for results of a class of which only the name is known: the same for all
+    calls, as JAX compares classes.
+    """
     return collections.namedtuple(name or "Result", fields, rename=True)
 
 
 def _plain_keys(keys: Sequence[Any]) -> list[Any]:
-    """The keys of a node as an interface has them."""
+    """Return the keys of a node in the form that an interface has."""
     return [k if type(k) in (str, int) else repr(k) for k in keys]
 
 

@@ -1,7 +1,7 @@
-"""The rules of `custom_jvp` and `custom_vjp` functions: from jaxprs of ours to JAX's callables.
+"""Convert the rules of `custom_jvp` and `custom_vjp` functions from our jaxprs to JAX's callables.
 
-The inverse of `backends.jax.rules`. Where a program holds no rule, that of JAX's own function is taken, or the function itself is
-differentiated.
+The inverse of `backends.jax.rules`. Where a program holds no rule, that of JAX's own function is
+taken, or the function itself is differentiated.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Closed = Callable[..., Any]
 def rebuild_custom_rule(
     eqn: JaxprEqn, closed: Closed, to_aval: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """JAX's params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of ours.
+    """Return JAX's params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of ours.
 
     Args:
       eqn: the equation.
@@ -65,13 +65,15 @@ def rebuild_custom_rule(
 
 
 def _held(params: dict[str, Any], closed: Closed, *rules: str) -> dict[str, Any]:
-    """What `MadeOfOurs` keeps of our params: the rules as jaxprs of JAX's, None where there is none."""
+    """Return the params that `MadeOfOurs` keeps: the rules as jaxprs of JAX's, None where there is none."""
     held = {k: None if params[k] is None else closed(params[k]) for k in rules}
     return {**held, "num_consts": params["num_consts"]}
 
 
 def _reads_constants(rule: ClosedJaxpr | None, n: int) -> bool:
-    """Whether a rule needs the values of the first `n` operands, as the function itself does in place of a rule."""
+    """Whether a rule needs the values of the first `n` operands, as the function itself does where
+    it stands for a rule.
+    """
     if rule is None or not n:
         return n > 0
     constants = {*rule.jaxpr.in_binders[:n]}
@@ -80,7 +82,7 @@ def _reads_constants(rule: ClosedJaxpr | None, n: int) -> bool:
 
 
 def _without_tangents(rule: Callable[..., Any], in_avals: Sequence[Any], n: int) -> Any:
-    """The rule with zeros in place of the tangents of the first `n` operands."""
+    """Return the rule with zeros in place of the tangents of the first `n` operands."""
     skipped = sum(map(is_inexact, in_avals[:n]))
 
     def differentiate(*xs: Any) -> Any:
@@ -109,10 +111,10 @@ def _jvp_function(call: Any, rule: ClosedJaxpr | None, closed: Closed) -> Callab
 
 
 def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> Any:
-    """The rule traced for a pattern of zero tangents: (jaxpr, consts, which results' are zero).
+    """Trace the rule for a pattern of zero tangents: (jaxpr, consts, for each result whether its tangent is zero).
 
-    As in JAX, constants (the first `n` operands) are given by nobody and have no tangents; zeros stand for them, which the
-    rule does not read.
+    As in JAX, constants (the first `n` operands) are not passed and have no tangents; zeros stand
+    for them, which the rule does not read.
     """
     consts_in, in_avals = split_list(call.in_avals, n)
     given = [a for a, zero in zip(in_avals, in_zeros, strict=True) if not zero]
@@ -136,12 +138,12 @@ def _jvp_thunk(call: Any, n: int, rule: Callable[..., Any], *in_zeros: bool) -> 
 
 
 def _float0(x: Any) -> Any:
-    """The tangent of a value or a type that has none."""
+    """Return the tangent of a value or a type that has none."""
     return np.zeros(np.shape(x), jax.dtypes.float0)
 
 
 def _dense(ct: Any) -> Any:
-    """A cotangent as an array; where the rule of a program asks for symbolic zeros, JAX gives it objects for some."""
+    """Return a cotangent as an array; where a rule asks for symbolic zeros, JAX passes objects for some."""
     symbolic = isinstance(ct, jax.custom_derivatives.SymbolicZero)
     return zeros_of_type(ct.aval) if symbolic else ct
 
@@ -175,7 +177,7 @@ def _vjp_params(call: Any, p: dict[str, Any], closed: Closed, n: int) -> dict[st
 
 
 def _vjp_functions(call: Any, p: dict[str, Any], closed: Closed) -> tuple[Any, Any, int]:
-    """The rules as functions of all operands, and the number of residuals."""
+    """Return the rules as functions of all operands, and the number of residuals."""
     if p["fwd_jaxpr"] is not None and p["bwd_jaxpr"] is not None:
         n_res = len(p["fwd_jaxpr"].out_avals) - len(call.out_avals)
         return jaxpr_as_fun(closed(p["fwd_jaxpr"])), jaxpr_as_fun(closed(p["bwd_jaxpr"])), n_res
@@ -205,9 +207,10 @@ def _flat_bwd(
     n_consts: int,
     fixed: int,
 ) -> Callable[..., list[Any]]:
-    """A backward rule as JAX calls it: cotangents of all results in, of all arguments but `n_consts` constants out.
+    """Return a backward rule as JAX calls it.
 
-    Those of the first `fixed` arguments are zero.
+    It takes the cotangents of all results, and returns those of all arguments but `n_consts`
+    constants; those of the first `fixed` arguments are zero.
     """
 
     def flat(*xs: Any) -> list[Any]:

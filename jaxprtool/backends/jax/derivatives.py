@@ -1,4 +1,4 @@
-"""Values and derivatives of programs as JAX's own rules have them."""
+"""Values and derivatives of programs by JAX's own rules."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ __all__ = ["WithJax", "jvp_with_jax", "values_with_jax", "vjp_with_jax"]
 
 
 def values_with_jax(program: ClosedJaxpr) -> WithJax:
-    """A program, compiled by JAX: a function of its arguments and of no directions."""
+    """Return a program, compiled by JAX, as a function of its arguments and of no directions."""
     return WithJax(program, lambda flat, given, _: flat(*given))
 
 
 def jvp_with_jax(program: ClosedJaxpr) -> WithJax:
-    """`jax.jvp` of a program, compiled: a function of its arguments and the tangents of the inexact ones.
+    """Return `jax.jvp` of a program, compiled, as a function of its arguments and the tangents of the inexact ones.
 
-    It returns the results, then the tangents of the inexact ones, as `driver.jvp` orders them. It raises UnsupportedError
-    where JAX does not take the program, or refuses to differentiate it.
+    It returns the results, then the tangents of the inexact ones, ordered as by `driver.jvp`. It
+    raises UnsupportedError where JAX does not accept the program, or refuses to differentiate it.
     """
 
     def derivative(flat: FlatFunction, given: list[Any], tangents: list[Any]) -> list[Any]:
@@ -44,10 +44,11 @@ def jvp_with_jax(program: ClosedJaxpr) -> WithJax:
 
 
 def vjp_with_jax(program: ClosedJaxpr) -> WithJax:
-    """`jax.vjp` of a program, compiled: a function of its arguments and the cotangents of its inexact results.
+    """Return `jax.vjp` of a program, compiled, as a function of its arguments and the cotangents of
+    its inexact results.
 
-    It returns the results, then the cotangents of the inexact arguments, as `driver.vjp` orders them. It raises as that of
-    `jvp_with_jax`.
+    It returns the results, then the cotangents of the inexact arguments, ordered as by
+    `driver.vjp`. It raises as `jvp_with_jax`.
     """
 
     def derivative(flat: FlatFunction, given: list[Any], cotangents: list[Any]) -> list[Any]:
@@ -75,7 +76,7 @@ class WithJax:
             self._compiled = jax.jit(functools.partial(function, self._flat))
 
     def __call__(self, args: Sequence[Any], directions: Sequence[Any]) -> list[Any]:
-        """The values; raises UnsupportedError where JAX refuses."""
+        """Return the values; raises UnsupportedError where JAX refuses."""
 
         def values(*given: Any) -> list[Any]:
             return [_held(x) for x in jax.block_until_ready(self._compiled(*given))]
@@ -102,7 +103,7 @@ class WithJax:
 
 
 def _held(x: Any) -> Any:
-    """A result as a NumPy array, or keys of ours."""
+    """Return a result as a NumPy array, or keys of ours."""
     return const_value(x) if jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key) else np.asarray(x)
 
 

@@ -1,4 +1,4 @@
-"""The devices that the installed JAX has, its plug-ins' among them."""
+"""The devices of the installed JAX, including those of its plug-ins."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _GET = {
 
 
 def count_host_as(count: int) -> None:
-    """Make JAX take the host for this many devices. Raises UsageError where it has counted them before, as fewer."""
+    """Make JAX treat the host as this many devices.
+
+    Raises UsageError where it already treats it as fewer.
+    """
     _ask_for(count)
     found = len(jax.devices("cpu"))
     if found < count:
@@ -34,14 +37,15 @@ def _ask_for(count: int) -> None:
 
 
 def devices_on(platform: str, count: int = 1) -> list[Any]:
-    """The first devices of a platform.
+    """Return the first devices of a platform.
 
     Args:
       platform: cpu, gpu (cuda or rocm), tpu, or the name of a plug-in's.
-      count: how many; the host's processors count as as many as are asked for, unless JAX has counted them before.
+      count: the number of devices; the host counts as as many as are asked for, unless JAX has
+        counted it before.
 
     Raises:
-      UsageError: JAX has not the platform, or not so many devices of it.
+      UsageError: JAX does not have the platform, or not so many devices of it.
     """
     if platform == "cpu" and count > 1:
         _ask_for(count)
@@ -71,7 +75,7 @@ def _present(error: Exception) -> str:
 
 
 def default_devices() -> list[Any]:
-    """The devices that meshes are made of: those of the platform that `jax.default_device` names, else JAX's own choice."""
+    """Return the devices for meshes: those of the platform that `jax.default_device` names, else JAX's own choice."""
     config: Any = jax.config
     chosen = config.jax_default_device
     return jax.devices() if chosen is None else jax.devices(getattr(chosen, "platform", chosen))

@@ -1,9 +1,10 @@
-"""Programs without primitives that only this process knows: what a file can hold, and other processes run.
+"""Expand primitives that only this process knows, so that a file can hold the program, and other processes can run it.
 
-A primitive becomes a call of its implementation. Where JAX has a derivative rule for it the call is a `custom_jvp_call`,
-since an implementation need not have the derivative that the rule gives; and what is applied to tangents in such a rule is
-linear in them, and becomes a `linear_call` with JAX's transpose. A batch rule that does something else than batching the
-implementation makes the call a `custom_vmap_call` (`batch_rules`).
+A primitive becomes a call of its implementation. Where JAX has a derivative rule for it the call is
+a `custom_jvp_call`, since the derivative of an implementation may differ from the one that the rule
+gives. An operation that such a rule applies to tangents is linear in them, and becomes a
+`linear_call` with JAX's transpose. Where JAX's batching rule does something else than batching the
+implementation, the call becomes a `custom_vmap_call` (`batch_rules`).
 """
 
 from __future__ import annotations
@@ -33,22 +34,24 @@ __all__ = ["expanded"]
 
 
 def expanded(program: ClosedJaxpr, rules: bool = True) -> ClosedJaxpr:
-    """The program with calls in place of primitives that only this process knows.
+    """Return the program with calls in place of primitives that only this process knows.
 
-    One whose implementation JAX cannot trace stays as it is. Without `rules` the calls have no derivative rules.
+    A primitive whose implementation JAX cannot trace stays as it is. Without `rules` the calls have
+    no derivative rules.
     """
     return _Expansion(rules).closed(program)
 
 
 class _Expansion:
-    """One pass; a jaxpr that occurs twice stays one object, and one in which nothing changes the same one.
+    """One expansion; a jaxpr that occurs twice stays one object, and one in which nothing changes the same object.
 
     Attributes:
-      active: the primitives whose derivative rules are being expanded, to bound rules that apply their own primitive.
+      active: the primitives whose derivative rules are being expanded, to bound rules that apply
+        their own primitive.
     """
 
     def __init__(self, rules: bool, batches: bool = True) -> None:
-        self.batches = batches  # whether rules for batches are looked at
+        self.batches = batches  # whether batch rules are inspected
         self.depth = DEPTH if rules else 0
         self.done: dict[Any, ClosedJaxpr] = {}
         self.calls: dict[Any, JaxprEqn] = {}
@@ -56,7 +59,7 @@ class _Expansion:
         self.active: list[LivePrimitive] = []
 
     def closed(self, program: ClosedJaxpr, linear: Sequence[bool] = ()) -> ClosedJaxpr:
-        """The program; `linear` says which of its arguments it is linear in."""
+        """Expand a program; `linear` says for each argument whether the program is linear in it."""
         linear = list(linear) if any(linear) else []
         key = (id(program), tuple(linear), self.depths())
         found = self.done.get(key)
@@ -66,7 +69,9 @@ class _Expansion:
         return found
 
     def depths(self) -> tuple[Any, ...]:
-        """What is being expanded, as a key: the same program differs by how much of its rules is left."""
+        """Return a cache key for the rules that are being expanded: the expansion of a program
+        depends on how many levels are left.
+        """
         return tuple(sorted(map(id, self.active)))
 
     def _closed(self, program: ClosedJaxpr, linear: Sequence[bool]) -> ClosedJaxpr:
@@ -85,7 +90,9 @@ class _Expansion:
         return program.replace(jaxpr=jaxpr.replace(eqns=eqns))
 
     def eqns(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> list[JaxprEqn]:
-        """What takes the place of an equation that is linear in some operands; `used` are the variables that are read."""
+        """Return the equations that replace one that is linear in some operands; `used` are the
+        variables that are read.
+        """
         if isinstance(eqn.primitive, LivePrimitive):
             try:
                 return self.linear_calls(eqn, linear, used) if any(linear) else [self.call(eqn)]
@@ -99,7 +106,7 @@ class _Expansion:
         return [eqn if same else eqn.replace(params=params)]
 
     def call(self, eqn: JaxprEqn) -> JaxprEqn:
-        """The call of the implementation, with its derivative rule."""
+        """Return the call of the implementation, with its derivative rule."""
         primitive, avals = eqn.primitive, [x.aval.strong for x in eqn.inputs]
         assert isinstance(primitive, LivePrimitive)
         known = self.known(eqn)
@@ -115,7 +122,7 @@ class _Expansion:
     def with_batch_rule(
         self, eqn: JaxprEqn, call: JaxprEqn, body: ClosedJaxpr, known: Known
     ) -> JaxprEqn:
-        """The call, inside of one with JAX's rule for batches where that is not what batching the implementation gives."""
+        """Wrap the call in one with JAX's batching rule, where that differs from batching the implementation."""
         if not self.batches:
             return call
         write_out = lambda program: _Expansion(False, False).closed(program)  # noqa: E731
@@ -181,9 +188,11 @@ class _Expansion:
             self.active.pop()
 
     def linear_calls(self, eqn: JaxprEqn, linear: Sequence[bool], used: set[Any]) -> list[JaxprEqn]:
-        """The equation with JAX's transpose: a call that is linear, and a second one for integers that are read.
+        """Return the equation as a `linear_call` with JAX's transpose, and a plain call for integer
+        results that are read.
 
-        Integer results, such as whether a solver succeeded, are not linear, so `linear_call` cannot return them.
+        Integer results, such as whether a solver succeeded, are not linear, so `linear_call` cannot
+        return them.
         """
         moving = [is_inexact(v.aval) for v in eqn.out_binders]
         read = [v in used and not on for v, on in zip(eqn.out_binders, moving, strict=True)]
@@ -196,7 +205,7 @@ class _Expansion:
         return calls
 
     def known(self, eqn: JaxprEqn) -> Known:
-        """The values of operands that the implementation needs, since it looks at them in Python."""
+        """Return the values of operands that the implementation needs, since it looks at them in Python."""
         avals, rules = [x.aval.strong for x in eqn.inputs], eqn.primitive.rules  # type: ignore[attr-defined]
         try:
             rules.expansion(avals, eqn.params)
@@ -207,7 +216,7 @@ class _Expansion:
     def linear_call(
         self, eqn: JaxprEqn, linear: Sequence[bool], moving: Sequence[bool]
     ) -> JaxprEqn:
-        """The equation as a `linear_call` of its results that are `moving`.
+        """Return the equation as a `linear_call` of the results marked `moving`.
 
         Raises:
           MissingRuleError: JAX has no transpose of it.
@@ -222,7 +231,7 @@ class _Expansion:
         order = sorted(range(len(avals)), key=lambda i: linear[i])
         operands = [Var(a) for a in avals]
         results = [Var(v.aval.strong) for v in eqn.out_binders]
-        # What a rule looks at in Python stays a literal.
+        # Literals stay literals, since a rule may inspect their values in Python.
         read = [x if type(x) is Lit else v for x, v in zip(eqn.inputs, operands, strict=True)]
         inner = self.call(eqn.replace(inputs=read, out_binders=_only(results, moving)))
         inputs = [operands[i] for i in order]
@@ -240,20 +249,21 @@ class _Expansion:
 
 
 def _known(eqn: JaxprEqn) -> Known:
-    """The values of operands that are literals, of types without tangents."""
+    """Return the values of operands that are literals of types without tangents."""
     pairs = [(i, x) for i, x in enumerate(eqn.inputs) if type(x) is Lit and not is_inexact(x.aval)]
     return {i: np.asarray(x.val, np_dtype(x.aval.dtype)) for i, x in pairs if x.val is not None}
 
 
 def _only(binders: Sequence[Var], read: Sequence[bool]) -> list[Var]:
-    """The binders, those that are not read dropped."""
+    """Return the binders, with those that are not read dropped."""
     return [v if on else DropVar(v.aval) for v, on in zip(binders, read, strict=True)]
 
 
 def _linear_in(key: str, inner: ClosedJaxpr, eqn: JaxprEqn, linear: Sequence[bool]) -> list[bool]:
-    """Which arguments of a jaxpr in an equation's params it is linear in.
+    """Return for each argument of a jaxpr in an equation's params whether the jaxpr is linear in it.
 
-    Derivative rules are linear in tangents and cotangents, which come last; other jaxprs take the last operands.
+    Derivative rules are linear in tangents and cotangents, which come last; other jaxprs take the
+    last operands.
     """
     n = len(inner.jaxpr.in_binders)
     if key == "jvp_jaxpr":

@@ -1,4 +1,4 @@
-"""The trees by which a scan of JAX's counts its operands and results from 0.11 on, made again from their text."""
+"""Rebuild the trees by which a scan of JAX's counts its operands and results (from 0.11 on) from their text."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from jaxprtool.syntax.releases.scan_trees import parts_of_trees
 
 __all__ = ["flat_trees"]
 
-# What a text of another release, which has other trees, may come to here.
+# Exceptions that a text of another release may cause here, since its trees differ.
 _FAULTS = (ValueError, TypeError, IndexError, AttributeError, AssertionError)
 
 
 def flat_trees(counts: Sequence[int], text: Any = None) -> Any:
-    """JAX's tree of so many leaves in each part.
+    """Return JAX's tree with so many leaves in each part.
 
     Args:
       counts: the number of leaves of each part.
-      text: what JAX printed of it, which is followed where it has these counts and can be read.
+      text: JAX's print of the tree, which is followed where it has these counts and can be read.
     """
     classes = private.flat_tree_classes()
     if text is not None and parts_of_trees(text, len(counts)) == tuple(counts):
@@ -39,7 +39,10 @@ def flat_trees(counts: Sequence[int], text: Any = None) -> Any:
 
 
 def _tree(node: Any, classes: Any) -> Any:
-    """JAX's tree of a value that was read. Raises ValueError where it is of no kind that is known."""
+    """Return JAX's tree of a value that was read.
+
+    Raises ValueError where it is of no known kind.
+    """
     if type(node) is tuple:
         return classes.FTTuple(*(_tree(x, classes) for x in node))
     if isinstance(node, dict):
@@ -56,7 +59,7 @@ def _tree(node: Any, classes: Any) -> Any:
 
 
 def _leaf(node: Any, classes: Any) -> Any:
-    """None, or one side of JAX's choice of two, of another choice maybe."""
+    """Return None, or one side of JAX's choice of two (`Left`, `Right`), perhaps nested."""
     if isinstance(node, Record) and node.name in ("Left", "Right"):
         made = classes.Either.right if node.name == "Right" else classes.Either.left
         return made(*[_leaf(x, classes) if isinstance(x, Record) else x for x in node.args])

@@ -1,4 +1,4 @@
-"""Primitives that only a running JAX knows: every rule of ours asks JAX's rule, and takes the jaxpr that it makes.
+"""Primitives that only a running JAX knows: every rule of ours calls JAX's rule, and uses the jaxpr that it traces.
 
 jvp, batch, transpose     JAX's rules of the primitive, traced for the operands' types
 impl, lower               the function that implements it; where JAX cannot trace one, what JAX compiles of the primitive
@@ -53,8 +53,9 @@ def give_rules(
     """Let our interpreters use JAX's rules of a primitive.
 
     Args:
-      primitive: ours, which holds JAX's.
-      from_jax, to_aval: conversions of programs and of types from JAX.
+      primitive: our primitive, which holds JAX's.
+      from_jax: converts programs from JAX.
+      to_aval: converts types from JAX.
     """
     if primitive in abstract_eval_rules:
         return
@@ -70,7 +71,7 @@ def give_rules(
 
 
 class _Rules:
-    """The rules of one primitive; `made` holds the jaxprs for types and params met before."""
+    """The rules of one primitive; `made` caches the jaxprs by types and params."""
 
     def __init__(self, primitive: LivePrimitive, from_jax: Any, to_aval: Any):
         self.primitive, self.from_jax, self.to_aval = primitive, from_jax, to_aval
@@ -79,12 +80,12 @@ class _Rules:
         self.bodies: list[ClosedJaxpr] = []  # keeps ids unique
 
     def given(self, params: dict[str, Any]) -> dict[str, Any]:
-        """JAX's params."""
+        """Return JAX's params."""
         held = self.primitive.given
         return jax_params(self.primitive.value, params) if held is None else held
 
     def bind(self, params: dict[str, Any]) -> Callable[..., list[Any]]:
-        """The primitive as a function of its operands that returns a list."""
+        """Return the primitive as a function of its operands that returns a list."""
         theirs, given = self.primitive.value, self.given(params)
         bind = lambda *xs: theirs.bind(*xs, **given)  # noqa: E731
         return bind if theirs.multiple_results else lambda *xs: [bind(*xs)]
@@ -98,9 +99,9 @@ class _Rules:
         f: Any,
         known: Known = NOTHING,
     ) -> ClosedJaxpr:
-        """The jaxpr of f, a function of JAX's, for operands of these types; `key` is what else it depends on.
+        """Return the jaxpr of f, a function of JAX's, for operands of these types; `key` is what else it depends on.
 
-        Operands that are `known` have these values inside of it, which a rule may look at in Python.
+        Operands in `known` have these values inside of it, which a rule may look at in Python.
 
         Raises:
           MissingRuleError: JAX has no such rule, or it fails.
@@ -139,7 +140,7 @@ class _Rules:
     def expansion(
         self, avals: Sequence[Any], params: dict[str, Any], known: Known = NOTHING
     ) -> ClosedJaxpr:
-        """The primitive's implementation as a jaxpr, in which it does not occur itself; see `trace` for `known`."""
+        """Return the primitive's implementation as a jaxpr without the primitive itself; see `trace` for `known`."""
         theirs, given = self.primitive.value, self.given(params)
         error: Exception | None = None
         for f, several in implementations(theirs):
@@ -160,7 +161,7 @@ class _Rules:
         self.missing("impl", error)
 
     def occurs(self, jaxpr: Jaxpr, avals: Sequence[Any], params: dict[str, Any]) -> bool:
-        """Whether a jaxpr applies the primitive to such operands with such params."""
+        """Whether a jaxpr applies the primitive to operands of these types with these params."""
         types, shown = [a.strong for a in avals], str(params)
         todo = [jaxpr]
         while todo:
@@ -182,7 +183,7 @@ class _Rules:
         return results, fill_zeros(inexact(kinds), live_out, kinds)
 
     def jvp_rule(self, params: dict[str, Any]) -> Callable[..., Any]:
-        """JAX's rule with these params: (primals, tangents) -> (results, their tangents), lists."""
+        """Return JAX's rule with these params: (primals, tangents) -> (results, their tangents), lists."""
         theirs, given, bind = self.primitive.value, self.given(params), self.bind(params)
         rule = jvp_rule_of(theirs)
 
@@ -230,7 +231,7 @@ class _Rules:
     def batch_program(
         self, axis_size: int, dims: Any, avals: Sequence[Any], params: dict[str, Any]
     ) -> tuple[ClosedJaxpr, list[int | None]]:
-        """JAX's rule for batched operands of these types, and where its results are batched: in front, or not at all."""
+        """Return JAX's rule for batched operands of these types, and the batch axis of each result: 0, or None."""
         size, bind = int(axis_size), self.bind(params)
 
         def mapped(out_axes: Any) -> Any:
@@ -260,16 +261,17 @@ class _Rules:
         body: ClosedJaxpr,
         known: Known,
     ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-        """What JAX's rule makes of a batch, and what batching the implementation does, results in front.
+        """Return what JAX's rule makes of a batch, and the batched implementation; the batch axis
+        of results is the first.
 
         Args:
-          size: of the batch.
+          size: the size of the batch.
           dims: 0 for operands that are batched, None for others.
           avals: the types of the operands of one example.
-          body: the implementation, which `expansion` gave.
+          body: the implementation, as returned by `expansion`.
 
         Raises:
-          MissingRuleError: JAX batches one of them not.
+          MissingRuleError: JAX cannot batch one of them.
         """
         full = [
             a if d is None else a.update(shape=(size, *a.shape))
@@ -339,7 +341,10 @@ class _Rules:
         return ctx.inline(body, operands)
 
     def lowered(self, avals: Sequence[Any], params: dict[str, Any]) -> str:
-        """The module that JAX lowers the primitive to, alone. Raises MissingRuleError where it does not."""
+        """Return the module to which JAX lowers the primitive alone.
+
+        Raises MissingRuleError where it cannot.
+        """
         structs = [jax.ShapeDtypeStruct(a.shape, np_dtype(a.dtype)) for a in avals]
         try:
             with with_wide_types(structs):
@@ -349,7 +354,7 @@ class _Rules:
 
 
 class _Impl:
-    """Evaluation: the implementation on NumPy where JAX can trace it, else JAX itself."""
+    """Evaluates the implementation on NumPy where JAX can trace it, else with JAX itself."""
 
     def __init__(self, rules: _Rules):
         self.rules = rules

@@ -1,7 +1,7 @@
-"""JAX's jaxprs to ours, object by object: nothing goes through text, so nothing is lost.
+"""Convert JAX's jaxprs to ours, object by object: nothing goes through text, so nothing is lost.
 
-A param that our value classes cannot hold becomes a `LiveOpaque`: it prints as JAX prints it, and keeps JAX's
-object, so that `to_jax` can hand it back in the same process.
+A param that our value classes cannot hold becomes a `LiveOpaque`: it prints as JAX prints it, and
+keeps JAX's object, so that `to_jax` can return it in the same process.
 """
 
 from __future__ import annotations
@@ -89,15 +89,16 @@ __all__ = ["as_struct", "aval_from_jax", "from_jax"]
 
 
 def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
-    """A program from JAX's `ClosedJaxpr` (or `Jaxpr`, whose constants then have no values).
+    """Convert a program from JAX's `ClosedJaxpr` (or `Jaxpr`, whose constants then have no values).
 
-    Weak types, constants of nested jaxprs (as NumPy arrays), sharing of nested jaxprs and all params
-    are kept. Variables have no names; the printer gives them JAX's. The rules of `custom_jvp` and `custom_vjp`
-    functions are traced and become jaxprs, where that is possible.
+    Weak types, constants of nested jaxprs (as NumPy arrays), sharing of nested jaxprs and all
+    params are kept. Variables have no names; the printer gives them JAX's. The rules of
+    `custom_jvp` and `custom_vjp` functions are traced and become jaxprs, where that is possible.
 
     Args:
       closed_jaxpr: the program.
-      rules: whether to trace the derivative rules; without them the functions themselves are differentiated.
+      rules: whether to trace the derivative rules; without them the functions themselves are
+        differentiated.
 
     Raises:
       UsageError: the argument is no jaxpr.
@@ -108,7 +109,7 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
 
 
 def as_struct(aval: ShapedArray) -> Any:
-    """A type of ours as JAX's `ShapeDtypeStruct`."""
+    """Return a type of ours as JAX's `ShapeDtypeStruct`."""
     if aval.dtype.kind == "k":
         key = jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(aval.dtype).name))
         return jax.ShapeDtypeStruct(aval.shape, key.dtype)
@@ -120,7 +121,8 @@ class _Reader:
 
     Attributes:
       captures: whether derivative rules are traced.
-      variables: ours for each of JAX's, in all jaxprs: those that share one print it with one name.
+      variables: JAX's variable -> ours, in all jaxprs: jaxprs that share a variable print it with
+        one name.
       rules: names of the custom rules that are being captured, to bound rules that call themselves.
     """
 
@@ -135,7 +137,7 @@ class _Reader:
         self.alive: list[Any] = []  # keeps ids unique
 
     def program(self, jaxpr: Any) -> ClosedJaxpr:
-        """The whole program; in its outermost jaxpr JAX drops the results that nobody reads, and a literal result may be weakly typed."""
+        """Convert the whole program, and record the dialect where that affects the names of unread results."""
         closed = self.without_unread(jaxpr)
         dialect = installed()
         if not dialect.names_inner_drops:  # each result here is dropped or named as JAX has it
@@ -143,7 +145,7 @@ class _Reader:
         return closed
 
     def without_unread(self, jaxpr: Any) -> ClosedJaxpr:
-        """The program, where results that nobody reads are dropped in its outermost jaxpr."""
+        """Convert the program; drop unread results in its outermost jaxpr, as JAX does."""
         closed = self.closed(jaxpr)
         closed = self.with_weak_results(closed, private.open_and_consts(jaxpr)[0])
         used = {x for x in closed.jaxpr.outs if type(x) is not Lit}
@@ -160,7 +162,7 @@ class _Reader:
         return changed
 
     def with_weak_results(self, closed: ClosedJaxpr, jaxpr: Any) -> ClosedJaxpr:
-        """The program with the weak types of literals among its results, which no equation tells."""
+        """Return the program with the weak types of literals among its results, which no equation determines."""
         pairs = zip(closed.jaxpr.outs, jaxpr.outvars, strict=True)
         outs = [Lit(x.val, self.aval(y.aval)) if type(x) is Lit else x for x, y in pairs]
         if all(x.aval is y.aval for x, y in zip(outs, closed.jaxpr.outs, strict=True)):
@@ -170,7 +172,7 @@ class _Reader:
         return changed
 
     def closed(self, jaxpr: Any) -> ClosedJaxpr:
-        """A `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""
+        """Convert a `ClosedJaxpr` or `Jaxpr`; the same object for the same jaxpr with the same constants."""
         inner, consts = private.open_and_consts(jaxpr)
         key = (id(inner), *map(id, consts))
         found = self.closeds.get(key)
@@ -209,7 +211,9 @@ class _Reader:
         return Lit(array if array.shape else array.item(), self.aval(x.aval).strong)
 
     def eqns(self, eqn: Any, env: dict[Any, Var]) -> list[JaxprEqn]:
-        """An equation, or one for each leaf of a tree that a collective had (to JAX 0.8.1), as texts of it are read."""
+        """Convert an equation; a collective of a tree (to JAX 0.8.1) becomes one equation for each
+        leaf, as in texts.
+        """
         count = len(eqn.invars)
         if not takes_leaves(eqn.primitive) or count != len(eqn.outvars) or not count:
             return [self.eqn(eqn, env)]
@@ -241,7 +245,9 @@ class _Reader:
         return JaxprEqn(primitive, inputs, params, outs, origin=origin_of(eqn.source_info))
 
     def is_known(self, eqn: Any, primitive: Primitive) -> bool:
-        """Whether the row of a library's primitive says of an equation what the library does: its params and its types."""
+        """Whether an equation of a library's primitive has the params and result types that our
+        declaration gives it.
+        """
         if is_stand_in(eqn.primitive):
             return True
         needed = primitive.params.keys() - primitive.optional
@@ -293,7 +299,7 @@ class _Reader:
         return params
 
     def linear_transpose(self, eqn: Any) -> ClosedJaxpr:
-        """The transpose of a `linear_call`, with what it closes over as constants."""
+        """Return the transpose of a `linear_call`, with the values it closes over as constants."""
         theirs, consts = eqn.params["transpose_thunk"]()
         closed = self.closed(theirs)
         jaxpr, n = closed.jaxpr, len(consts)
@@ -302,7 +308,7 @@ class _Reader:
         return ClosedJaxpr(moved, [*closed.consts, *map(const_value, consts)])
 
     def aval(self, aval: Any) -> Any:
-        """A type of JAX's as ours."""
+        """Convert a type of JAX's to ours."""
         try:
             found = self.avals.get(aval)
         except TypeError:
@@ -312,7 +318,7 @@ class _Reader:
         return found
 
     def value(self, v: Any, *, top: bool = True) -> Any:
-        """A param value; `top` is False inside containers, where JAX prints the repr."""
+        """Convert a param value; `top` is False inside containers, where JAX prints the repr."""
         if v is None or v is ... or type(v) in (bool, int, float, complex, str):
             return v
         if isinstance(v, (private.ClosedJaxpr, private.Jaxpr)):
@@ -340,7 +346,7 @@ class _Reader:
         return self.record(v, top) or _leaf_value(v, top)
 
     def record(self, v: Any, top: bool) -> Record | None:
-        """A named tuple or dataclass that prints as `Name(field=value, ...)`; else None."""
+        """Convert a named tuple or dataclass that prints as `Name(field=value, ...)`; None for anything else."""
         if isinstance(v, tuple):
             names = getattr(v, "_fields", None)
         elif dataclasses.is_dataclass(v) and not isinstance(v, type):
@@ -369,18 +375,18 @@ _HIDES_LAYOUT = since(0, 10)  # a `reshard`, whose result says it
 
 
 def _is_type(primitive: Primitive, key: str, v: Any) -> bool:
-    """Whether a value is the type of an array in a param that is for types."""
+    """Whether a value is the type of an array, in a param that holds types."""
     return isinstance(v, private.ShapedArray) and isinstance(primitive.params[key].kind, TypeKind)
 
 
 def _is_unsharded(eqn: Any) -> bool:
-    """Whether the param `sharding` is on an empty mesh."""
+    """Whether the mesh of the param `sharding` is empty."""
     mesh = getattr(eqn.params.get("sharding"), "mesh", None)
     return mesh is not None and mesh.empty
 
 
 def _exact(value: Any) -> Any:
-    """A key that is equal for values of which one can take the place of the other: 1 is neither True nor 1.0."""
+    """Return a key that is equal for values which can replace each other: 1 is neither True nor 1.0."""
     kind = type(value)
     if kind is tuple:
         return (tuple, *map(_exact, value))
@@ -404,7 +410,9 @@ def _opaque(v: Any, top: bool) -> Any:
 
 
 def _by_text(text: str, v: Any) -> Any:
-    """What the text of an object reads as, with the object: fields where it has any, else the text alone."""
+    """Return the value that the text of an object reads as, with the object: fields where it has
+    any, else only the text.
+    """
     found = read_value(text)
     if isinstance(v, jax.lax.Tolerance):
         return LiveRecord.of(Record("Tolerance", (), **vars(v)), v)
@@ -422,7 +430,7 @@ def _by_text(text: str, v: Any) -> Any:
 
 
 def _printed_array(array: Any) -> Any:
-    """An array among attributes: prints as it does, which may be with fewer digits, or elements, than it has."""
+    """Convert an array among attributes: it prints as in JAX, perhaps with fewer digits or elements than it has."""
     text = repr(array)
     shown = read_value(text)
     found = array_of_print(shown) if isinstance(shown, PrintedArray) else UNREADABLE
@@ -446,7 +454,7 @@ def _enum_value(v: enum.Enum, top: bool) -> Any:
 
 
 def _leaf_value(v: Any, top: bool) -> Any:
-    """A dtype, a number of NumPy's, a type, or what is opaque."""
+    """Convert a dtype, a NumPy number, a type, or an object that becomes opaque."""
     text = masked_text(v, top)
     if private.is_symbolic_dim(v):
         return SymbolicDim(text)
@@ -460,7 +468,7 @@ def _leaf_value(v: Any, top: bool) -> Any:
 
 
 def aval_from_jax(aval: Any) -> Any:
-    """A type of JAX's as ours. Raises UnsupportedError for one that we do not have."""
+    """Convert a type of JAX's to ours. Raises UnsupportedError for one that we do not have."""
     name = type(aval).__name__
     if isinstance(aval, private.ShapedArray):
         return _shaped(aval)
@@ -475,7 +483,7 @@ def aval_from_jax(aval: Any) -> Any:
 
 
 def _shaped(aval: Any) -> Any:
-    """`ShapedArray` with what JAX prints of its sharding, memory space and varying axes."""
+    """Return a `ShapedArray` with the sharding, memory space and varying axes that JAX prints."""
     dtype = dtype_of(aval.dtype) or custom_dtype(aval.dtype.name)
     shape = tuple(d if isinstance(d, int) else SymbolicDim(str(d)) for d in aval.shape)
     spec, space = private.partitions(aval), aval.memory_space
@@ -485,7 +493,7 @@ def _shaped(aval: Any) -> Any:
 
 
 def const_value(c: Any) -> Any:
-    """A constant: arrays as NumPy arrays, typed keys as `KeyArray`, anything else as it is."""
+    """Convert a constant: arrays to NumPy arrays, typed keys to `KeyArray`; anything else as it is."""
     if c is None or isinstance(c, private.Tracer):
         return None
     dtype = getattr(c, "dtype", None)

@@ -1,4 +1,6 @@
-"""A program as a function of JAX's: called with the pytrees of the function that was traced, under any transformation of JAX."""
+"""A program as a JAX function: called with the pytrees of the function that was traced, under any
+transformation of JAX.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ __all__ = ["FlatFunction", "to_jax_function"]
 
 
 def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
-    """The function that a program computes, for JAX; see `jaxprtool.to_jax_function`."""
+    """Return the function that a program computes, for JAX; see `jaxprtool.to_jax_function`."""
     flat = FlatFunction(program)
     interface = of_open(program)
     if interface is None:
@@ -46,13 +48,14 @@ def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
 
 
 class FlatFunction:
-    """The function of the leaves: values of the constants that a program does not hold, then of its arguments.
+    """The program as a function of leaves: values of the constants that it does not hold, then of its arguments.
 
     Attributes:
       avals: the types of the leaves.
 
     Raises:
-      UsageError: the program has 64-bit types, and JAX has them not; or, when it is called, an argument does not fit.
+      UsageError: the program has 64-bit types, which are off in JAX; or, when it is called, an
+        argument does not fit.
       UnsupportedError: as `to_jax`.
     """
 
@@ -65,7 +68,7 @@ class FlatFunction:
         self._interface, self.avals = of_open(program), _open_avals(program)
 
     def arguments(self, args: Sequence[Any]) -> list[Any]:
-        """Arguments as JAX's arrays of their types."""
+        """Return arguments as JAX's arrays of their types."""
         check_count(len(self.avals), len(args), self._interface)
         pairs = enumerate(zip(args, self.avals, strict=True))
         return [_argument(x, aval, i, self._interface) for i, (x, aval) in pairs]
@@ -86,7 +89,7 @@ def _check_width(wide: bool) -> None:
 
 
 def _with_open_arguments(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with the constants that have no value as its first arguments."""
+    """Return the program with the constants that have no value as its first arguments."""
     pairs = list(zip(program.jaxpr.const_binders, program.consts, strict=True))
     missing = [v for v, c in pairs if c is None]
     if not missing:
@@ -107,7 +110,7 @@ def _open_avals(program: ClosedJaxpr) -> list[Any]:
 
 
 def _bound(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> list[Any]:
-    """The arguments in order, given by position or by name; those without leaves may be left out.
+    """Return the arguments in order, given by position or by name; those without leaves may be left out.
 
     Raises:
       UsageError: one is missing, is given twice, or is not known.
@@ -130,10 +133,12 @@ def _bound(interface: Interface, args: Sequence[Any], named: dict[str, Any]) -> 
 
 
 def _with_rest(interface: Interface, args: Sequence[Any]) -> Sequence[Any]:
-    """The arguments of `*rest` as the one tuple that they form in an interface, where they are given one by one.
+    """Pack the arguments of `*rest`, where they are given one by one, into the one tuple that an
+    interface has for them.
 
-    A text does not tell `*rest` from an argument that is a tuple, so both may be given either way: as many arguments more as
-    the tuple has elements are its elements; of one element, what is no tuple itself.
+    A text does not distinguish `*rest` from an argument that is a tuple, so both may be given
+    either way: if there are as many further arguments as the tuple has elements, they are its
+    elements. A single argument is the element unless it is a tuple like it itself.
     """
     n = len(interface.args) - 1
     if n < 0 or len(args) <= n:
@@ -147,7 +152,9 @@ def _with_rest(interface: Interface, args: Sequence[Any]) -> Sequence[Any]:
 
 
 def _is_that_tuple(x: Any, tree: Tree) -> bool:
-    """Whether a value is a tuple of one element of this tree, and not the element: only one of both can be nested so deeply."""
+    """Whether a value is a one-element tuple with this tree, not its element: only one of both can
+    be nested so deeply.
+    """
     while tree.kind == "tuple" and len(tree.children) == 1:
         if not isinstance(x, (tuple, list)) or len(x) != 1:  # pyright: ignore[reportUnknownArgumentType]
             return False
@@ -156,7 +163,9 @@ def _is_that_tuple(x: Any, tree: Tree) -> bool:
 
 
 def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> Any:
-    """An argument as JAX's array of its type; tracers and references stay what they are. Keys may be given by their words.
+    """Convert an argument to JAX's array of its type; tracers and references stay as they are.
+
+    Keys may be given by their words.
 
     Raises:
       UsageError: it has another shape or dtype, or cannot be converted.
@@ -198,7 +207,7 @@ def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> 
 def _described(
     f: Callable[..., Any], program: ClosedJaxpr, interface: Interface | None
 ) -> Callable[..., Any]:
-    """The function with the parameters of the one that was traced, and its type as its documentation."""
+    """Give the function the parameters of the one that was traced, and its type as its documentation."""
     ins, outs = map(str, _open_avals(program)), map(str, program.out_avals)
     if interface is None:
         f.__doc__ = f"({', '.join(ins)}) -> [{', '.join(outs)}]"
@@ -210,7 +219,7 @@ def _described(
 
 
 def _signature(interface: Interface) -> inspect.Signature:
-    """Parameters by the names of the arguments; after one that may be left out, each is given by its name or left out."""
+    """Return parameters with the names of the arguments; from the first optional one on, all have a default."""
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
     parameters: list[inspect.Parameter] = []
     for name, tree in interface.args:

@@ -1,6 +1,7 @@
-"""JAX's primitives that are objects, each a `call_hi_primitive` that prints the name of its class and params of its own.
+"""JAX's primitives that are objects: each is a `call_hi_primitive` that prints the name of its
+class and its own params.
 
-They are JAX's from 0.11 on, and print so from 0.12 on.
+JAX has them from 0.11 on, and prints them so from 0.12 on.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ _BASE: Any = getattr(_hijax, "HiPrim", getattr(_hijax, "VJPHiPrimitive", None))
 
 
 def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], params: Any) -> Any:
-    """JAX's object for an equation that prints as one of its primitives that are classes; None where it has none such.
+    """Return JAX's object for an equation that prints as a primitive of such a class; None where there is none.
 
     Raises:
-      Exception: what JAX raises where the class does not take such operands or params.
+      Exception: whatever JAX raises where the class does not accept such operands or params.
     """
     if not since(0, 11):  # 0.10 has some of these classes, and cannot lower them in every call
         return None
@@ -49,9 +50,9 @@ def hi_primitive(name: str, in_avals: Sequence[Any], out_avals: Sequence[Any], p
 
 
 def shown_params(prim: Any) -> dict[str, Any] | None:
-    """What JAX prints in the place of an object, after its class's name; None where it prints the object.
+    """Return the params that JAX prints after the name of an object's class; None where it prints the object.
 
-    Functions are their names, and traced ones their jaxprs.
+    Functions are printed by name, and traced ones as jaxprs.
     """
     shown = getattr(prim, "pp_params", None)
     if shown is None:
@@ -75,7 +76,7 @@ def shown_as(
     in_avals: Sequence[Any],
     out_avals: Sequence[Any],
 ) -> Any:
-    """An object that computes f, and prints as one of class `name` does; None where JAX does not print objects so.
+    """Return an object that computes f, and prints as one of class `name`; None where JAX does not print objects so.
 
     Its derivatives and batches are those of f.
     """

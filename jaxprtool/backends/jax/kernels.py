@@ -1,4 +1,4 @@
-"""Kernels of Pallas between JAX, where a `GridMapping` holds the maps of indices, and ours."""
+"""Convert kernels of Pallas between JAX, where a `GridMapping` holds the index maps, and ours."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ __all__ = [
 
 
 def kernel_from_jax(params: Any, closed: Callable[[Any], ClosedJaxpr]) -> dict[str, Any]:
-    """What the print of a `pallas_call` does not say: the maps of indices, and the axes of the grid that `vmap` added.
+    """Return what the print of a `pallas_call` does not show: the index maps, and the grid axes that `vmap` added.
 
     Args:
-      params: those of JAX's equation.
+      params: the params of JAX's equation.
       closed: converts a jaxpr of JAX's.
     """
     mapping = params["grid_mapping"]
@@ -46,7 +46,7 @@ def kernel_from_jax(params: Any, closed: Callable[[Any], ClosedJaxpr]) -> dict[s
 
 
 class _Plain(NamedTuple):
-    """An equation on a reference as JAX has those outside of kernels, with flags for what is masked."""
+    """An equation on a reference in the form that JAX uses outside of kernels, with flags for a mask."""
 
     primitive: Any
     invars: list[Any]
@@ -59,7 +59,7 @@ _PLAIN = {"masked_load": "get", "masked_swap": "swap"}
 
 
 def plain_reference(eqn: Any) -> Any:
-    """An equation of JAX's; a masked read or write as one that names the mask beside the index."""
+    """Return an equation of JAX's; a masked read or write as one that has the mask beside the index."""
     name = _PLAIN.get(eqn.primitive.name)
     if name is None:
         return eqn
@@ -77,7 +77,7 @@ def plain_reference(eqn: Any) -> Any:
 
 
 def without_empty_hints(params: Mapping[str, Any]) -> dict[str, Any]:
-    """The params of a kernel with hints that say nothing as the installed JAX writes them: `{}` to 0.9.0, then None."""
+    """Return the params of a kernel with empty hints in the form of the installed JAX: `{}` to 0.9.0, then None."""
     nothing = None if since(0, 9, 1) else private.own_module("frozen_dict").FrozenDict({})
     found = dict(params)
     if str(params["compiler_params"]) in ("{}", "FrozenDict({})"):
@@ -86,11 +86,10 @@ def without_empty_hints(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def memory_space(text: str) -> Any:
-    """The memory of a reference by what its type prints: `vmem`, `any`, `MemorySpace.Host`; None where JAX has none such."""
+    """Return the memory space of a reference by its printed name: `vmem`, `any`, `MemorySpace.Host`; None for unknown ones."""
     kind, _, member = text.rpartition(".")
-    if kind in ("MemorySpace", "Space") and hasattr(
-        jax, "memory"
-    ):  # of references outside of kernels
+    # Only references outside of kernels have one of `jax.memory`.
+    if kind in ("MemorySpace", "Space") and hasattr(jax, "memory"):
         return getattr(jax.memory.Space, member, None)
     for module in ("core", "mosaic.core"):
         try:
@@ -104,7 +103,7 @@ def memory_space(text: str) -> Any:
 
 
 def grid_mapping_to_jax(eqn: JaxprEqn, in_avals: Sequence[Any], closed: Callable[..., Any]) -> Any:
-    """JAX's `GridMapping` of a kernel.
+    """Return JAX's `GridMapping` of a kernel.
 
     Args:
       eqn: the equation.
@@ -145,7 +144,7 @@ def grid_mapping_to_jax(eqn: JaxprEqn, in_avals: Sequence[Any], closed: Callable
 
 
 def _map(k: int, block: Block, layout: Layout, eqn: JaxprEqn) -> ClosedJaxpr:
-    """The map of a block; that of a whole array, which is at the start, where the text does not have it."""
+    """Return the index map of a block; for a whole array without one in the text, the map to its start."""
     found = index_map_of(k, block)
     if found is not None:
         return found
@@ -156,7 +155,9 @@ def _map(k: int, block: Block, layout: Layout, eqn: JaxprEqn) -> ClosedJaxpr:
 
 
 def _block_shape(core: Any, record: Record | None, block: Block) -> tuple[Any, ...]:
-    """The dimensions of a block as JAX's; to 0.4.30 a text has no record for one that is the whole array."""
+    """Return the dimensions of a block as JAX's; to 0.4.30 a text has no record for a block that is
+    the whole array.
+    """
     dims = block.aval.shape if record is None else record.block_shape
     return tuple(_dim(core, d) for d in dims)
 
@@ -172,13 +173,13 @@ def _dim(core: Any, d: Any) -> Any:
 def masked_to_jax(
     eqn: JaxprEqn, inputs: Sequence[Any], tree: Any, extra: Sequence[Any]
 ) -> tuple[list[Any], Any, Any]:
-    """The operands, the name of the primitive and the params of JAX's masked read or write.
+    """Return the operands, the name of the primitive and the params of JAX's masked read or write.
 
     Args:
-      eqn: ours.
-      inputs: the operands up to the index, which is as JAX has it.
+      eqn: our equation.
+      inputs: the operands up to the index, in JAX's form.
       tree: the structure of the index.
-      extra: the operands after the index: the mask, and what stands where it does not hold.
+      extra: the operands after the index: the mask, and the value where it is False.
 
     Raises:
       UnsupportedError: JAX has no such equation.

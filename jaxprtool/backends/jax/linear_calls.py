@@ -1,6 +1,7 @@
-"""A `linear_call` for JAX that can be batched, and differentiated in its residuals too: JAX's own has no rules for these.
+"""A `linear_call` for JAX that can be batched, and differentiated by its residuals: JAX's own has no rules for these.
 
-It has the name and the params of JAX's, so that it prints as that one, and it does the same under every other transformation.
+It has the name and the params of JAX's, so that it prints alike, and it does the same under every
+other transformation.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ class _Rules:
         return jax.jvp(lambda *xs: evaluate(callee, *xs), list(primals), all_dots)
 
     def transpose(self, cts: Sequence[Any], *args: Any, **params: Any) -> list[Any]:
-        """As JAX's: the transpose of the transpose is the function itself."""
+        """Do as JAX's: the transpose of the transpose is the function itself."""
         n_consts, n_res = params["num_callee_consts"], params["num_res"]
         callee, (back, consts) = params["callee"], params["transpose_thunk"]()
         fixed, residuals, linear = split_list(args, n_consts, n_res)
@@ -47,7 +48,7 @@ class _Rules:
         return [None] * (n_consts + n_res) + cts_of_linear
 
     def batch(self, values: Sequence[Any], dims: Sequence[Any], **params: Any) -> Any:
-        """All linear operands are batched where any operand is, because their cotangents are batched then."""
+        """Batch all linear operands where any operand is batched, because their cotangents are batched then."""
         n_consts, n_res = params["num_callee_consts"], params["num_res"]
         size = next(x.shape[d] for x, d in zip(values, dims, strict=True) if d is not None)
         fixed, linear = split_list(values, n_consts + n_res)
@@ -77,14 +78,14 @@ def _struct(x: Any) -> Any:
 
 
 def _in_front(x: Any, dim: int | None, size: int) -> Any:
-    """An operand with the axis of the batch in front, also where it had none."""
+    """Return an operand with the batch axis in front, also where it had none."""
     if dim is None:
         return jax.numpy.broadcast_to(x, (size, *x.shape))
     return jax.numpy.moveaxis(x, dim, 0)
 
 
 def _batched(closed: Any, dims: Sequence[int | None], given: Sequence[Any], size: int) -> Any:
-    """A program of JAX's with the axis of a batch in these places of the arguments, and in front of all results."""
+    """Return a program of JAX's with a batch axis at these positions of the arguments, and in front of all results."""
 
     def call(*xs: Any) -> tuple[Any, ...]:
         return tuple(evaluate(closed, *xs))

@@ -71,14 +71,14 @@ class LiveWord(Word):
 
 
 class LiveRecord(Record):
-    """A record of a running JAX's object, and that object."""
+    """The record of an object of a running JAX, and that object."""
 
     __slots__ = ("value",)
     value: Any
 
     @classmethod
     def of(cls, record: Record, value: Any) -> LiveRecord:
-        """A record, with the object that it describes."""
+        """Return a record with the object that it describes."""
         made = cls(record.name, record.args, **record.fields)
         amend(made, value=value)
         return made
@@ -88,12 +88,13 @@ class LiveRecord(Record):
 
 
 class LivePrimitive(Primitive):
-    """A primitive that this process declared to JAX and nobody to us.
+    """A primitive that this process declared to JAX, and that nobody declared to this package.
 
     Attributes:
       value: JAX's primitive.
-      given: the params of JAX's equation, where it prints an object's name and params in their place; else None.
-      rules: what `backends.jax.foreign` makes of JAX's rules of it.
+      given: the params of JAX's equation, where it prints an object's name and params in their
+        place; else None.
+      rules: the rules that `backends.jax.foreign` makes of JAX's rules of it.
     """
 
     __slots__ = ("given", "rules", "value")
@@ -108,7 +109,7 @@ class LivePrimitive(Primitive):
 
 
 class Named:
-    """A function that prints as another one, whose text is all that is left of it."""
+    """A function that prints as another one, of which only the text is left."""
 
     def __init__(self, function: Callable[..., Any], text: str):
         self.function, self.text = function, text
@@ -124,6 +125,6 @@ _ADDRESS = re.compile(r" at 0x([0-9a-fA-F]+)")
 
 
 def masked_text(v: Any, top: bool) -> str:
-    """What JAX prints (inside of containers, where `top` is False, the repr), with addresses masked as it does."""
+    """Return JAX's print (inside of containers, where `top` is False, the repr), with addresses masked as JAX does."""
     text = str(v) if top else repr(v)
     return _ADDRESS.sub(lambda m: " at 0x" + "X" * len(m.group(1)), text)

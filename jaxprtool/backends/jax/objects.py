@@ -1,6 +1,7 @@
-"""Objects of JAX's from the text that they print: members of enums, effects, devices, generators, meshes, shardings.
+"""Find JAX's objects by their printed text: members of enums, effects, devices, generators, meshes, shardings.
 
-A text names an object of the running process, such as a device, where the process has one that prints so.
+A text names an object of the running process, such as a device, where the process has one that
+prints so.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ _CLASS = re.compile(r"<class '(?:([\w.]+)\.)?(\w+)'>")
 
 
 def object_of_text(key: str, text: str) -> Any:
-    """The object that a param `key` prints as `text`, or `UNREADABLE`."""
+    """Return the object that a param `key` prints as `text`, or `UNREADABLE`."""
     for read in (_member, _singleton, _type, _number, _device, _compound):
         found = read(key, text)
         if found is not UNREADABLE:
@@ -75,7 +76,7 @@ def object_of_text(key: str, text: str) -> Any:
 
 
 def _member(key: str, text: str) -> Any:
-    """A member of an enum, by its name or with that of its class before it."""
+    """Return a member of an enum, by its name or with its class's name before it."""
     prefix, _, name = text.rpartition(".")
     classes = (_class_named(prefix),) if prefix else _PREFERRED.get(key, ())
     for cls in classes:
@@ -86,7 +87,7 @@ def _member(key: str, text: str) -> Any:
 
 @functools.cache
 def _singletons() -> dict[str, Any]:
-    """Effects and members of enums by what they print; what two of them print is left out."""
+    """Return effects and members of enums by their printed text; a text that two of them share is left out."""
     found: dict[str, Any] = {}
     for module in loaded_modules():
         for v in list(vars(module).values()):
@@ -152,13 +153,13 @@ def _tree(tree: TreeDefinition) -> Any:
 
 
 def _compound(key: str, text: str) -> Any:
-    """What holds meshes, shardings or trees."""
+    """Return an object that holds meshes, shardings or trees."""
     value = read_value(text)
     return _restored(key, value) if isinstance(value, (Record, Structured)) else UNREADABLE
 
 
 def _restored(key: str, v: Any) -> Any:
-    """A value that was read, with JAX's objects in it."""
+    """Return a value that was read, with JAX's objects in it."""
     if type(v) in (tuple, FrozenList, frozenset):
         items = [_restored(key, x) for x in v]
         made = list if isinstance(v, list) else type(v)
@@ -183,7 +184,7 @@ def _restored(key: str, v: Any) -> Any:
 
 
 def _placement(v: Any) -> Any:
-    """A mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
+    """Return a mesh or a partition spec of ours as JAX's; `UNREADABLE` where there are not as many devices."""
     if isinstance(v, PartitionSpec):
         dims = [_unconstrained if isinstance(d, Word) else d for d in v.dims]
         sums: dict[str, Any] = {"unreduced": v.unreduced, "reduced": v.reduced}
@@ -199,7 +200,7 @@ def _placement(v: Any) -> Any:
 
 
 def _made(make: Callable[..., Any], *args: Any, **fields: Any) -> Any:
-    """What JAX makes of these values; `UNREADABLE` where it makes nothing of them, for which it has errors of many kinds."""
+    """Call a constructor of JAX's; return `UNREADABLE` where it fails, which it may do with many kinds of errors."""
     # This release makes it in another way, there are no such devices, or the values mean nothing.
     try:
         return make(*args, **fields)
@@ -211,12 +212,12 @@ _unconstrained = jax.sharding.PartitionSpec.UNCONSTRAINED
 
 
 def object_of_record(key: str, record: Record, restored: Callable[[Any], Any]) -> Any:
-    """The object that prints as a call, `Name(field=value, ...)`, or `UNREADABLE`.
+    """Return the object that prints as a call, `Name(field=value, ...)`, or `UNREADABLE`.
 
     Args:
       key: the param.
       record: the call.
-      restored: makes JAX's value of a field's.
+      restored: converts the value of a field to JAX's.
     """
     maker = _MAKERS.get(record.name)
     for read in (_number, _device):
@@ -241,7 +242,7 @@ def _axis_types(sizes: Any, types: Any) -> Any:
 
 
 def _mesh(sizes: dict[str, int] | None = None, axis_types: Any = None, **_: Any) -> Any:
-    """A mesh of the first devices there are; raises ValueError where there are too few."""
+    """Return a mesh of the first devices; raises ValueError where there are too few."""
     if not sizes:
         return EMPTY_MESH
     shape = tuple(sizes.values())
@@ -272,12 +273,16 @@ def _abstract_mesh(
 
 
 def _hashable(array: Any) -> Any:
-    """An array among attributes of a `composite` or an `ffi_call`; its class is in another module in each series."""
+    """Return an array among attributes of a `composite` or an `ffi_call`; the module of its class
+    differs by release.
+    """
     return _class_named("HashableArray")(array)
 
 
 def _sharding_rule(operands: Any, results: Any, sizes: Any) -> Any:
-    """The rule of a `custom_partitioning`; its mappings print as tuples of factors, and of tuples of factors."""
+    """Return the rule of a `custom_partitioning`; its mappings print as tuples of factors, and of
+    tuples of factors.
+    """
     mapping, compound = _class_named("ArrayMapping"), _class_named("CompoundFactor")
 
     def mappings(given: Any) -> tuple[Any, ...]:
@@ -289,7 +294,7 @@ def _sharding_rule(operands: Any, results: Any, sizes: Any) -> Any:
 
 
 def array_of_print(array: PrintedArray) -> Any:
-    """The array of NumPy's that prints so, or `UNREADABLE`, where the print leaves out elements."""
+    """Return the NumPy array that prints so, or `UNREADABLE` where the print leaves out elements."""
     dtype = find_dtype(str(array.fields.get("dtype", "")))
     found = _made(np.array, array.rows, None if dtype is None else np_dtype(dtype))
     if found is UNREADABLE or found.dtype == object:
@@ -313,7 +318,9 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 
 @functools.cache
 def _class_named(name: str) -> Any:
-    """A class of JAX's that params are made of, with or without the name of its module; None where there is none."""
+    """Return a class of JAX's that occurs in params, by its name with or without its module; None
+    where there is none.
+    """
     return param_class(name.rpartition(".")[2])
 
 
@@ -322,10 +329,12 @@ _SCOPE: Any = functools.cache(jax.export.SymbolicScope)
 
 @functools.cache
 def symbolic_dim(text: str) -> Any:
-    """A size that is a polynomial, `2*a + 1`, as JAX's. All are of one scope, without constraints.
+    """Return a size that is a polynomial, `2*a + 1`, as JAX's.
+
+    All are of one scope, without constraints.
 
     Raises:
-      UnsupportedError: JAX does not read it.
+      UnsupportedError: JAX cannot read it.
     """
     try:
         return jax.export.symbolic_shape(text, scope=_SCOPE())[0]
@@ -334,7 +343,7 @@ def symbolic_dim(text: str) -> Any:
 
 
 def computation_of(jaxpr: Any) -> Callable[..., Any]:
-    """The function that `reduce` and its like hold beside its jaxpr."""
+    """Return the function that `reduce` and similar primitives hold beside their jaxpr."""
 
     def computation(*args: Any) -> Any:
         outs = evaluate(jaxpr, *args)

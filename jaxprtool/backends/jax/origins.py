@@ -1,4 +1,4 @@
-"""Where JAX's equations come from, as ours say it."""
+"""Convert the origins of JAX's equations to ours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["origin_of"]
 
 
 def origin_of(info: Any) -> Origin | None:
-    """The origin of an equation from its `source_info`, not printed; None where JAX has recorded none.
+    """Return the origin of an equation from its `source_info`, not printed; None where JAX has recorded none.
 
     The frames of the traceback are read when `Origin.frame` is first read.
     """

@@ -1,4 +1,4 @@
-"""Long programs, piece by piece: while XLA compiles it takes memory for each equation (20 KB), and time to match."""
+"""Run long programs piece by piece, since compiling takes XLA memory for each equation (20 KB), and time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["goes_in_pieces", "run_in_pieces"]
 
 
 def goes_in_pieces(program: ClosedJaxpr, size: int) -> bool:
-    """Whether a program has more equations than a piece, and each of its values can be the result of a compiled function."""
+    """Whether a program is longer than a piece, and each of its values can be the result of a compiled function."""
     if len(program.eqns) <= size:
         return False
     return all(isinstance(v.aval, ShapedArray) for e in program.eqns for v in e.out_binders)
@@ -27,13 +27,13 @@ def run_in_pieces(
     size: int,
     check: Callable[[ClosedJaxpr], object] = lambda piece: None,
 ) -> list[Any]:
-    """The results of a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is forgotten when it has run.
+    """Run a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is dropped after it has run.
 
     Args:
       program: the program.
       args: values of the constants that it does not hold, then of its arguments.
-      size: how many equations a piece has.
-      check: what is done with each piece before the first one is run; it may raise.
+      size: the number of equations of a piece.
+      check: called with each piece before the first one is run; it may raise.
 
     Returns:
       Arrays of JAX's, of the types of the program's results.
@@ -65,10 +65,11 @@ def run_in_pieces(
 def _piece(
     jaxpr: Jaxpr, start: int, stop: int, last: Mapping[Any, int], consts: Mapping[Var, Any]
 ) -> ClosedJaxpr:
-    """The equations from start to stop as a program: of what later ones read, the last piece of the results.
+    """Return the equations from start to stop as a program, whose results are the values that later equations read.
 
     Args:
-      last: for each variable where it is read last; the results are read after all equations.
+      last: for each variable the position of the last equation that reads it; results of the
+        program count as read after all equations.
       consts: the values of the variables that the piece has as constants.
     """
     eqns = jaxpr.eqns[start:stop]

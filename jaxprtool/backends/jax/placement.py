@@ -1,7 +1,8 @@
-"""Types with placements as JAX's: those split over explicit axes of a mesh (`f32[8@x]`), and those that vary in a `shard_map` (`{V:i}`).
+"""Convert types with placements to JAX's: split over explicit axes of a mesh (`f32[8@x]`), or
+varying in a `shard_map` (`{V:i}`).
 
-Our types name axes; JAX's hold the mesh, which is that of the enclosing `shard_map` or `jit`, of the live jaxpr that a
-program was read from, or of the process (`jax.set_mesh`).
+Our types name axes; JAX's hold the mesh. It is that of the enclosing `shard_map` or `jit`, of the
+live jaxpr that a program was read from, or of the process (`jax.set_mesh`).
 """
 
 from __future__ import annotations
@@ -51,7 +52,9 @@ HOLD_A_SHARDING = ("sharding", "out_sharding", "dst_sharding")
 
 
 def first_mesh(meshes: Iterable[Any], shardings: Iterable[Any]) -> Any:
-    """The first mesh that is not empty, else the first of a sharding that types mention; None where there is none."""
+    """Return the first mesh that is not empty, else the first of a sharding that types mention;
+    None where there is none.
+    """
     for mesh in meshes:
         if not getattr(mesh, "empty", True):  # a kernel's mesh is of another kind
             return mesh.abstract_mesh
@@ -60,12 +63,14 @@ def first_mesh(meshes: Iterable[Any], shardings: Iterable[Any]) -> Any:
 
 
 def manual_mesh(mesh: Any, axes: Any) -> AbstractMesh:
-    """The mesh that types inside a `shard_map` over some of its axes have."""
+    """Return the mesh of types inside a `shard_map` over some of its axes."""
     return mesh.abstract_mesh.update_axis_types(dict.fromkeys(axes, AxisType.Manual))
 
 
 def on_mesh(params: dict[str, Any], mesh: Any) -> dict[str, Any]:
-    """Params whose shardings name a mesh as its text does, without the kind of its devices, with the mesh itself."""
+    """Replace the meshes in the shardings of params, as read from text without the kind of devices,
+    by the mesh itself.
+    """
     if not uses_mesh(mesh):
         return params
 
@@ -79,7 +84,7 @@ def on_mesh(params: dict[str, Any], mesh: Any) -> dict[str, Any]:
 
 
 def mesh_of_live(jaxpr: Any) -> Any:
-    """The mesh of the arguments of a jaxpr of JAX's; else that of the process; None where there is none."""
+    """Return the mesh of the arguments of a jaxpr of JAX's; else that of the process; None where there is none."""
     for v in () if jaxpr is None else (*jaxpr.in_avals, *jaxpr.out_avals):
         mesh = getattr(getattr(v, "sharding", None), "mesh", None)
         if mesh is not None and not mesh.empty:
@@ -90,11 +95,11 @@ def mesh_of_live(jaxpr: Any) -> Any:
 
 @contextlib.contextmanager
 def _in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
-    """While JAX's rules find an abstract mesh as the current one, and axes of it that they can reduce over.
+    """Make an abstract mesh current for JAX's rules inside the block, with axes over which they can reduce.
 
     Args:
       mesh: the mesh.
-      sizes: names and sizes of those of its axes that are manual.
+      sizes: names and sizes of its manual axes.
     """
     with jax.sharding.use_abstract_mesh(mesh), bound_axes(sizes):
         yield
@@ -102,7 +107,9 @@ def _in_mesh(mesh: Any, sizes: Sequence[tuple[str, int]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def entered(mesh: Any) -> Iterator[None]:
-    """While jaxprs are made whose types are on a mesh: JAX's rules look at the axes of the current one."""
+    """Make the mesh current while jaxprs are made whose types are on it: JAX's rules look at the
+    axes of the current mesh.
+    """
     if not uses_mesh(mesh):
         yield
         return
@@ -116,16 +123,19 @@ def entered(mesh: Any) -> Iterator[None]:
 
 
 def tracking(name: str, params: Mapping[str, Any]) -> contextlib.AbstractContextManager[Any]:
-    """While the jaxprs of an equation are made: types in those of a `shard_map` say what varies where it checks that."""
+    """Set whether types track varying axes, while the jaxprs of an equation are made: in a
+    `shard_map` if it checks them.
+    """
     return tracked_varying(params["check_vma"]) if name == "shard_map" else contextlib.nullcontext()
 
 
 @contextlib.contextmanager
 def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
-    """While the jaxprs of an equation of JAX's are read: functions of Python that they call find the axes that it maps over.
+    """Put the axes that an equation of JAX's maps over in scope, while its jaxprs are read: Python
+    functions may use them.
 
     Args:
-      name: the primitive; all but `shard_map` and `xla_pmap` map over none.
+      name: the primitive; only `shard_map` and `xla_pmap` map over axes.
       params: the equation's, by the names of the newest release.
     """
     if name == "shard_map":
@@ -141,12 +151,12 @@ def mapped_over(name: str, params: Mapping[str, Any]) -> Iterator[None]:
 
 
 class Surroundings(NamedTuple):
-    """What maps over the place where an equation stands, for a function of Python that it calls later.
+    """The mesh and named axes around an equation, for a Python function that it calls later.
 
     Attributes:
       mesh: the current abstract mesh; None outside of one.
       sizes: the named axes, with their sizes.
-      tracked: whether types say what varies.
+      tracked: whether types track varying axes.
     """
 
     mesh: Any
@@ -155,28 +165,30 @@ class Surroundings(NamedTuple):
 
     @classmethod
     def now(cls) -> Surroundings:
-        """Those of the equation whose jaxprs or params are read: see `mapped_over`."""
+        """Return those of the equation whose jaxprs or params are being read: see `mapped_over`."""
         mesh = jax.sharding.get_abstract_mesh()
         return cls(None if mesh.empty else mesh, *axes_in_scope())
 
     @contextlib.contextmanager
     def again(self) -> Iterator[None]:
-        """A context in which JAX's functions find them."""
+        """Return a context that puts them in scope for JAX's functions."""
         axes = bound_axes(self.sizes) if self.mesh is None else _in_mesh(self.mesh, self.sizes)
         with axes, tracked_varying(self.tracked):
             yield
 
     def typed(self, aval: Any, struct: Any) -> Any:
-        """JAX's type of an array whose shape and dtype are those of `struct`, and which varies as one of our types says."""
+        """Return JAX's type of an array with the shape and dtype of `struct`, and the varying axes
+        of one of our types.
+        """
         if self.mesh is None or not aval.annotated:
             return struct
         return placed_aval(aval, struct.shape, struct.dtype, False, self.mesh)
 
 
 def spec_of(aval: Any, mesh: Any) -> PartitionSpec:
-    """JAX's spec for one of our types on a mesh, with the axes along which it is unreduced and reduced.
+    """Return JAX's spec for one of our types on a mesh, with its unreduced and reduced axes.
 
-    Those that `shard_map` maps over are not in it where JAX has them in the type.
+    Axes over which a `shard_map` maps are left out where JAX has them in the type.
     """
     parts = [axes if len(axes) > 1 else axes[0] if axes else None for axes in aval.spec]
     sums = {k: frozenset(getattr(aval.vary, k)) - _in_types(mesh) for k in _SUMS}
@@ -187,7 +199,10 @@ def spec_of(aval: Any, mesh: Any) -> PartitionSpec:
 
 
 def kind_of_sum(kind: str) -> Any:
-    """JAX's object for what is to be done with the parts of a value. Raises ValueError where this release knows sums alone."""
+    """Return JAX's object for the kind of reduction over unreduced axes.
+
+    Raises ValueError where this release has only sums.
+    """
     known = getattr(jax.sharding, "UnreducedKind", None)
     if known is None:
         raise ValueError(f"the installed JAX has no unreduced_kind={kind}")
@@ -198,12 +213,12 @@ _SUMS = ("unreduced", "reduced")
 
 
 def _in_types(mesh: Any) -> frozenset[str]:
-    """The axes of a mesh of which types, and not specs, say that values are summed along them."""
+    """Return the axes of a mesh whose unreduced state types hold, instead of specs."""
     return frozenset(mesh.manual_axes if SUMS_IN_TYPES else ())
 
 
 def placed_aval(aval: Any, shape: Any, dtype: Any, on_host: bool, mesh: Any) -> Any:
-    """A type as JAX's, of a shape and a dtype of JAX's, on a mesh.
+    """Return a type as JAX's, with a shape and a dtype of JAX's, on a mesh.
 
     Raises:
       ValueError: it names axes that the mesh does not have.
@@ -224,9 +239,11 @@ def fill_sharding(
     outs: Sequence[Any],
     mesh: Any,
 ) -> None:
-    """Give JAX's params of an equation the sharding that JAX does not print, where only the type of the result tells it.
+    """Give JAX's params of an equation a sharding that JAX does not print, where only the type of
+    the result determines it.
 
-    That is where JAX's own rule finds another type for the result, or none: of a product over a dimension that is split, say.
+    That is where JAX's own rule finds another type for the result, or none: for a product over a
+    dimension that is split, say.
     """
     if mesh is None or AxisType.Explicit not in mesh.axis_types:
         return
@@ -239,7 +256,7 @@ def fill_sharding(
 def _is_found(
     prim: Any, params: dict[str, Any], inputs: Sequence[Any], outs: Sequence[Any]
 ) -> bool:
-    """Whether JAX's rule of types finds the type of an equation's result."""
+    """Whether JAX's type rule finds the type of an equation's result."""
     try:
         found, _ = prim.abstract_eval(*[x.aval for x in inputs], **params)
     except Exception:  # it refuses what it cannot decide

@@ -1,8 +1,9 @@
-"""Primitives of plug-ins in JAX: those of the libraries that they speak of, and stand-ins for where there are none.
+"""Primitives of plug-ins in JAX: those of the libraries that they describe, or stand-ins where there are none.
 
-A stand-in is a primitive of JAX's whose rules ask the plug-in's row: the inverse of `backends.jax.foreign`.
+A stand-in is a JAX primitive whose rules call the plug-in's row: the inverse of
+`backends.jax.foreign`.
 
-impl, lower              the impl rule on `jax.numpy`, or the jaxpr of what the primitive is in terms of others
+impl, lower              the impl rule on `jax.numpy`, or the jaxpr by which the primitive is defined in terms of others
 jvp, batch, transpose    the row's rules, as jaxprs
 """
 
@@ -44,7 +45,7 @@ __all__ = [
 
 
 def is_plug_ins(primitive: Primitive) -> bool:
-    """Whether a plug-in declares a primitive, and not this package's vocabulary."""
+    """Whether a plug-in declares a primitive, not this package."""
     return primitive.known and not primitive.stub.__module__.startswith("jaxprtool.ops.")
 
 
@@ -54,7 +55,7 @@ def of_library(theirs: Any, library: str) -> bool:
 
 
 def theirs_in_library(primitive: Primitive) -> Any:
-    """The primitive that a library declares to JAX, where that is loaded; else None."""
+    """Return the primitive that a library declares to JAX, where the library is loaded; else None."""
     found = (v for v in _primitives_in(primitive.library) if v.name == primitive.name)
     return next(found, None)
 
@@ -73,25 +74,27 @@ _ours: dict[Any, Primitive] = {}
 
 
 def ours_of(theirs: Any) -> Primitive | None:
-    """The primitive that a stand-in stands for; None for other primitives of JAX's."""
+    """Return the primitive for which a stand-in stands; None for other primitives of JAX's."""
     return _ours.get(theirs)
 
 
 def is_stand_in(theirs: Any) -> bool:
-    """Whether a primitive of JAX's is one that `stand_in` made; its params are values of ours."""
+    """Whether a primitive of JAX's was made by `stand_in`; its params are values of ours."""
     return theirs in _ours
 
 
 def stand_in(
     primitive: Primitive, to_jax: Callable[[ClosedJaxpr], Any], to_aval: Callable[[Any], Any]
 ) -> Any:
-    """JAX's primitive that computes what a primitive of a plug-in does; the same object each time.
+    """Return JAX's primitive that computes what a plug-in's primitive does; the same object each time.
 
-    Its params are values of ours; those that an equation has not have their defaults. Where the row has no impl rule that JAX can trace, tracing it raises UnsupportedError.
+    Its params are values of ours; params that an equation lacks have their defaults. Where the row
+    has no impl rule that JAX can trace, tracing it raises UnsupportedError.
 
     Args:
       primitive: the plug-in's.
-      to_jax, to_aval: conversions of programs and of types to JAX's.
+      to_jax: converts programs to JAX's.
+      to_aval: converts types to JAX's.
     """
     found = _made.get(primitive)
     if found is None:
@@ -104,9 +107,10 @@ def stand_in(
 
 
 def loses_tangents(primitive: Primitive, params: dict[str, Any], closed: Any) -> bool:
-    """Whether a result of a jaxpr of JAX's that `of_impl` has made has no tangent, and that of the primitive has one.
+    """Whether a jaxpr of JAX's made by `of_impl` has a result without a tangent where the primitive's result has one.
 
-    So it is of `frexp`, whose impl rule takes apart the bits of a number, which have no derivative.
+    An example is `frexp`, whose impl rule takes apart the bits of a number, which have no
+    derivative.
     """
     avals = [_aval(a) for a in closed.in_avals]
     nonzeros = inexact(avals)
@@ -123,10 +127,11 @@ def of_impl(
     to_jax: Callable[[ClosedJaxpr], Any],
     to_aval: Callable[[Any], Any],
 ) -> Any:
-    """The closed jaxpr of JAX's that computes what a primitive does which the installed JAX has not, by its impl rule.
+    """Return a closed jaxpr of JAX's that computes, by its impl rule, a primitive that the installed JAX lacks.
 
     Returns:
-      The jaxpr; None where nobody declares the primitive, or its rule is not for arrays of JAX's.
+      The jaxpr; None where nobody declares the primitive, or its rule does not work with arrays of
+        JAX's.
     """
     if not primitive.known:
         return None
@@ -155,7 +160,7 @@ class _StandIn:
         self.primitive, self.to_jax, self.to_aval = primitive, to_jax, to_aval
 
     def full(self, params: dict[str, Any]) -> dict[str, Any]:
-        """The params with the defaults of those that are not given."""
+        """Return the params with the defaults of those that are not given."""
         return {**self.primitive.defaults, **params}
 
     def program(self, avals: Sequence[ShapedArray], params: dict[str, Any]) -> ClosedJaxpr:
@@ -166,7 +171,7 @@ class _StandIn:
         return private.jaxpr_as_fun(self.to_jax(program))(*args)
 
     def given(self, outs: Sequence[Any]) -> Any:
-        """Results, or the only one, as JAX takes them from the primitive."""
+        """Return results, or the only one, in the form in which JAX takes them from the primitive."""
         return list(outs) if self.primitive.multiple_results else outs[0]
 
     def types(self, *avals: Any, **params: Any) -> Any:
@@ -247,7 +252,7 @@ def _aval(aval: Any) -> Any:
 
 
 def takes(theirs: Any, avals: list[Any], params: dict[str, Any]) -> bool:
-    """Whether a library's primitive has these params: a text may have those of another release."""
+    """Whether a library's primitive accepts these params: a text may have those of another release."""
     try:
         theirs.abstract_eval(*avals, **params)
     except Exception:  # a rule of the library's runs here: any error is possible

@@ -1,7 +1,8 @@
-"""Policies of `jax.checkpoint` as params, and back.
+"""Convert policies of `jax.checkpoint` to params, and back.
 
-JAX makes some of its policies as closures. What those close over is all that they are, so they become records of the
-functions that made them, which a file can hold. Any other function is kept, and asked while it is alive.
+JAX makes some of its policies as closures. They are determined by the values they close over, so
+they become records of the functions that made them, which a file can hold. Any other function is
+kept, and called while it is alive.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ __all__ = ["LivePolicy", "policy_from_jax", "policy_maker", "policy_of_text"]
 
 
 class LivePolicy(LiveOpaque):
-    """A policy of which only the function says what it saves.
+    """A policy that is only known as a function.
 
     Attributes:
       as_jax: converts an equation of ours to one of JAX's.
@@ -49,13 +50,13 @@ class LivePolicy(LiveOpaque):
         return LivePolicy, (self.value, self.as_jax)
 
     def asks(self, eqn: JaxprEqn) -> bool | Offload:
-        """Whether the policy saves the results of an equation.
+        """Return whether the policy saves the results of an equation.
 
-        It is called as JAX calls it, with JAX's primitive, types and params; a primitive that JAX does not have is
-        not saved.
+        It is called as JAX calls it, with JAX's primitive, types and params; results of a primitive
+        that JAX does not have are not saved.
 
         Raises:
-          UsageError: the policy fails, or answers with something else than JAX takes.
+          UsageError: the policy fails, or returns something that JAX does not accept.
         """
         try:
             theirs = self.as_jax(eqn)
@@ -76,7 +77,7 @@ class LivePolicy(LiveOpaque):
 def policy_from_jax(
     policy: Any, value: Callable[..., Any], as_jax: Callable[[JaxprEqn], Any]
 ) -> Any:
-    """The param `policy` of a `remat2` equation of JAX's.
+    """Return the param `policy` of a `remat2` equation of JAX's.
 
     Args:
       policy: JAX's policy, or None.
@@ -90,13 +91,13 @@ def policy_from_jax(
 
 
 def _plain_name(policy: Any) -> str | None:
-    """The name of a function that is itself one of JAX's policies."""
+    """Return the name of a function that is itself one of JAX's policies."""
     name = getattr(policy, "__name__", "")
     return name if name in POLICIES and is_policy_named(policy, name) else None
 
 
 def _record(policy: Any, value: Callable[..., Any]) -> LiveRecord | None:
-    """What one of JAX's functions made, as a call of it; None for anything else."""
+    """Return a policy that one of JAX's functions made, as a call of that function; None for anything else."""
     maker = policy_maker_of(policy)
     if maker not in _MAKERS:
         return None
@@ -138,7 +139,7 @@ def _field(x: Any, value: Callable[..., Any]) -> Any:
 
 
 def policy_maker(name: str) -> Any:
-    """The policy of JAX's that has this name, or the function that makes such policies; None where there is none."""
+    """Return JAX's policy of this name, or the function that makes such policies; None where there is none."""
     found = getattr(jax.checkpoint_policies, name, None) or _OF_CLASS.get(name)
     if found is None or name not in _MAKERS:
         return found
@@ -147,17 +148,17 @@ def policy_maker(name: str) -> Any:
 
 
 def policy_of_text(printed: Opaque) -> Any:
-    """JAX's policy that saves what one does of which only the print is known, `<function dots_saveable at 0x7f00>`.
+    """Return JAX's policy for one of which only the print is known, `<function dots_saveable at 0x7f00>`.
 
-    What a policy saves changes no result: where nothing tells it, JAX is given one that saves nothing, as our own
-    derivatives take it, with the same warning.
+    A policy affects no result: where the print does not identify it, JAX gets one that saves
+    nothing, as our own derivatives do, with the same warning.
     """
     saves = policy_saves(printed)
     return policy_maker(next(name for name, known in POLICIES.items() if known is saves))
 
 
 def _by_name(maker: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that takes any number of names, called with a tuple of them by the name of its parameter."""
+    """Return a function that takes any number of names, called with a tuple of them by the name of its parameter."""
 
     @functools.wraps(maker)
     def made(*names: str, **fields: Sequence[str]) -> Any:

@@ -1,4 +1,4 @@
-"""JAX's primitives by name, and those that the user's process declared itself."""
+"""JAX's primitives by name, including those that the user's process declared itself."""
 
 from __future__ import annotations
 
@@ -43,11 +43,10 @@ _live: dict[int, LivePrimitive] = {}
 
 
 def primitive_from_jax(theirs: Any) -> Primitive:
-    """Our primitive for one of JAX's: the declared one of its name, or one that keeps JAX's object.
+    """Return our primitive for one of JAX's: the declared one of its name, or one that keeps JAX's object.
 
-    JAX's own may be without a declaration, too: a release that came after this package has new ones.
-
-    A primitive of the user's own that only shares its name with one of JAX's, or of a library's, is not that one.
+    JAX's own may lack a declaration too, since later releases have new ones. A primitive that the
+    user declared, and that only shares its name with one of JAX's or a library's, is not that one.
     """
     if type(theirs) is _Shown:
         return _shown_primitive(theirs)
@@ -68,7 +67,7 @@ def live_primitive(theirs: Any) -> LivePrimitive:
 
 
 def _shown_primitive(theirs: _Shown) -> LivePrimitive:
-    """The primitive that keeps an object of JAX's, and is called by the name that it prints as."""
+    """Return the primitive that keeps an object of JAX's, under the name that it prints."""
     held = theirs.given["_prim"]
     if id(held) not in _live:
         _live[id(held)] = LivePrimitive(theirs.value, theirs.name, theirs.given)
@@ -79,7 +78,7 @@ _plug_ins: dict[Any, Primitive | None] = {}  # by JAX's primitives
 
 
 def _of_plug_in(theirs: Any) -> Primitive | None:
-    """What a plug-in declares of a library's primitive; None for others."""
+    """Return a plug-in's declaration of a library's primitive; None for others."""
     if theirs not in _plug_ins:
         found = declared_primitive(theirs.name)
         known = found is not None and found.library and of_library(theirs, found.library)
@@ -88,7 +87,7 @@ def _of_plug_in(theirs: Any) -> Primitive | None:
 
 
 class _Named(NamedTuple):
-    """An equation of one of JAX's primitives that are classes, as if its primitive were called by the class's name."""
+    """An equation of one of JAX's primitives that are classes, as if its primitive had the class's name."""
 
     primitive: Any
     invars: list[Any]
@@ -110,10 +109,10 @@ class _Shown(NamedTuple):
 
 
 def by_own_name(eqn: Any) -> Any:
-    """An equation of JAX's; where its primitive is a class that we declare by its name, as an equation of that one.
+    """Return an equation of JAX's; one whose primitive is a class that we declare by its name, as an equation of ours.
 
-    One that holds jaxprs stays what it is, under the name and with the params that it prints: its object knows more of them
-    than these say.
+    An equation that holds jaxprs is kept, under the name and with the params that it prints: its
+    object knows more about them than these show.
     """
     if eqn.primitive.name != "call_hi_primitive":
         return eqn
@@ -141,13 +140,13 @@ def _is_namesake(theirs: Any) -> bool:
 
 
 def is_of_jax(theirs: Any) -> bool:
-    """Whether a primitive is one of JAX's own modules, of those that are loaded."""
+    """Whether a primitive belongs to one of JAX's own loaded modules."""
     return theirs in _registry().get(theirs.name, ())
 
 
 @functools.cache
 def _registry() -> dict[str, list[Any]]:
-    """JAX's primitives by name: those of its loaded modules, public ones first."""
+    """Return JAX's primitives by name: those of its loaded modules, public ones first."""
     found: dict[str, list[Any]] = {}
     for module in [private.primitives, *loaded_modules()]:
         for v in list(vars(module).values()):
@@ -159,13 +158,16 @@ def _registry() -> dict[str, list[Any]]:
 
 
 def key_array(keys: KeyArray) -> Any:
-    """Keys as JAX's array of keys."""
+    """Return keys as JAX's array of keys."""
     data = jax.numpy.asarray(keys.data)
     return jax.random.wrap_key_data(data, impl=key_generator(keys.dtype).name)
 
 
 def key_generator(dtype: DType) -> Any:
-    """JAX's generator of keys of a kind. Raises UnsupportedError where the installed JAX has none."""
+    """Return JAX's generator of keys of a kind.
+
+    Raises UnsupportedError where the installed JAX has none.
+    """
     name = dtype.name.removeprefix("key<").removesuffix(">")
     found = private.key_impl(name)
     if found is None:
@@ -189,7 +191,7 @@ _MODULES = {
 
 
 def _load_module_of(name: str) -> None:
-    """Import the part of JAX that declares a primitive of ours, where `import jax` alone does not."""
+    """Import the part of JAX that declares a primitive of ours, where `import jax` does not import it."""
     declared = known_primitive(name)
     if declared is not None:  # no name that a file may make up
         with contextlib.suppress(ImportError):  # most are in no module of their own
@@ -198,12 +200,12 @@ def _load_module_of(name: str) -> None:
         private.own_module("pallas.pallas_call")
 
 
-# In the place of those of JAX's of which JAX lacks rules.
+# Used in place of JAX's own primitives that lack rules in JAX.
 _WITH_MORE_RULES = {"linear_call": LINEAR_CALL}
 
 
 def jax_primitive(name: str) -> Any:
-    """The primitive of this name: JAX's, else the one that a module of this process has, else any there is.
+    """Return the primitive of this name: JAX's, else that of a module of this process, else any that exists.
 
     Raises:
       UnsupportedError: there is none, or there are several in no module.
@@ -238,12 +240,12 @@ def _in_modules(name: str) -> Any:
 
 
 def primitives_of_process() -> list[Any]:
-    """All primitives of JAX's that there are, those too that only a function or an object holds."""
+    """Return all primitives of JAX's that exist, including those that only a function or an object holds."""
     return [v for v in gc.get_objects() if issubclass(type(v), private.Primitive)]
 
 
 def _anywhere(name: str) -> Any:
-    """A primitive that is no global of a module; JAX's tables of rules keep it alive."""
+    """Return a primitive that is no global of a module; JAX's tables of rules keep it alive."""
     found = [v for v in primitives_of_process() if v.name == name]
     if len(found) > 1:
         message = f"this process has {len(found)} primitives named {name}"

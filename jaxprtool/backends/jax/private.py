@@ -1,7 +1,8 @@
-"""What JAX does not promise to keep: the one module that another release of JAX asks to be changed.
+"""All names that JAX does not promise to keep: the one module to change for another release of JAX.
 
-It is written for JAX 0.8 to 0.12. The other modules of this package use JAX's public modules, the attributes that all objects
-of a kind have (`eqn.params`, `v.aval`), and what is defined here. What a release lacks is None here.
+It is written for JAX 0.8 to 0.12. The other modules of this package use JAX's public modules, the
+attributes that all objects of a kind have (`eqn.params`, `v.aval`), and the names defined here. A
+name that a release lacks is None here.
 """
 
 from __future__ import annotations
@@ -178,7 +179,7 @@ def _effects_on_binders(binders: Sequence[Any], eqns: Sequence[Any]) -> Any:
 
 
 def open_and_consts(jaxpr: Any) -> tuple[Any, list[Any]]:
-    """A `Jaxpr`, and the values of its constants: each None where the jaxpr has them not, as in JAX before 0.12."""
+    """Return a `Jaxpr` and the values of its constants: None where the jaxpr lacks them (before 0.12)."""
     if isinstance(jaxpr, ClosedJaxpr):
         return jaxpr.jaxpr, list(jaxpr.consts)
     return jaxpr, [None] * len(jaxpr.constvars)
@@ -193,7 +194,7 @@ def with_constants(jaxpr: Any, n: int) -> Any:
 
 
 def binders_of(jaxpr: Any, n: int) -> tuple[Sequence[Any], Sequence[Any]]:
-    """The variables of a `Jaxpr` for its n constants and for its arguments, which releases keep together or apart."""
+    """Return a `Jaxpr`'s variables for its n constants and its arguments, which some releases keep in one list."""
     if len(jaxpr.constvars) == n:
         return jaxpr.constvars, jaxpr.invars
     return jaxpr.invars[:n], jaxpr.invars[n:]
@@ -213,9 +214,9 @@ def new_equation(
     pure: bool = False,
     by_place: bool | None = None,
 ) -> Any:
-    """A `JaxprEqn`, with the effects that its primitive says it has; without asking it where it is `pure`.
+    """Return a `JaxprEqn`, with the effects that its primitive declares; without asking it where it is `pure`.
 
-    Threefry counts in it as `by_place` says, where that says anything (`counts_by_place`).
+    Threefry counts in it as `by_place` says, where that is given (`counts_by_place`).
     """
     found = core.no_effects if pure else _effects(prim, [x.aval for x in inputs], params)
     if by_place is None:
@@ -225,7 +226,7 @@ def new_equation(
 
 
 def counts_by_place(eqn: Any) -> bool:
-    """Whether Threefry counts by the places of elements in an equation: `jax_threefry_partitionable` where it was traced."""
+    """Whether Threefry counts by positions: `jax_threefry_partitionable` when the equation was traced."""
     return bool(eqn.ctx.threefry_partitionable)
 
 
@@ -269,7 +270,7 @@ EMPTY_MESH = empty_concrete_mesh
 
 
 def abstract_device(kind: str, cores: int | None, platform: str) -> Any:
-    """What an abstract mesh says of its devices; up to 0.9 the platform is no part of it."""
+    """Return the device description of an abstract mesh; up to 0.9 the platform is no part of it."""
     known = {"device_kind": kind, "num_cores": cores, "platform": platform}
     return AbstractDevice(**{k: known[k] for k in inspect.signature(AbstractDevice).parameters})
 
@@ -326,13 +327,13 @@ def type_text(aval: Any) -> str:
 
 
 def partitions(aval: Any) -> tuple[tuple[str, ...], ...]:
-    """For each dimension of a type the axes of the mesh that it is split over."""
+    """Return for each dimension of a type the axes of the mesh that it is split over."""
     parts = aval.sharding.spec._partitions
     return tuple((p,) if isinstance(p, str) else tuple(p or ()) for p in parts)
 
 
 def axis_groups(aval: Any) -> tuple[Any, ...]:
-    """The axes of the mesh along which a value of a type varies, is unreduced and is reduced; and how (see `AxisGroups`)."""
+    """Return the varying, unreduced and reduced axes of a type; and the kind of reduction (see `AxisGroups`)."""
     spec, manual = aval.sharding.spec, getattr(aval, "mat", None)
     if manual is None:
         groups = (aval.vma, spec.unreduced, spec.reduced)
@@ -350,7 +351,7 @@ _TYPED["c"] = literals.TypedComplex
 
 
 def typed_scalar(value: Any, dtype: Any, kind: str) -> Any:
-    """The value of a weakly typed literal: a Python number that keeps its own digits and knows its dtype.
+    """Return the value of a weakly typed literal: a Python number that keeps its own digits and knows its dtype.
 
     Args:
       value: the number.
@@ -371,7 +372,7 @@ def bound_axes(sizes: Sequence[tuple[str, int]]) -> Any:
 
 
 def axes_in_scope() -> tuple[tuple[tuple[str, int], ...], bool]:
-    """The named axes that JAX's functions find now, with their sizes, and whether they keep track of what varies."""
+    """Return the named axes in scope for JAX's functions, with sizes, and whether types track varying axes."""
     return tuple(core.get_axis_env().axis_sizes.items()), config._check_vma.value
 
 
@@ -398,7 +399,7 @@ def flat_tree_classes() -> Any:
 
 
 def inline_of(flag: bool) -> Any:
-    """When a call is inlined, for the flag that `jax.jit` takes: from 0.11 on an enum."""
+    """Return the value of JAX's `inline` for the flag that `jax.jit` takes: from 0.11 on an enum."""
     enum: Any = vars(jax)["Inline"]
     return enum.JAX_LATE if flag else enum.AUTO
 
@@ -442,9 +443,9 @@ def new_primitive(name: str, several: bool, f: Callable[..., Any], types: Any, r
 
 
 def implementations(prim: Any) -> list[tuple[Callable[..., Any], bool]]:
-    """Functions that may say what a primitive computes, and whether each returns several results.
+    """Yield functions that may implement a primitive, and whether each returns several results.
 
-    First the one that is compiled, which is what the primitive means in a program; an `impl` may look at values.
+    The compiled one, which is what the primitive means, comes first; an `impl` may look at values.
     """
     found: list[tuple[Callable[..., Any], bool]] = []
     entry = mlir._lowerings.get(prim)
@@ -500,17 +501,17 @@ POLICY_CLASSES = tuple(
 
 
 class Offloaded(NamedTuple):
-    """What a policy answers where a value is moved from one memory to another and not recomputed."""
+    """The answer of a policy that moves a value to another memory instead of recomputing it."""
 
     src: Any
     dst: Any
 
 
 def ask_policy(policy: Any, prim: Any, avals: Sequence[Any], params: Any) -> bool | Offloaded:
-    """Whether a policy saves the results of a primitive, or where it moves them.
+    """Return whether a policy saves the results of a primitive, or where it moves them.
 
     Raises:
-      Exception: the policy fails, or answers with something else than JAX takes.
+      Exception: the policy fails, or returns something that JAX does not accept.
     """
     answer = ensure_enum(policy(prim, *avals, **params))
     if isinstance(answer, Offloadable):
@@ -567,10 +568,10 @@ _Slice: Any = first_module("jax._src.indexing", "jax._src.state.indexing").Slice
 
 
 def user_frame(traceback: Any) -> Any:
-    """The innermost frame of the user's own code in an equation's traceback; None where there is none.
+    """Return the innermost frame of the user's own code in an equation's traceback; None where there is none.
 
-    It has `file_name`, `start_line`, `start_column` and `function_name`. What stands around a frame of ours has called us, and is not
-    what made the equation.
+    It has `file_name`, `start_line`, `start_column` and `function_name`. Frames around a frame of
+    this package called it, and did not make the equation.
     """
     found = next(iter(source_info_util.user_frames(traceback)), None)
     return None if found is None or found.file_name.startswith(_OURS) else found

@@ -1,4 +1,6 @@
-"""Primitives that modules of this process have declared to JAX and nobody to us, for programs that are read from text."""
+"""Primitives that modules of this process declared to JAX but not to this package, for programs
+that are read from text.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,8 @@ __all__ = ["declare_primitives_of_process"]
 def declare_primitives_of_process() -> None:
     """Let the names of these primitives mean JAX's objects, so that their rules are JAX's.
 
-    A name that several of them have, or that we or an installed plug-in declare, keeps its meaning.
+    A name that several of them have, or that this package or an installed plug-in declares, keeps
+    its meaning.
     """
     found = [theirs for theirs in primitives_of_process() if not is_of_jax(theirs)]
     names = Counter(theirs.name for theirs in found)

@@ -1,4 +1,4 @@
-"""Indices of references between JAX, where they are trees of objects, and ours."""
+"""Convert indices of references between JAX's, which are trees of objects, and ours."""
 
 from __future__ import annotations
 
@@ -46,13 +46,15 @@ def index_from_jax(eqn: Any) -> RefIndex:
 
 
 def references_and_indices(eqn: Any) -> list[Any]:
-    """The operands of JAX's equation on a reference that are operands of ours: a literal is a part of the index."""
+    """Return the operands of JAX's equation on a reference that are operands of ours too: a literal
+    is a part of our index.
+    """
     n, end = _first_index(eqn), len(eqn.invars) - eqn.params.get("n_more", 0)
     return [*eqn.invars[:n], *filter(_is_var, eqn.invars[n:end]), *eqn.invars[end:]]
 
 
 def _indices(eqn: Any) -> list[Any]:
-    """The operands of the index, without those after it: who is masked, and what stands there."""
+    """Return the operands of the index, without those after it: the mask, and the value where it is False."""
     return eqn.invars[_first_index(eqn) : len(eqn.invars) - eqn.params.get("n_more", 0)]
 
 
@@ -65,7 +67,7 @@ def _is_var(x: Any) -> bool:
 
 
 def _step(transform: Any, positions: Iterator[int]) -> Step:
-    """One of JAX's transforms of a reference; its operands take the next positions."""
+    """Convert one of JAX's transforms of a reference; its operands take the next positions."""
     name = type(transform).__name__
     if name == "NDIndexer":
         pairs = zip(transform.indices, transform.shape, strict=True)
@@ -91,7 +93,7 @@ def _number(x: Any, positions: Iterator[int]) -> int | Operand:
 
 
 def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
-    """The operands of JAX's equation on a reference, and its param `tree`, for one of ours.
+    """Return the operands and the param `tree` of JAX's equation on a reference, for one of ours.
 
     Args:
       eqn: the equation.
@@ -122,19 +124,22 @@ def index_to_jax(eqn: JaxprEqn, inputs: Sequence[Any]) -> tuple[list[Any], Any]:
 
 
 def _number_to_jax(n: int) -> Any:
-    """An index as a literal of JAX's; its rules read the shape, which an integer of Python's has not."""
+    """Return an index as a literal of JAX's; its rules read the shape, which a Python integer lacks."""
     aval = type_of(n)
     return Literal(aval.dtype.type(n), aval)
 
 
 def drops_what_was_there(eqn: JaxprEqn) -> bool:
-    """Whether a store that was read in its longer form, `_:f32[], r[0] <- r[0], v`, drops the old value: since 0.10 JAX prints drops so."""
+    """Whether a store was read in its longer form, `_:f32[], r[0] <- r[0], v`, which drops the old value.
+
+    JAX prints it since 0.10.
+    """
     old = [v.name for v in eqn.out_binders]
     return eqn.primitive.notation == "write" and old == ["_"] and since(0, 10)
 
 
 def _view(step: Reshape | Transpose | Bitcast) -> Any:
-    """JAX's object for a view of a reference; its classes are called so since 0.9."""
+    """Return JAX's object for a view of a reference; its classes have these names since 0.9."""
     name = type(step).__name__
     cls = getattr(own_module("state.types"), f"{name}Transform", None)
     if cls is None:

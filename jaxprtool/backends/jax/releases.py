@@ -1,6 +1,7 @@
-"""Which JAX is installed, and which ones this package knows.
+"""The release of the installed JAX, and the releases that this package supports.
 
-What differs between releases is in two places: `private` for names and classes, `vocabulary` for primitives and their params.
+Differences between releases are handled in two places: `private` for names and classes,
+`vocabulary` for primitives and their params.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ def since(*numbers: int) -> bool:
 
 
 def is_newer() -> bool:
-    """Whether the installed JAX is of a series that came after those that this package knows."""
+    """Whether the installed JAX is of a later series than those that this package supports."""
     return VERSION[:2] > NEWEST
 
 
 def named() -> str:
-    """The installed JAX in words, for messages."""
+    """Return a description of the installed JAX, for messages."""
     newer = " is newer than this jaxprtool knows" if is_newer() else ""
     return f"jax {jax.__version__}{newer}"
 
 
 def first_module(*names: str) -> ModuleType:
-    """The first of these modules that the installed JAX has.
+    """Return the first of these modules that the installed JAX has.
 
     Raises:
       ImportError: it has none of them.

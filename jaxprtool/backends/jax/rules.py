@@ -1,9 +1,10 @@
-"""The rules of `custom_jvp` and `custom_vjp` functions: from JAX's callables to jaxprs of ours.
+"""Convert the rules of `custom_jvp` and `custom_vjp` functions from JAX's callables to our jaxprs.
 
-JAX keeps a rule as a function that traces it on demand, for a given pattern of zero tangents. We ask for the
-one in which every inexact argument has a tangent, or as many of them as the rule takes tangents of, and keep the jaxpr. A rule commonly calls its own function
-again, whose rule we ask for too, and so on: `DEPTH` of them are kept, which makes derivatives of that order
-follow the rules; below that the function itself is differentiated.
+JAX keeps a rule as a function that traces it on demand, for a given pattern of zero tangents. The
+rule is traced for the pattern in which every inexact argument has a tangent, or as many of them as
+the rule accepts, and the jaxpr is kept. A rule commonly calls its own function again, whose rule is
+traced too, and so on: `DEPTH` levels are kept, so that derivatives up to that order follow the
+rules; below that the function itself is differentiated.
 """
 
 from __future__ import annotations
@@ -44,13 +45,14 @@ Closed = Callable[[Any], ClosedJaxpr]
 def capture_custom_rule(
     eqn: Any, closed: Closed, value: Callable[[Any], Any], active: list[Any] | None
 ) -> dict[str, Any]:
-    """Our params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of JAX.
+    """Return our params of a `custom_jvp_call`, `custom_vjp_call` or `custom_lin` equation of JAX.
 
     Args:
       eqn: the equation.
       closed: converts a jaxpr of JAX's.
       value: converts any other param.
-      active: the rules that are being captured, outermost first; extended while one is. None to leave rules out.
+      active: the rules that are being captured, outermost first; extended while one is. None to
+        leave rules out.
     """
     replaced = _HELD[eqn.primitive.name]
     params = {k: value(v) for k, v in eqn.params.items() if k not in replaced}
@@ -74,7 +76,7 @@ def capture_custom_rule(
 
 
 class _Failed(Exception):
-    """A rule cannot be traced any more; the text says why."""
+    """A rule cannot be traced any more; the text gives the reason."""
 
 
 # The params that hold functions, and where their names go.
@@ -90,25 +92,27 @@ _RULES_LOG = hasattr(jax.custom_vjp, "defvjp_with_logs")
 
 
 def call_backward(held: Any, *args: Any) -> Sequence[Any]:
-    """The cotangents that a backward rule gives, which a param of a custom derivative holds."""
+    """Return the cotangents of a backward rule that a param of a custom derivative holds."""
     given = private.call_function(held, *args)
     return given[0] if _RULES_LOG else given
 
 
 def wrapped_backward(f: Callable[..., Any], name: Any) -> Any:
-    """A backward rule that returns cotangents, as a param of a custom derivative holds it, under a name."""
+    """Return a backward rule that returns cotangents, in the form in which a param of a custom derivative holds it."""
     if not _RULES_LOG:
         return private.wrapped(f, name)
     return private.wrapped(lambda *args: (f(*args), None), name)
 
 
 class GivenConstants(int):
-    """`num_consts` of a custom call whose rule reads its constants: 0 for JAX, and printed as the number that the program states.
+    """`num_consts` of a custom call whose rule reads its constants: 0 for JAX, but printed as the
+    number in the program.
 
-    JAX gives a rule no constants, for its own rules close over them. Here JAX takes them for arguments.
+    JAX gives a rule no constants, since its own rules close over them. Here JAX takes them for
+    arguments.
 
     Attributes:
-      stated: the number.
+      stated: the number in the program.
     """
 
     stated: int
@@ -126,11 +130,11 @@ class GivenConstants(int):
 
 
 class MadeOfOurs:
-    """A function that is the rule of a custom call for JAX, and that `to_jax` made of a program's.
+    """A rule of a custom call for JAX, which `to_jax` made from a rule of a program.
 
     Attributes:
-      function: what JAX calls.
-      params: those of our equation that it is made of, where jaxprs are JAX's.
+      function: the function that JAX calls.
+      params: the rules of our equation from which it is made, as jaxprs of JAX's.
     """
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, Any]):
@@ -141,7 +145,7 @@ class MadeOfOurs:
 
 
 def _of_ours(eqn: Any, closed: Closed) -> dict[str, Any] | None:
-    """The rules that our equation had of which `to_jax` made one of JAX's; None where JAX has changed it since."""
+    """Return the rules of our equation from which `to_jax` made JAX's; None where JAX has changed the rule since."""
     held = eqn.params.get("jvp_jaxpr_fun") or eqn.params.get("fwd_jaxpr_thunk")
     made = getattr(held, "f", None)
     if not isinstance(made, MadeOfOurs) or held.transforms:
@@ -165,15 +169,16 @@ def is_inexact(aval: Any) -> bool:
 
 
 def no_tangent(x: Any) -> Any:
-    """The tangent of a value of JAX's that is known to be zero."""
+    """Return the tangent of a value of JAX's that is known to be zero."""
     return private.NoTangent(private.type_of(x).to_tangent_aval())
 
 
 def _guarded(fun: Any, active: list[Any], capture: Callable[[], Any], deeper: Any) -> Any:
-    """What `capture` gives, or `deeper` where this is done for the same rule already, in more than one level.
+    """Return the result of `capture()`, or `deeper` where the same rule is being captured already in `DEPTH` levels.
 
-    A rule of other types than its function's is left out too: `vmap` makes such rules where the result of the function does
-    not depend on what it batches and the tangent does. JAX cannot apply them either.
+    A rule whose types are not those of its function is left out too: `vmap` makes such rules where
+    the result of the function does not depend on the batched arguments and the tangent does. JAX
+    cannot apply them either.
 
     Raises:
       _Failed: the rule cannot be traced any more.
@@ -201,16 +206,17 @@ _MOST_TRIES = 64
 
 
 def patterns(flags: Sequence[bool], trace: Callable[[list[bool]], Any]) -> tuple[list[bool], Any]:
-    """What `trace` gives when it is told which arguments have tangents, and that pattern.
+    """Return which arguments may have tangents, and the result of `trace` for this pattern.
 
-    A rule may refuse tangents of some arguments, which then never have any. They are found by halving.
+    A rule may refuse tangents of some arguments, which then never have any. They are found by
+    halving.
 
     Args:
       flags: which arguments can have tangents.
-      trace: raises any exception where the rule refuses.
+      trace: traces the rule for a pattern; raises any exception where the rule refuses.
 
     Raises:
-      Exception: what `trace` raised last, where it takes tangents of no argument.
+      Exception: the last error of `trace`, where it accepts tangents of no argument.
     """
     chosen: list[int] = []
     found: Any = None
@@ -271,7 +277,7 @@ def _jvp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 def _all_tangents(
     rule: ClosedJaxpr, eqns: list[JaxprEqn], out_zeros: Sequence[bool], inexact: Sequence[bool]
 ) -> list[Any]:
-    """The results of a jvp rule with a tangent for each inexact one; equations of zeros are appended."""
+    """Return the results of a jvp rule with a tangent for each inexact one; equations of zeros are appended."""
     primals, given = split_list(rule.jaxpr.outs, len(out_zeros))
     tangents, rest = [], iter(given)
     for primal, zero, wanted in zip(primals, out_zeros, inexact, strict=True):
@@ -282,7 +288,7 @@ def _all_tangents(
 
 
 def _zeros(aval: Any, eqns: list[JaxprEqn]) -> Any:
-    """An atom that is zero; arrays take an equation, which is appended."""
+    """Return an atom that is zero; for an array an equation is appended."""
     zero = scalar_lit(0, aval.dtype)
     if not aval.shape:
         return zero
@@ -322,15 +328,15 @@ def _vjp_rule(eqn: Any, closed: Closed, active: list[Any]) -> dict[str, Any]:
 
 
 def _traced_forward(params: Mapping[str, Any], taken: Sequence[bool]) -> tuple[Any, Any, list[Any]]:
-    """The forward rule of a `custom_vjp_call`, traced where some of its arguments have tangents.
+    """Trace the forward rule of a `custom_vjp_call` where some of its arguments have tangents.
 
     Args:
       params: those of JAX's equation.
       taken: which arguments after the constants have tangents.
 
     Returns:
-      The rule as a `Jaxpr` whose results are the residuals and what the function returns, the values of its
-      `constvars`, and the residuals as atoms of that jaxpr.
+      The rule as a `Jaxpr` whose results are the residuals and the results of the function, the
+        values of its `constvars`, and the residuals as atoms of that jaxpr.
     """
     jaxpr, consts = private.call_function(params["fwd_jaxpr_thunk"], *taken)
     # A residual that is an argument is no result: its position, constants counted, stands here.
@@ -365,11 +371,12 @@ def _trace_bwd(
     in_avals: Sequence[Any],
     consts_in: Sequence[Any] = (),
 ) -> Any:
-    """The backward rule as a jaxpr of JAX's: (*residuals, *cotangents) -> (*cotangents).
+    """Trace the backward rule as a jaxpr of JAX's: (*residuals, *cotangents) -> (*cotangents).
 
-    Residuals are JAX's atoms, and `fixed` their values where the forward rule knows them (else None): a rule may look at
-    those in Python. Cotangents are those of the inexact results, and of the inexact constants (zeros) and arguments; an
-    argument whose type is None is left out.
+    Residuals are JAX's atoms, and `fixed` their values where the forward rule knows them (else
+    None): a rule may look at those in Python. The results are the cotangents of the inexact
+    constants (zeros) and arguments; an argument whose type is None is left out. The cotangents that
+    it takes are those of the inexact results.
     """
 
     def run(*xs: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Programs that JAX itself lowers, compiles and runs."""
+"""Lower, compile and run programs with JAX itself."""
 
 from __future__ import annotations
 
@@ -39,21 +39,23 @@ def run_with_jax(
     devices: int = 1,
     check: Callable[[ClosedJaxpr], object] = lambda part: None,
 ) -> list[Any]:
-    """The results of `jax.jit` of a program, or of parts of a long one that follow each other.
+    """Return the results of `jax.jit` of a program, or of consecutive parts of a long one.
 
     Args:
       program: the program.
       args: values of the constants that it does not hold, then of its arguments.
-      platform: where it runs; JAX's own choice for None.
-      devices: how many devices its meshes have.
-      check: what is done before JAX gets the program, or each part of a long one; it may raise.
+      platform: the platform to run on; None for JAX's own choice.
+      devices: the number of devices of its meshes.
+      check: called before JAX gets the program, or each part of a long one; it may raise.
 
     Returns:
       Arrays of JAX's, which are on the device; typed keys as ours.
 
     Raises:
-      UsageError: the platform is not there, an argument does not fit, or a function is called that is not in the text.
-      UnsupportedError: JAX does not take the program, or fails while it runs, or ends the process.
+      UsageError: the platform is not available, an argument does not fit, or a function is called
+        that is not in the text.
+      UnsupportedError: JAX does not accept the program, or fails while it runs, or ends the
+        process.
     """
     program = map_programs(program, _with_devices)
 
@@ -82,7 +84,7 @@ def _results(
     devices: int,
     check: Callable[[ClosedJaxpr], object],
 ) -> list[Any]:
-    """The results as JAX's arrays, which may not be computed yet."""
+    """Return the results as JAX's arrays, which may not be computed yet."""
     if devices == 1 and goes_in_pieces(program, PIECE):
         return run_in_pieces(program, args, PIECE, check)
     check(program)
@@ -91,9 +93,10 @@ def _results(
 
 
 def _with_devices(program: ClosedJaxpr) -> ClosedJaxpr:
-    """A program whose maps over an abstract mesh are over devices: JAX takes them from the arguments, and those here lie on one.
+    """Return a program in which maps over an abstract mesh are over devices.
 
-    A mesh with manual axes is that of a map inside of another one, which has its devices.
+    JAX takes the devices from the arguments, which are all on one device here. A mesh with manual
+    axes is that of a map inside of another one, which has its devices.
     """
     eqns = [
         eqn.replace(params={**eqn.params, "mesh": concrete})
@@ -106,7 +109,7 @@ def _with_devices(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _concrete_mesh(eqn: JaxprEqn) -> Mesh | None:
-    """The mesh of devices in the place of the abstract one of an equation; None where it has none."""
+    """Return the mesh of devices for the abstract one of an equation; None where it has none."""
     mesh = eqn.params.get("mesh")
     if eqn.primitive is not lax.shard_map.primitive or not isinstance(mesh, Mesh):
         return None
@@ -117,7 +120,9 @@ def _concrete_mesh(eqn: JaxprEqn) -> Mesh | None:
 
 @contextlib.contextmanager
 def _unlogged(program: ClosedJaxpr) -> Generator[None]:
-    """Inside the block JAX logs no failure of a callback where the program calls functions that are not in the text."""
+    """Keep JAX from logging failures of callbacks inside the block, where the program calls
+    functions that are not in the text.
+    """
     absent = any(map(calls_absent, all_eqns(program.jaxpr)))
     loggers = [*map(logging.getLogger, private.CALLBACK_LOGGERS)]
     before = [x.disabled for x in loggers]
@@ -132,7 +137,7 @@ def _unlogged(program: ClosedJaxpr) -> Generator[None]:
 
 @contextlib.contextmanager
 def _settings(program: ClosedJaxpr, platform: str | None, devices: int) -> Generator[None]:
-    """JAX's settings for a program: its devices, and 64-bit types where it has any."""
+    """Set JAX's settings for a program: its devices, and 64-bit types where it has any."""
     on = devices_on(platform or "cpu", devices) if platform or devices > 1 else None
     with contextlib.ExitStack() as stack:
         if on:
@@ -145,9 +150,11 @@ def _settings(program: ClosedJaxpr, platform: str | None, devices: int) -> Gener
 
 
 def _mesh_of_process(program: ClosedJaxpr) -> Mesh | None:
-    """The mesh that was set (`jax.set_mesh`) where a program was traced, as far as types mention it; None where there was none.
+    """Return the mesh that was set (`jax.set_mesh`) when a program was traced, as far as its
+    equations show it; else None.
 
-    It is the first with explicit axes that a call had around it, outside of all maps, or that a sharding names.
+    It is the first mesh with explicit and without manual axes that a param or a sharding in a param
+    names.
     """
     values = (x for eqn in all_eqns(program.jaxpr) for x in eqn.params.values())
     for mesh in (getattr(x, "mesh", x) for x in values):
@@ -177,7 +184,10 @@ run_deep(lambda: compile_with_jax(program, sys.argv[1] or None, int(sys.argv[2])
 
 
 def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) -> None:
-    """Compile in another process first what JAX may not survive. Raises UnsupportedError where that is ended by a signal."""
+    """Compile in another process first what may end the process.
+
+    Raises UnsupportedError where a signal ends that.
+    """
     jaxpr = program.jaxpr
     odd = has_fragile_types(jaxpr) or calls_host_in_while(jaxpr)
     odd = odd or any(map(_may_divide_by_zero, all_eqns(jaxpr)))
@@ -196,7 +206,10 @@ def _check_survives(program: ClosedJaxpr, platform: str | None, devices: int) ->
 
 
 def _may_divide_by_zero(eqn: JaxprEqn) -> bool:
-    """Whether an equation divides integers, and not by a literal other than zero: XLA does it itself where both come to be constants."""
+    """Whether an equation divides integers by anything but a literal other than zero.
+
+    XLA computes the quotient itself where both operands turn out to be constants.
+    """
     if eqn.primitive not in (lax.div.primitive, lax.rem.primitive):
         return False
     divisor = eqn.inputs[1]
@@ -205,6 +218,6 @@ def _may_divide_by_zero(eqn: JaxprEqn) -> bool:
 
 
 def _held(x: Any) -> Any:
-    """A result as the rest of the package takes it: JAX's array, or keys of ours."""
+    """Return a result in the form that the rest of the package uses: JAX's array, or keys of ours."""
     is_key = isinstance(x, jax.Array) and jax.numpy.issubdtype(x.dtype, jax.dtypes.prng_key)
     return const_value(x) if is_key else x

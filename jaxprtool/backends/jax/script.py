@@ -1,4 +1,4 @@
-"""A program as a script of Python that needs JAX alone."""
+"""Write a program as a Python script that needs only JAX."""
 
 from __future__ import annotations
 
@@ -95,17 +95,18 @@ for result in (*results, *pullback([jnp.ones_like(y) for y in results])):
 
 
 def script_of(program: ClosedJaxpr, file: str, names: Sequence[str], verb: str, title: str) -> str:
-    """A script that computes what a program computes, and prints it.
+    """Return a script that computes what a program computes, and prints it.
 
     Args:
       program: a program whose constants' values are known.
-      file: of its arguments, an `.npz` file beside the script; "" where it has none: then they are zeros.
-      names: of the arrays in the file.
+      file: the name of an `.npz` file beside the script with its arguments; "" for none: then they
+        are zeros.
+      names: the names of the arrays in the file.
       verb: the verb that the script stands for: one that differentiates makes it print derivatives.
-      title: a line that says what it is for.
+      title: a line that describes the script.
 
     Raises:
-      UnsupportedError: the program has what cannot be written so.
+      UnsupportedError: the program contains something that cannot be written so.
     """
     derivative = DERIVATIVES.get(verb, "")
     writer = _Writer(derivative)
@@ -132,7 +133,7 @@ def _zeros(program: ClosedJaxpr) -> str:
 
 
 def _typed(aval: Any) -> tuple[str, tuple[int, ...]]:
-    """The dtype's name and the shape of an argument."""
+    """Return the name of the dtype and the shape of an argument."""
     if not isinstance(aval, ShapedArray) or aval.size < 0 or aval.dtype.kind not in "fciub":
         _cannot(f"arguments of type {aval}")
     return np_dtype(aval.dtype).name, tuple(aval.shape)
@@ -146,7 +147,7 @@ class _Writer:
     """Writes jaxprs as functions.
 
     Attributes:
-      derivative: what the script takes of the program; "" for its values alone.
+      derivative: the derivative that the script computes; "" for only the values.
       functions: the functions of inner jaxprs, in the order in which they are defined.
       imports: statements that import primitives.
     """
@@ -158,7 +159,7 @@ class _Writer:
         self._names: dict[int, tuple[Any, str]] = {}
 
     def function(self, name: str, jaxpr: Any, consts: Sequence[Any]) -> str:
-        """A definition of a jaxpr as a function of its arguments that returns a list."""
+        """Return a definition of a jaxpr as a function of its arguments that returns a list."""
         if len(jaxpr.constvars) != len(consts):
             _cannot("constants without values")
         names: dict[Any, str] = {}
@@ -201,7 +202,7 @@ class _Writer:
         return f"{self._primitive(eqn.primitive)}.bind({', '.join([*ins, *params])})"
 
     def _primitive(self, primitive: Any) -> str:
-        """An expression of a primitive; one that JAX does not make public is imported from where it is."""
+        """Return an expression for a primitive; one that JAX does not make public is imported from its module."""
         for name, value in vars(private.primitives).items():
             if value is primitive:
                 return f"P.{name}"
@@ -213,7 +214,7 @@ class _Writer:
         _cannot(f"{primitive}, which is none of JAX's")
 
     def _named(self, jaxpr: Any, consts: Sequence[Any]) -> str:
-        """The name of the function of an inner jaxpr, which is defined once."""
+        """Return the name of the function of an inner jaxpr, which is defined once."""
         found = self._names.get(id(jaxpr))
         if found is None:
             text = self.function("NAME", jaxpr, consts)
@@ -223,7 +224,7 @@ class _Writer:
         return found[1]
 
     def _param(self, eqn: Any, key: str, v: Any) -> str:
-        """A value of a param as an expression of Python."""
+        """Return the value of a param as a Python expression."""
         if isinstance(v, private.ClosedJaxpr) and hasattr(v, "jaxpr"):
             return self._closed(v.jaxpr, v.consts)
         if isinstance(v, private.Jaxpr):
@@ -245,7 +246,7 @@ class _Writer:
         return self._object(eqn, key, v)
 
     def _object(self, eqn: Any, key: str, v: Any) -> str:
-        """An object of a public class of `jax.lax`: a member of an enumeration, or fields by name."""
+        """Return an object of a public class of `jax.lax`: a member of an enumeration, or fields by name."""
         kind = type(v)
         if getattr(jax.lax, kind.__name__, None) is kind:
             if isinstance(v, enum.Enum):

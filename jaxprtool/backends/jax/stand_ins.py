@@ -1,4 +1,4 @@
-"""Primitives that JAX does not have, or not in the installed release: calls of functions of its own."""
+"""Calls of JAX functions for primitives that JAX, or the installed release, does not have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _batched_dynamic_update_slice(x: Any, update: Any, *starts: Any) -> Any:
 
 
 def _high_product(x: Any, y: Any) -> Any:
-    """The high half of a product, by the products of half words."""
+    """Return the high half of a product, computed by products of half words."""
     dtype = x.dtype
     bits = jnp.iinfo(dtype).bits
     word = jnp.dtype(f"uint{bits}")
@@ -49,7 +49,7 @@ def _high_product(x: Any, y: Any) -> Any:
 
 
 def _times_reflectors(a: Any, taus: Any, c: Any, *, left: bool, transpose: bool) -> Any:
-    """The product with the square orthogonal matrix that reflectors make."""
+    """Return the product with the square orthogonal matrix that reflectors define."""
     rows, n = a.shape[-2], taus.shape[-1]
     batch = [(0, 0)] * (a.ndim - 2)
     square = jnp.pad(a[..., :n], [*batch, (0, 0), (0, rows - n)])
@@ -73,17 +73,17 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
 
 
 def is_called(name: str) -> bool:
-    """Whether a primitive of ours is the call of a function beside the installed JAX."""
+    """Whether a primitive of ours is replaced by the call of a function beside the installed JAX."""
     return name in _FUNCTIONS and (name == "random_gamma_grad" or not has_primitive(name))
 
 
 def call_jaxpr(name: str, in_avals: Sequence[Any], params: dict[str, Any]) -> Any:
-    """The closed jaxpr of the function that stands for a primitive of which `is_called` says so."""
+    """Return the closed jaxpr of the function that replaces a primitive for which `is_called` holds."""
     return jax.make_jaxpr(lambda *xs: _FUNCTIONS[name](*xs, **params))(*in_avals)
 
 
 def expand_dims(eqn: JaxprEqn) -> dict[str, Any]:
-    """The params of the `broadcast_in_dim` that an `expand_dims` is."""
+    """Return the params of the `broadcast_in_dim` that is equivalent to an `expand_dims`."""
     shape = eqn.out_binders[0].aval.shape
     new = {d % len(shape) for d in eqn.params["dimensions"]}
     kept = tuple(i for i in range(len(shape)) if i not in new)

@@ -1,4 +1,4 @@
-"""Functions without arguments that JAX holds in params, made of the jaxprs that ours hold: JAX calls them for a jaxpr."""
+"""Make the functions without arguments that JAX holds in params, and calls for a jaxpr, from jaxprs in our params."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _Closed = Callable[..., Any]
 
 
 def with_thunk(name: str, params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
-    """The params of a primitive, with JAX's function where it holds one and ours have the text of it alone.
+    """Return the params of a primitive with JAX's function, where ours hold only its text.
 
     Args:
-      name: of the primitive.
-      params: ours.
-      closed: makes a program of JAX's of one of ours.
+      name: the name of the primitive.
+      params: our params.
+      closed: converts a program to JAX's.
     """
     return _MADE[name](params, closed) if name in _MADE else params
 
@@ -29,7 +29,7 @@ def _shown(f: Callable[[], Any], text: str) -> LiveOpaque:
 
 
 def _linear_call(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
-    """`transpose_thunk` gives the transpose, and its constants."""
+    """Set `transpose_thunk`, which returns the transpose, and its constants."""
     rule = params["transpose_jaxpr"]
     transpose = None if rule is None else closed(rule)
 
@@ -43,9 +43,10 @@ def _linear_call(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
 
 
 def _remat_opt(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
-    """`fun_jaxpr_thunk` gives the function without residuals, of operands that are no constants, and its constants.
+    """Set `fun_jaxpr_thunk`, which returns the function without residuals and its constants.
 
-    It is the forward rule without these results. One that has constants as operands is called with all of its operands.
+    It is the forward rule without the residuals among its results. A rule that has constants as
+    operands is called with all of its operands.
     """
     given = params["fun_jaxpr_thunk"]
     if isinstance(given, (LiveFunction, LiveOpaque)):
@@ -64,7 +65,7 @@ def _remat_opt(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
 
 
 def _partitioned(params: dict[str, Any], closed: _Closed) -> dict[str, Any]:
-    """Functions that say how several devices share the work; on one device JAX calls none of them."""
+    """Set the functions that say how several devices share the work; on one device JAX calls none of them."""
     found = dict(params)
     for key in ("infer_sharding_from_operands", "partition", "propagate_user_sharding"):
         given = params[key]

@@ -1,4 +1,4 @@
-"""Our jaxprs to JAX's, object by object, so that JAX can evaluate, compile and differentiate them."""
+"""Convert our jaxprs to JAX's, object by object, so that JAX can evaluate, compile and differentiate them."""
 
 from __future__ import annotations
 
@@ -105,15 +105,15 @@ __all__ = ["eqn_to_jax", "jax_params", "to_jax"]
 
 
 def to_jax(program: ClosedJaxpr) -> Any:
-    """A `jax.extend.core.ClosedJaxpr` that JAX can evaluate, compile, print and differentiate.
+    """Return a `jax.extend.core.ClosedJaxpr` that JAX can evaluate, compile, print and differentiate.
 
-    Constants become JAX arrays of their own types, and the jaxpr is the same with `jax_enable_x64` and without; JAX evaluates
-    64-bit types with it alone. Rules of custom derivatives are rebuilt from our jaxprs; where ours hold none, the function itself
-    is differentiated.
+    Constants become JAX arrays of their own types, and the jaxpr is the same with and without
+    `jax_enable_x64`; JAX evaluates 64-bit types only with it. Rules of custom derivatives are
+    rebuilt from our jaxprs; where ours hold none, the function itself is differentiated.
 
     Raises:
-      UnsupportedError: a primitive that JAX does not have, a param or type that is only known as text, or a
-        constant without a value.
+      UnsupportedError: a primitive that JAX does not have, a param or type that is only known as
+        text, or a constant without a value.
     """
     check_constants(program)
     if installed().joins_leaves:
@@ -130,7 +130,7 @@ def to_jax(program: ClosedJaxpr) -> Any:
 
 
 def eqn_to_jax(eqn: JaxprEqn) -> Any:
-    """One equation as JAX's: of variables of its own, whose types say nothing of placement, and without effects.
+    """Convert one equation to JAX's, with variables of its own, whose types have no placement, and without effects.
 
     Raises:
       UnsupportedError: as `to_jax`.
@@ -144,7 +144,10 @@ def eqn_to_jax(eqn: JaxprEqn) -> Any:
 
 
 def jax_params(prim: Any, params: dict[str, Any]) -> dict[str, Any]:
-    """The params of an equation of `prim`, a primitive of JAX's, as JAX holds them. Raises UnsupportedError."""
+    """Return the params of an equation of `prim`, a primitive of JAX's, as JAX holds them.
+
+    Raises UnsupportedError.
+    """
     return _Writer().params(prim, params)
 
 
@@ -155,12 +158,12 @@ def _unplaced(aval: Any) -> Any:
 
 
 class _Writer:
-    """One conversion; a jaxpr that was met before, on the same mesh, is the same object again.
+    """One conversion; a jaxpr that was met before, on the same mesh, becomes the same object again.
 
     Attributes:
-      mesh: what the types at this place are on; None where they are on none.
-      twice: what the text has several times, and is one object.
-      read: results of equations that nobody reads in the program itself, and somebody does in the jaxpr that is converted.
+      mesh: the mesh of the types at the current position; None for none.
+      twice: jaxprs and variables that the text has several times, and that are one object.
+      read: results that are unread in the program itself, but read in the jaxpr that is converted.
     """
 
     def __init__(self, mesh: Any = None) -> None:
@@ -173,7 +176,7 @@ class _Writer:
 
     @contextlib.contextmanager
     def on(self, mesh: Any) -> Iterator[None]:
-        """While jaxprs are converted whose types are on a mesh."""
+        """Set the mesh of the types while jaxprs are converted."""
         outer, self.mesh = self.mesh, mesh
         try:
             with entered(mesh):
@@ -182,7 +185,7 @@ class _Writer:
             self.mesh = outer
 
     def aval(self, aval: Any) -> Any:
-        """A type of ours as JAX's, at this place."""
+        """Convert a type of ours to JAX's, at the current position."""
         return jax_aval(aval, self.mesh if uses_mesh(self.mesh) else None)
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
@@ -253,7 +256,7 @@ class _Writer:
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
     def parts(self, eqn: JaxprEqn, env: dict[Any, Any]) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """Operands, results, primitive and params of an equation."""
+        """Return operands, results, primitive and params of an equation."""
         eqn = in_current_form(eqn, has_primitive)
         inputs = [self.atom(x, env) for x in eqn.inputs]
         outs = [self.binder(v, env) for v in eqn.out_binders]
@@ -313,7 +316,7 @@ class _Writer:
         return inputs, outs, prim, leaving(name, restored, params, *counts)
 
     def fill_tree(self, name: str, prim: Any, restored: dict[str, Any], n: int) -> None:
-        """Make the tree of n operands that a text does not hold, where anything else does not matter."""
+        """Make the tree of n operands, which a text does not hold, where its structure does not matter."""
         if name == "check" and restored["err_tree"] is None:
             _unknown_param(prim, "err_tree", None)
         if name == "debug_print" and restored["in_tree"] is None:
@@ -323,7 +326,10 @@ class _Writer:
     def solver(
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]
     ) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The parts of an equation of which the text has a solver alone: it prints as JAX's where JAX can, and calls it."""
+        """Return the parts of an equation of which the text holds only a solver.
+
+        It calls the solver, and prints as JAX's equation where JAX can do so.
+        """
         name = eqn.primitive.name
         called = self.closed(eqn.params[_SOLVED[name]])
         n, jit = len(called.in_avals), jax_primitive("jit")
@@ -336,7 +342,9 @@ class _Writer:
         return inputs[:n], outs, *_jit_of(called, name, False, n, len(outs))
 
     def of_plug_in(self, eqn: JaxprEqn, avals: list[Any]) -> tuple[Any, dict[str, Any]]:
-        """JAX's primitive and params for an equation of a plug-in's primitive: its library's, else the stand-in's."""
+        """Return JAX's primitive and params for an equation of a plug-in's primitive: its
+        library's, else the stand-in's.
+        """
         ours = eqn.primitive
         # Where JAX has none, or a param is known only as text, the stand-in does it.
         with contextlib.suppress(UnsupportedError):
@@ -348,14 +356,16 @@ class _Writer:
         return self.stand_in(eqn)
 
     def stand_in(self, eqn: JaxprEqn) -> tuple[Any, dict[str, Any]]:
-        """The stand-in's primitive and params for an equation. JAX prints all params, so those of our defaults are left to it."""
+        """Return the stand-in's primitive and params for an equation, without params that equal our
+        defaults: JAX prints all.
+        """
         prim = eqn.primitive
         return stand_in(prim, to_jax, self.aval), without_defaults(prim, eqn.params)
 
     def reference(
         self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any], prim: Any
     ) -> tuple[Any, Any, Any, dict[str, Any]]:
-        """The parts of an equation on a reference."""
+        """Return the parts of an equation on a reference."""
         outs = [private.DropVar(v.aval) for v in outs] if drops_what_was_there(eqn) else outs
         n = len(inputs) - sum(bool(eqn.params.get(k)) for k in ("mask", "other"))
         extra = inputs[n:]
@@ -366,7 +376,7 @@ class _Writer:
         return inputs, outs, jax_primitive(name), params
 
     def kernel(self, eqn: JaxprEqn, prim: Any) -> dict[str, Any]:
-        """The params of a `pallas_call`: its grid mapping is JAX's own where it came from JAX."""
+        """Return the params of a `pallas_call`: its grid mapping is JAX's own where it came from JAX."""
         params = without_empty_hints(eqn.params)
         mapping = params.pop("grid_mapping")
         restored = leaving("pallas_call", self.params(prim, params), eqn.params, 0, 0)
@@ -378,7 +388,7 @@ class _Writer:
         return restored
 
     def hi_primitive(self, eqn: JaxprEqn, inputs: list[Any], outs: list[Any]) -> Any:
-        """JAX's object for an equation that has its name from a class, as `SearchSorted`; None where there is none."""
+        """Return JAX's object for an equation named after a class, as `SearchSorted`; None where there is none."""
         name = eqn.primitive.name
         params = {k: str(v) if isinstance(v, Word) else v for k, v in eqn.params.items()}
         try:
@@ -390,7 +400,7 @@ class _Writer:
             return fail(UnsupportedError, message, "jax-refuses", span=eqn.span)
 
     def inner_mesh(self, prim: Any, params: dict[str, Any]) -> Any:
-        """The mesh that types in the jaxprs of an equation are on."""
+        """Return the mesh of the types in the jaxprs of an equation."""
         if prim.name == "shard_map":
             mesh = self.param(prim, "mesh", params["mesh"])
             return manual_mesh(mesh, self.param(prim, "axes", params["newly_manual_axes"]))
@@ -400,7 +410,9 @@ class _Writer:
         return self.mesh if mesh.empty else mesh.abstract_mesh
 
     def named_objects(self, program: ClosedJaxpr, keys: Sequence[str]) -> Iterator[Any]:
-        """JAX's objects for params of a program's equations, in jaxprs inside it too, where they have such."""
+        """Yield JAX's objects for params of a program's equations, in inner jaxprs too, where there
+        are such objects.
+        """
         for eqn in all_eqns(program.jaxpr):
             for key in keys:
                 if eqn.primitive.known and eqn.params.get(key) is not None:
@@ -408,7 +420,7 @@ class _Writer:
                         yield self.param(jax_primitive(eqn.primitive.name), key, eqn.params[key])
 
     def reshard(self, eqn: JaxprEqn, prim: Any) -> dict[str, Any]:
-        """The params of a `reshard`, which are in the type of its result where they are not said."""
+        """Return the params of a `reshard`, taken from the type of its result where they are missing."""
         aval, given = eqn.out_binders[0].aval, eqn.params["dst_sharding"]
         if given is not None and not isinstance(given, Placement):
             made = {"dst_sharding": self.param(prim, "dst_sharding", given)}
@@ -426,9 +438,9 @@ class _Writer:
         return {"dst_sharding": sharding, **({"concrete_mesh": None} if since(0, 8, 2) else {})}
 
     def params(self, prim: Any, params: dict[str, Any]) -> dict[str, Any]:
-        """The params of an ordinary equation, by the names of our declaration.
+        """Return the params of an ordinary equation, by the names of our declaration.
 
-        Their order says in which order JAX names jaxprs that it prints first.
+        Their order is the order in which JAX names jaxprs that it prints first.
         """
         ours = find_primitive(our_name(prim.name))
         first = ours.met_first
@@ -441,7 +453,7 @@ class _Writer:
         return on_mesh(made, self.mesh)
 
     def param(self, prim: Any, key: str, v: Any) -> Any:
-        """A param value as JAX holds it."""
+        """Convert a param value to the one that JAX holds."""
         if isinstance(v, ClosedJaxpr):
             live, ours = live_jaxpr.find(v), find_primitive(our_name(prim.name))
             if live is not None and (not ours.known or is_plug_ins(ours)):
@@ -506,7 +518,7 @@ _SOLVED = {"CustomRoot": "solve_jaxpr"}
 
 
 def _jit_of(jaxpr: Any, name: str, inline: bool, n_in: int, n_out: int) -> tuple[Any, Any]:
-    """The primitive and the params of a `jit` that calls a jaxpr of JAX's."""
+    """Return the primitive and the params of a `jit` that calls a jaxpr of JAX's."""
     params = {"jaxpr": jaxpr, "name": name, "keep_unused": False, "inline": inline}
     params["compiler_options_kvs"] = ()
     fill_jit(params, n_in, n_out)
@@ -539,7 +551,7 @@ def _unknown_param(prim: Any, key: str, v: Any) -> Any:
 
 
 def _named(prim: Any, key: str, v: Any) -> Any:
-    """The object that a word, or a text outside of the grammar, stands for."""
+    """Return the object for which a word, or a text outside of the grammar, stands."""
     text = str(v)
     last = text.rpartition(".")[2]
     if key == "policy" and policy_maker(last):
@@ -564,5 +576,5 @@ def _is_text(prim: Any, key: str) -> bool:
 
 
 def _attribute(v: Any) -> Any:
-    """The value of an attribute of a call, which is a text to JAX, or a tuple of such."""
+    """Return the value of an attribute of a call, which JAX takes as a text or a tuple of texts."""
     return tuple(map(_attribute, v)) if isinstance(v, (tuple, list)) else str(v)

@@ -1,4 +1,4 @@
-"""Tracing with JAX: functions of any pytrees, given as types or as example values."""
+"""Trace functions of any pytrees with JAX, on types or example values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODE = (type, FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 def with_x64(make: Callable[[], Any], x64: bool | None) -> Any:
-    """What a function gives while JAX has 64-bit types or not; None leaves that as it is."""
+    """Call a function with 64-bit types switched on or off in JAX; None leaves the setting as it is."""
     if x64 is None:
         return make()
     with jax.enable_x64(x64):
@@ -38,28 +38,28 @@ def with_x64(make: Callable[[], Any], x64: bool | None) -> Any:
 
 
 def forget_traces() -> None:
-    """Let JAX trace anew what it has traced, such as the functions under `jit` that another one calls."""
+    """Clear JAX's caches of traces, such as those of functions under `jit`, so that it traces again."""
     jax.clear_caches()
 
 
 def trace_with_jax(
     f: Callable[..., Any], args: tuple[Any, ...], x64: bool | None = None, rules: bool = True
 ) -> ClosedJaxpr:
-    """The program of a JAX function.
+    """Return the program of a JAX function.
 
-    Primitives that only this process knows become calls of their implementation, where JAX can trace it.
+    Primitives that only this process knows become calls of their implementation, where JAX traces it.
 
     Args:
       f: the function.
-      args: its arguments: pytrees of `ShapedArray`s, of JAX's `ShapeDtypeStruct`s, and of values, of which the
-        types alone matter. Leaves that are neither arrays nor numbers (functions, strings) are passed on as
-        they are; so are the numbers in a module of equinox, as its own transformations do.
-      x64: whether 64-bit types are on while it is traced (else they become 32-bit ones); None for where a type
-        among the arguments is one, or the user's own code has turned them on.
-      rules: whether the program holds the derivative rules of custom functions, and of such primitives.
+      args: its arguments: pytrees of `ShapedArray`s, of JAX's `ShapeDtypeStruct`s, and of values, of
+        which only the types matter. Other leaves (functions, strings) are passed on unchanged; so are
+        the numbers in a module of equinox, as in its own transformations.
+      x64: whether 64-bit types are on meanwhile (else they become 32-bit ones); None: if a type among
+        the arguments is one, or the user's own code has turned them on.
+      rules: whether the program holds the derivative rules of custom functions and such primitives.
 
     Returns:
-      The program. Its arguments are the array leaves; its `interface` has None in the place of the others.
+      The program; its arguments are the array leaves, its `interface` has None in the others' place.
 
     Raises:
       UsageError: an argument holds arrays in an object that is no pytree, or is nested too deeply.
@@ -104,7 +104,7 @@ def trace_with_jax(
 
 
 def traced_leaves(args: tuple[Any, ...]) -> list[Any]:
-    """The values, among pytrees of them, that `trace_with_jax` makes arguments of the program, in their order."""
+    """Return the values in pytrees that `trace_with_jax` makes arguments of the program, in their order."""
     check_depth(args)
     leaves, _ = jax.tree_util.tree_flatten_with_path(args, is_leaf=_is_type)
     modules = _equinox_modules(args)
@@ -112,19 +112,19 @@ def traced_leaves(args: tuple[Any, ...]) -> list[Any]:
 
 
 def _node(x: Any) -> Node | None:
-    """One level of a pytree; None for a leaf, which a type of ours is too."""
+    """Return one level of a pytree; None for a leaf, such as a type of ours."""
     return None if _is_type(x) else node_of(x)
 
 
 def apply_jax_function(f: Callable[..., Any], args: Sequence[Any]) -> Any:
-    """`f(*args)`, by the program that JAX makes of `f` for the types of the arguments.
+    """Return `f(*args)`, by evaluating the program that JAX traces of `f` for the types of the arguments.
 
     Args:
       f: a function that is written with JAX.
       args: pytrees of values and tracers of ours.
 
     Returns:
-      The pytree that `f` makes, of what evaluating the program gives.
+      A pytree with the structure of the result of `f`.
     """
     leaves, in_tree = jax.tree_util.tree_flatten(tuple(args))
     trees: list[Any] = []
@@ -162,7 +162,7 @@ def _equinox_modules(args: Any) -> set[Any]:
 
 
 def _is_traced(x: Any, path: Sequence[Any], modules: set[Any]) -> bool:
-    """Whether a leaf is an argument of the program."""
+    """Whether a leaf becomes an argument of the program."""
     if hasattr(x, "shape") and hasattr(x, "dtype"):
         return True
     if not isinstance(x, (bool, int, float, complex)):
@@ -171,7 +171,7 @@ def _is_traced(x: Any, path: Sequence[Any], modules: set[Any]) -> bool:
 
 
 def _refuse_arrays_in(x: Any, name: str) -> None:
-    """Raise UsageError for an object that JAX takes for a leaf, though arrays are its attributes."""
+    """Raise UsageError for an object that JAX takes for a leaf, although arrays are among its attributes."""
     if isinstance(x, _CODE) or not hasattr(x, "__dict__"):
         return
     if any(hasattr(v, "shape") and hasattr(v, "dtype") for v in vars(x).values()):

@@ -1,4 +1,4 @@
-"""Types, element types and literals of ours as JAX's."""
+"""Convert our types, element types and literals to JAX's."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["NO_MESH", "jax_aval", "jax_dtype", "jax_literal"]
 
 
 def jax_dtype(dtype: DType) -> Any:
-    """An element type of ours as JAX's: of keys the extended one. Raises UnsupportedError."""
+    """Return an element type as JAX's: for keys the extended one. Raises UnsupportedError."""
     if dtype.kind == "k":
         return jax.eval_shape(lambda: jax.random.key(0, impl=key_generator(dtype).name)).dtype
     return np_dtype(dtype)
@@ -36,7 +36,7 @@ NO_MESH = "jax.set_mesh(mesh) says which mesh it is"
 
 @functools.lru_cache(4096)
 def jax_aval(aval: Any, mesh: Any = None) -> Any:
-    """A type of ours as JAX's, on a mesh where types are on one."""
+    """Convert a type to JAX's, on a mesh where types are on one."""
     if isinstance(aval, AbstractToken):
         return private.ABSTRACT_TOKEN
     if isinstance(aval, FutureType):
@@ -69,10 +69,10 @@ _SCALARS: dict[str, Any] = {"i": int, "u": int, "f": float, "c": complex}
 
 
 def jax_literal(x: Lit) -> Any:
-    """JAX's literal for one of ours.
+    """Convert a literal to JAX's.
 
-    A weak one is a Python scalar, which may have more digits than its type has. Text does not say which are weak, but a
-    number that its type does not hold is one.
+    A weak one is a Python scalar, which may have more digits than its type. Text does not say which
+    are weak, but a number that its type cannot represent exactly is.
     """
     aval, dtype = x.aval, np_dtype(x.aval.dtype)
     if aval.dtype.kind == "0":
@@ -91,6 +91,6 @@ def jax_literal(x: Lit) -> Any:
 
 
 def _has_more_digits(array: Any, value: Any) -> bool:
-    """Whether a Python number is not the one that an array of its type made of it."""
+    """Whether a Python number differs from its value in an array of its type."""
     item = array.item()
     return isinstance(item, (float, complex)) and item != value and value == value

@@ -1,7 +1,7 @@
-"""Operands that vary along other axes of a `shard_map` than those beside them.
+"""Insert `pvary` for operands that vary along different axes of a `shard_map`.
 
-Here such an operand may stand beside others: the result varies along the axes of all of them. JAX refuses the equation
-until `pvary` makes all operands vary alike.
+Here such operands may stand beside each other: the result varies along the axes of all of them. JAX
+refuses the equation until `pvary` makes all operands vary alike.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["varying_alike"]
 
 
 def varying_alike(eqns: Iterable[JaxprEqn]) -> Iterator[JaxprEqn]:
-    """The same equations, with a `pvary` before one whose operands vary differently."""
+    """Yield the equations, with a `pvary` before one whose operands vary differently."""
     for eqn in eqns:
         along = dict.fromkeys(n for x in eqn.inputs for n in varying_axes(x.aval))
         if not along or len(eqn.inputs) == 1 or eqn.primitive in varying_facts:

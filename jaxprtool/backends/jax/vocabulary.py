@@ -1,7 +1,9 @@
-"""Primitives and params that differ by release of JAX: what the installed one has, as ours, and back.
+"""Convert primitives and params that differ by release between the installed JAX's form and ours.
 
-Our declarations are those of the newest release, with the counts of a scan's operands in the place of trees. `ADDED` and
-`LOST` say which params a release has, `_CHANGES` what another release calls or writes differently. A param of which neither knows ends in a message that names the installed JAX.
+Our declarations are those of the newest release, except that a scan has counts of operands in the
+place of trees. `ADDED` and `LOST` say which params a release has, `_CHANGES` what another release
+names or writes differently. A param that neither knows causes an error that names the installed
+JAX.
 """
 
 from __future__ import annotations
@@ -43,12 +45,12 @@ _OUR_NAMES = {theirs: ours for ours, theirs in _THEIR_NAMES.items()}
 
 
 def our_name(name: str) -> str:
-    """What a primitive of the installed JAX is called here."""
+    """Return our name of a primitive of the installed JAX."""
     return _OUR_NAMES.get(name, name)
 
 
 def their_name(name: str) -> str:
-    """What the installed JAX calls a primitive of ours."""
+    """Return the installed JAX's name of a primitive of ours."""
     return _THEIR_NAMES.get(name, name)
 
 
@@ -104,16 +106,17 @@ _HINTS = frozenset(
     {("erfc", "accuracy"), ("scan", "ft_in"), ("scan", "ft_out"), ("top_k", "is_stable"), *LOST}
 )
 
-# Params that we have as texts alone, of which JAX's objects are made beside the others.
+# Params that we hold as text only; their JAX objects are made from other params.
 TEXTS = frozenset({("scan", "ft_in"), ("scan", "ft_out")})
 
 
 class _Change(NamedTuple):
-    """What a primitive's params are in some releases, where they are not what our declaration says.
+    """The params of a primitive in some releases, where they differ from our declaration.
 
     Attributes:
-      enter: JAX's params, and the rank of the first operand -> JAX's objects under the names of our declaration.
-      leave: those, with the equation's counts of operands and results, and that rank -> JAX's params.
+      enter: (JAX's params, rank of the first operand) -> JAX's objects under the names of our
+        declaration.
+      leave: (those, numbers of operands and results, rank) -> JAX's params.
     """
 
     enter: Callable[[Params, int], Params]
@@ -121,7 +124,7 @@ class _Change(NamedTuple):
 
 
 def _renamed(ours: str, theirs: str) -> _Change:
-    """A param that has another name."""
+    """Return the change for a param that has another name."""
 
     def enter(params: Params, rank: int) -> Params:
         return {ours if k == theirs else k: v for k, v in params.items()}
@@ -154,7 +157,7 @@ def _as_it_is(params: Params, rank: int) -> Params:
 
 
 def _leave_linear(params: Params, n_in: int, n_out: int, rank: int) -> Params:
-    """A scan before 0.10, which says of each operand whether it is linear."""
+    """Return the params of a scan before 0.10, which says of each operand whether it is linear."""
     linear = params.get("linear")
     known = linear is not None and len(linear) == n_in
     filled = {"linear": linear if known else (False,) * n_in, "_split_transpose": False}
@@ -162,7 +165,7 @@ def _leave_linear(params: Params, n_in: int, n_out: int, rank: int) -> Params:
 
 
 def _leave_flags(params: Params, n_in: int, n_out: int, rank: int) -> Params:
-    """A run_state whose flags say nothing."""
+    """Return the params of a run_state with flags that say nothing."""
     filled = {"which_linear": (False,) * n_in, "is_initialized": (True,) * n_in}
     return {**params, **{k: v for k, v in filled.items() if not params[k]}}
 
@@ -218,7 +221,7 @@ def _leave_no_groups(params: Params, n_in: int, n_out: int, rank: int) -> Params
     return {**params, "axis_index_groups": None}
 
 
-# (primitive, the first release of which it holds, the first of which it does not any more, what it is)
+# (primitive, first release of the change, first release without it, the change)
 _CHANGES: list[tuple[str, tuple[int, ...], tuple[int, ...], _Change]] = [
     ("composite", (0, 11), (), _renamed("jaxpr", "call_jaxpr")),
     ("jit", (0, 11), (), _Change(_enter_inline, _leave_inline)),
@@ -236,7 +239,7 @@ _CHANGE = {p: c for p, first, end, c in _CHANGES if since(*first) and not (end a
 
 
 def _absent() -> dict[str, dict[str, Any]]:
-    """Params that the installed JAX does not have, by primitive, and the values that say nothing."""
+    """Return the params of a primitive that the installed JAX does not have, with the values that say nothing."""
     found: dict[str, dict[str, Any]] = {}
     for (name, key), (release, nothing) in ADDED.items():
         if not since(*release):
@@ -261,20 +264,20 @@ if not since(0, 11):
 
 
 def _counts(name: str) -> bool:
-    """Whether an equation of a primitive counts with Threefry, as its context says in JAX, and its param in ours."""
+    """Whether equations of a primitive have a Threefry counting mode: in JAX in their context, here in a param."""
     return "partitionable" in _ours(name)
 
 
 def by_place(eqn: JaxprEqn) -> bool | None:
-    """How Threefry counts in an equation of ours (`private.new_equation`); None where it does not."""
+    """Return how Threefry counts in an equation of ours (`private.new_equation`); None where it is not used."""
     return eqn.params["partitionable"] if _counts(eqn.primitive.name) else None
 
 
 def entering(eqn: Any, primitive: Primitive) -> Params:
-    """The params of an equation of JAX's: still its objects, by the names of our declaration.
+    """Return the params of an equation of JAX's by the names of our declaration; the values are still JAX's.
 
     Raises:
-      UnsupportedError: the installed JAX has a param that we do not know.
+      UnsupportedError: the installed JAX has a param that is not known here.
     """
     name, params = primitive.name, eqn.params
     change = _CHANGE.get(name)
@@ -300,7 +303,7 @@ def entering(eqn: Any, primitive: Primitive) -> Params:
 
 @functools.cache
 def _required(name: str) -> frozenset[str]:
-    """The params that an equation of JAX's cannot be without."""
+    """Return the params that an equation of JAX's must have."""
     primitive = find_primitive(name)
     if primitive.notation or name in _HELD:
         return frozenset()
@@ -326,12 +329,12 @@ def _unknown(what: str) -> Any:
 
 
 def keep_hints(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    """Keep with a jaxpr of ours what only JAX's equation says of how to run it.
+    """Record with a jaxpr of ours the params of JAX's equation that only say how to run it.
 
     Args:
-      name: the primitive's.
+      name: the name of the primitive.
       theirs: JAX's params.
-      ours: the same params as ours.
+      ours: the same params converted to ours.
     """
     if name in _KEPT:
         held, keys = _KEPT[name]
@@ -340,24 +343,24 @@ def keep_hints(name: str, theirs: Mapping[str, Any], ours: Mapping[str, Any]) ->
 
 
 def rank_of(operands: Sequence[Any]) -> int:
-    """The rank of the first operand of an equation of JAX's; 0 where there is none."""
+    """Return the rank of the first operand of an equation of JAX's; 0 where there is none."""
     return len(getattr(operands[0].aval, "shape", ())) if operands else 0
 
 
 def leaving(
     name: str, params: Params, ours: Mapping[str, Any], n_in: int, n_out: int, rank: int = 0
 ) -> Params:
-    """The params of an equation as the installed JAX has them.
+    """Return the params of an equation as the installed JAX has them.
 
     Args:
-      name: the primitive's.
+      name: the name of the primitive.
       params: JAX's objects by the names of our declaration.
       ours: the params of our equation.
-      n_in, n_out: how many operands and results the equation has.
+      n_in, n_out: the numbers of operands and results of the equation.
       rank: the rank of its first operand.
 
     Raises:
-      UnsupportedError: a param that the installed JAX does not have says something.
+      UnsupportedError: a param that the installed JAX does not have has a meaning.
     """
     texts = {key: ours.get(key) for primitive, key in TEXTS if primitive == name}
     params = {**_added(name), **texts, **params}
@@ -378,7 +381,9 @@ def leaving(
 
 @functools.cache
 def _ours(name: str) -> frozenset[str]:
-    """The params of a primitive that no release has: those of `_OURS`, and the types of results where a print does not have them."""
+    """Return the params of a primitive that no release has: those of `_OURS`, and types of results
+    that a print may lack.
+    """
     declared = find_primitive(name).params.items()
     implied = [k for k, p in declared if p.hidden == "implied" and p.recover is types_of_results]
     return _OURS.get(name, frozenset()).union(implied)
@@ -386,7 +391,9 @@ def _ours(name: str) -> frozenset[str]:
 
 @functools.cache
 def _added(name: str) -> Params:
-    """The params that the installed JAX has and an equation of ours may be without, saying nothing."""
+    """Return the params that the installed JAX has and an equation of ours may lack, with the
+    values that say nothing.
+    """
     return {
         key: nothing
         for (primitive, key), (release, nothing) in ADDED.items()
@@ -395,7 +402,7 @@ def _added(name: str) -> Params:
 
 
 def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Change) -> Params:
-    """Params with what JAX's equation said of how to run it, where that is of the same meaning."""
+    """Return params with the recorded hints of JAX's equation, where these do not change the meaning."""
     if name not in _KEPT:
         return left
     held = ours.get(_KEPT[name][0])
@@ -414,7 +421,7 @@ def _with_hints(name: str, left: Params, ours: Mapping[str, Any], change: _Chang
 
 
 def fill_jit(params: dict[str, Any], n_in: int, n_out: int) -> None:
-    """Give the params of `jit` that say nothing (None, or not there) the values that JAX has then, in place."""
+    """Give `jit` params that are None or missing JAX's default values, in place."""
     defaults = {
         "in_shardings": (private.UNSPECIFIED,) * n_in,
         "out_shardings": (private.UNSPECIFIED,) * n_out,
@@ -443,5 +450,5 @@ _SAYS_NOTHING: dict[str, Callable[[Any], bool]] = {
 
 
 def jit_says_nothing(params: Mapping[str, Any]) -> list[str]:
-    """The params of a `jit` that have the values of which `fill_jit` knows."""
+    """Return the params of a `jit` that have the default values of `fill_jit`."""
     return [k for k, holds in _SAYS_NOTHING.items() if k in params and holds(params[k])]

@@ -1,4 +1,4 @@
-"""64-bit types, which JAX makes 32-bit ones of unless `jax_enable_x64` is on."""
+"""64-bit types, which JAX converts to 32-bit ones unless `jax_enable_x64` is on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WIDE = frozenset({"int64", "uint64", "float64", "complex128"})
 
 
 def has_wide_types(program: ClosedJaxpr) -> bool:
-    """Whether a value of a program, in jaxprs inside it too, has a 64-bit type (or a complex one of such)."""
+    """Whether a value of a program, in inner jaxprs too, has a 64-bit type (or a complex type of such parts)."""
     return _HAS.of(program.jaxpr, lambda: _has(program.jaxpr))
 
 
@@ -38,7 +38,10 @@ def _is_wide(aval: Any) -> bool:
 
 
 def with_wide_types(where: Sequence[Any] | ClosedJaxpr) -> Any:
-    """A context with 64-bit types on, where one of some types, ours or JAX's, or a program needs it: neither keys nor pairs of 32-bit floats do."""
+    """Return a context with 64-bit types on, where some types (ours or JAX's) or a program need them.
+
+    Neither keys nor pairs of 32-bit floats need them.
+    """
     if isinstance(where, ClosedJaxpr):
         wide = has_wide_types(where)
     else:

@@ -1,9 +1,9 @@
-"""Jaxprs and variables of JAX's that a text has more than once.
+"""Find jaxprs and variables that a text has more than once, and that are one object in JAX.
 
-JAX writes out a jaxpr inside a named tuple (the functions of a linear solve) wherever it occurs. One that occurs again, or is
-long, is a definition at the head of the text too, to which no name refers: what is written out is the same jaxpr.
-
-A jaxpr that JAX takes from another one, for partial evaluation or without dead code, has variables of that one.
+JAX writes out a jaxpr inside a named tuple (the functions of a linear solve) wherever it occurs. If
+it occurs again, or is long, it is also a definition at the head of the text, to which no name
+refers. A jaxpr that JAX takes from another one, for partial evaluation or without dead code, shares
+variables with that one.
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ __all__ = ["Twice", "written_twice"]
 
 
 class Twice(NamedTuple):
-    """What occurs more than once in a text and is one object of JAX's.
+    """What occurs more than once in a text and is one object in JAX.
 
     Attributes:
-      jaxprs: for those that the text writes out, the definitions of it that they are.
-      variables: for those that have one name in several jaxprs, the first of them.
+      jaxprs: jaxpr that the text writes out -> the definition that it is.
+      variables: variable -> the first variable of its name, where one name occurs in several
+        jaxprs.
     """
 
     jaxprs: Mapping[Jaxpr, ClosedJaxpr] = FrozenDict()
@@ -34,7 +35,7 @@ class Twice(NamedTuple):
 
 
 def written_twice(program: ClosedJaxpr) -> Twice:
-    """What the text that a program was read from has more than once."""
+    """Return what the text that a program was read from has more than once."""
     written = program.jaxpr.written
     if written is None or not written.dialect:
         return Twice()
@@ -46,7 +47,7 @@ def written_twice(program: ClosedJaxpr) -> Twice:
 
 
 def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jaxpr, ClosedJaxpr]:
-    """The definitions that jaxprs inside values, or what these call, are."""
+    """Return the jaxprs inside values, or called by these, that are definitions, each with its definition."""
     inside = dict.fromkeys(c for eqn in eqns for c in inside_values(eqn))
     if not inside:
         return {}
@@ -59,7 +60,7 @@ def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jax
         same = unnamed.meet(closed)
         if same is not None:
             found[closed.jaxpr] = same
-        else:  # what it calls may be one
+        else:  # its callees may be written twice
             below = dict.fromkeys(c for eqn in closed.jaxpr.eqns for c in sub_jaxprs(eqn))
             pending += [c for c in reversed(below) if c not in seen]
             seen.update(below)
@@ -67,21 +68,22 @@ def _inside_values(defined: list[ClosedJaxpr], eqns: list[JaxprEqn]) -> dict[Jax
 
 
 class _Unnamed:
-    """The definitions that no name refers to, which stand in the order in which the program holds them first.
+    """The definitions to which no name refers, in the order in which the program first holds them.
 
-    Several may have one text. The next one that was not met is meant where it has the text; else one that was met, each of
-    which the program holds about equally often.
+    Several may have the same text. A jaxpr with this text is the next definition that was not met
+    yet, if that has the text; else the one that was met least often, since the program holds each
+    about equally often.
     """
 
     def __init__(self, defined: list[ClosedJaxpr]):
         self.defined = defined
-        self.met: dict[ClosedJaxpr, int] = {}  # how often, the latest last
+        self.met: dict[ClosedJaxpr, int] = {}  # jaxpr -> number of occurrences, the latest last
         self.same: dict[str, list[ClosedJaxpr]] = {}
         for closed in defined:
             self.same.setdefault(format_standalone(closed), []).append(closed)
 
     def meet(self, closed: ClosedJaxpr) -> ClosedJaxpr | None:
-        """The definition that a jaxpr is, which is written out; None where it is none."""
+        """Return the definition that a written-out jaxpr is; None where it is none."""
         same = self.same.get(format_standalone(closed))
         if same is None:
             return None
@@ -96,7 +98,7 @@ class _Unnamed:
 
 
 def _holding_jaxprs(programs: list[ClosedJaxpr]) -> Iterator[JaxprEqn]:
-    """The equations that hold jaxprs, those of each jaxpr once."""
+    """Return the equations that hold jaxprs, those of each jaxpr once."""
     pending = [c.jaxpr for c in reversed(programs)]
     seen = {*pending}
     while pending:

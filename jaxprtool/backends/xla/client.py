@@ -1,14 +1,15 @@
-"""jaxlib: XLA's client, its devices, buffers and executables. The one module that another release of jaxlib asks to be changed.
+"""jaxlib: XLA's client, its devices, buffers and executables. The one module to change for another release of jaxlib.
 
-It is written for jaxlib 0.8 to 0.12 and drives the client directly: its own on the CPU, or one that JAX has made. JAX itself is
-not imported: that would cost more than a second, and would tie 64-bit types to a flag. Compile options are those of `jax.jit`.
+It is written for jaxlib 0.8 to 0.12 and drives the client directly: its own on the CPU, or one that
+JAX has made. JAX itself is not imported: that would cost more than a second, and would tie 64-bit
+types to a flag. Compile options are those of `jax.jit`.
 
-What it hands out is opaque but for this much:
+Its objects are opaque, except that
 
 buffer    an array on one device or spread over several; `buffer.block_until_ready()` waits until it is computed, and one of
           NumPy's own types is read by `np.asarray` where `IS_READ_BY_NUMPY`
 loaded    a compiled program; `executor(loaded)` is a function that starts it on a list of buffers
-results   what such a call gives; `with_handlers` or `by_device` takes it apart
+results   the results of such a call; `with_handlers` or `by_device` takes them apart
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ __all__ = [
 
 
 class ArrayType(Protocol):
-    """The type of an array as jaxlib asks to be told it."""
+    """The type of an array in the form that jaxlib requires."""
 
     @property
     def shape(self) -> tuple[int, ...]: ...
@@ -84,12 +85,14 @@ def _release() -> tuple[int, ...]:
 
 
 class Runtime:
-    """A client, the devices that programs run on, and what calls to it take besides.
+    """A client, the devices that programs run on, and other arguments of calls to it.
 
-    Several devices are the host's own processors under as many names: XLA's, with its collectives.
+    With several devices, the host's own processors count as several devices of XLA, with its
+    collectives.
 
     Attributes:
-      devices: the devices, in the order in which meshes number them: of all processes, where there are several.
+      devices: the devices, in the order in which meshes number them: of all processes, where there
+        are several.
       local: the positions in `devices` of those of this process.
     """
 
@@ -106,10 +109,10 @@ class Runtime:
         return _jax.GSPMDSharding(self._device_list, sharding)
 
     def _stacked(self, rank: int) -> Any:
-        """The layout of an array whose first axis counts the devices.
+        """Return the layout of an array whose first axis counts the devices.
 
-        An executable looks at the devices' parts alone, and jaxlib takes this layout from Python without
-        JAX, which it does not do for arrays that are split over some axes of a mesh only.
+        An executable only looks at the devices' parts. jaxlib accepts this layout from Python
+        without JAX, unlike that of arrays that are split over only some axes of a mesh.
         """
         tiling = xla_client.OpSharding()
         tiling.type = xla_client.OpSharding.Type.OTHER
@@ -153,11 +156,11 @@ class Runtime:
         return self._client.compile_and_load(module, self._device_list, options, list(callbacks))
 
     def serialize(self, loaded: Any) -> bytes:
-        """The machine code of a program that was compiled here (and not deserialised)."""
+        """Return the machine code of a program that was compiled here (and not deserialised)."""
         return self._client.serialize_executable(loaded)
 
     def deserialize(self, machine_code: bytes) -> Any | None:
-        """What `serialize` gave, loaded; None when this jaxlib does not take it."""
+        """Load the result of `serialize`; None when this jaxlib does not accept it."""
         try:
             return self._client.deserialize_executable(
                 machine_code, self._device_list, self._options
@@ -166,12 +169,12 @@ class Runtime:
             return None
 
     def put(self, x: np.ndarray, kind: ArrayType, lend: bool = False) -> Any:
-        """An array as a buffer of the first device; 64-bit types stay as they are.
+        """Return an array as a buffer of the first device; 64-bit types stay as they are.
 
         Args:
           x: the array.
           kind: its type.
-          lend: whether the buffer may be the array's own memory, which then has to stay as it is.
+          lend: whether the buffer may use the array's own memory, which then must not change.
         """
         semantics = _LEND if lend else _COPY
         return _jax.batched_device_put(
@@ -179,7 +182,7 @@ class Runtime:
         )
 
     def put_parts(self, parts: Sequence[np.ndarray], stacked: ArrayType) -> Any:
-        """A buffer of which each device of this process holds one part.
+        """Return a buffer of which each device of this process holds one part.
 
         Args:
           parts: a part for each of `local`, with an axis of size 1 before its own.
@@ -192,13 +195,17 @@ class Runtime:
         )
 
     def result_handler(self, kind: ArrayType, make: Callable[[Any], Any]) -> Any:
-        """A handler that gives `make(buffer)` for a result of this type; jaxlib calls it itself, which saves time."""
+        """Return a handler that makes `make(buffer)` of a result of this type; jaxlib calls it
+        itself, which saves time.
+        """
         if not _WRAPS:
             return lambda buffers: make(buffers[0])
         return _result_handler(kind, self._replicated).wrap(make)
 
     def parts_handler(self, stacked: ArrayType) -> Any:
-        """A handler that gives the buffer of a result of which each device holds a part, as in `put_parts`."""
+        """Return a handler that returns the buffer of a result of which each device holds a part,
+        as in `put_parts`.
+        """
         return _result_handler(stacked, self._stacked(len(stacked.shape)))
 
 
@@ -216,7 +223,7 @@ _LEND = _jax.HostBufferSemantics.ZERO_COPY
 
 
 def _compile_options(devices: Sequence[Any]) -> Any:
-    """The options with which JAX compiles for these devices: a partition of the program for each."""
+    """Return the options with which JAX compiles for these devices: a partition of the program for each."""
     options = xla_client.CompileOptions()
     options.num_replicas, options.num_partitions = 1, len(devices)
     numbers = np.array([[d.id for d in devices]])
@@ -228,7 +235,7 @@ def _compile_options(devices: Sequence[Any]) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """A module of MLIR's. Costs 150 ms of imports, and few programs call Python."""
+    """Return a parsed MLIR module. Costs 150 ms of imports, and few programs call Python."""
     from jaxlib.mlir import ir  # noqa: PLC0415
     from jaxlib.mlir._mlir_libs import _jax_mlir_ext  # noqa: PLC0415
     from jaxlib.mlir.dialects import chlo, sdy, stablehlo  # noqa: PLC0415
@@ -244,9 +251,10 @@ def _parsed(text: str) -> Any:
 
 
 def _let_jax_register() -> None:
-    """Import JAX beside jaxlib 0.8, which looks up JAX's types of arrays at the first call, and never again.
+    """Import JAX with jaxlib 0.8, which looks up JAX's types of arrays at the first call, and never again.
 
-    Without that, JAX could not call anything in this process any more. Later releases of jaxlib are told them by JAX.
+    Without that, JAX could not call anything in this process any more. JAX registers its types with
+    later releases of jaxlib.
     """
     if _release() < (0, 9):
         with contextlib.suppress(ImportError):
@@ -255,7 +263,7 @@ def _let_jax_register() -> None:
 
 @functools.cache
 def runtime(devices: int = 1) -> Runtime:
-    """The runtime of this process for programs on so many devices, made when it is first needed."""
+    """Return the runtime of this process for programs on so many devices, made when it is first needed."""
     _let_jax_register()
     client = xla_client.make_cpu_client(num_devices=None if devices == 1 else devices)
     return Runtime(client, client.local_devices()[:devices])
@@ -263,7 +271,7 @@ def runtime(devices: int = 1) -> Runtime:
 
 @functools.cache
 def register_lapack() -> None:
-    """Tell XLA where LAPACK's routines are. Costs an import of SciPy, whose LAPACK it is."""
+    """Register LAPACK's routines with XLA. Costs an import of SciPy, whose LAPACK it is."""
     from jaxlib import lapack  # noqa: PLC0415
 
     for name, address, version_ in lapack.registrations()["cpu"]:
@@ -275,10 +283,10 @@ def register_lapack() -> None:
 
 
 class TraceEvent(NamedTuple):
-    """Something that happened on a thread while XLA's profiler ran.
+    """An event on a thread while XLA's profiler ran.
 
     Attributes:
-      name: what, as XLA calls it.
+      name: XLA's name for it.
       operation: the instruction of the optimised HLO that ran; "" for anything else.
       start, end: nanoseconds since the profiler began.
     """
@@ -304,11 +312,11 @@ class Tracing:
         self._session: Any = _profiler.ProfilerSession(options)
 
     def marked(self, name: str) -> contextlib.AbstractContextManager[Any]:
-        """A block that is an event of its own."""
+        """Return a block that is an event of its own."""
         return self._profiler.TraceMe(name)
 
     def stop(self) -> list[list[TraceEvent]]:
-        """End the session; gives the events of each thread, in the order in which they began."""
+        """End the session; return the events of each thread, in the order in which they began."""
         from jaxlib import _profile_data  # noqa: PLC0415  # pyright: ignore[reportAttributeAccessIssue]
 
         data, self._session = self._session.stop(), None
@@ -333,7 +341,7 @@ _PACKED = frozenset({"int2", "int4", "uint2", "uint4", "float4_e2m1fn"})
 
 
 class _Memory:
-    """The memory of a buffer for NumPy, which keeps the buffer alive as long as it looks at it."""
+    """The memory of a buffer for NumPy; it keeps the buffer alive as long as NumPy uses the memory."""
 
     __slots__ = ("__array_interface__", "buffer")
 
@@ -348,10 +356,11 @@ class _Memory:
 
 
 def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
-    """The value of a buffer of one device: the same memory, once it is computed.
+    """Return the value of a buffer of one device, without copying it, once it is computed.
 
-    Python's buffer protocol has no codes for ml_dtypes' types, so NumPy is told the address. Values of types narrower than a
-    byte are copied by jaxlib, which imports JAX for it; before 0.10 it does so for an address too.
+    Python's buffer protocol has no codes for ml_dtypes' types, so NumPy gets the address. Values of
+    types narrower than a byte are copied by jaxlib, which imports JAX for it; before 0.10 it does
+    so for an address too.
 
     Returns:
       The array; None where the buffer is smaller than one of this shape.
@@ -370,13 +379,13 @@ def read_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndar
 
 
 def copy_buffer(buffer: Any, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray | None:
-    """The value of a buffer of a device that is not the host; None where it has another type."""
+    """Return a copy of a buffer of a device other than the host; None where it has another type."""
     found = np.asarray(buffer._single_device_array_to_np_array_did_copy()[0])
     return found if (found.shape, found.dtype) == (shape, dtype) else None
 
 
 def runtime_on(devices: Sequence[Any]) -> Runtime:
-    """The runtime of a program on some devices of a client that is there already, such as JAX's."""
+    """Return the runtime of a program on some devices of an existing client, such as JAX's."""
     return Runtime(devices[0].client, devices)
 
 
@@ -386,7 +395,7 @@ def wait_for(buffers: Sequence[Any]) -> None:
 
 
 def by_device(results: Any) -> list[list[Any]]:
-    """For each result of a call the buffers of this process's devices."""
+    """Return for each result of a call the buffers of this process's devices."""
     return results.disassemble_into_single_device_arrays()
 
 
@@ -408,11 +417,14 @@ class MemoryAnalysis(NamedTuple):
 
 
 def executor(loaded: Any, waits: bool = False) -> Callable[[Sequence[Any]], Any]:
-    """The function that starts a program on buffers and gives its results. Calling it raises RuntimeError.
+    """Return the function that starts a program on buffers and returns its results.
+
+    Calling it raises RuntimeError.
 
     Args:
       loaded: the program.
-      waits: whether it returns when the program has ended on all devices: its results may not depend on its callbacks.
+      waits: whether it returns only when the program has ended on all devices: its results may not
+        depend on its callbacks.
     """
     if not waits:
         return loaded.execute_sharded
@@ -426,7 +438,7 @@ def executor(loaded: Any, waits: bool = False) -> Callable[[Sequence[Any]], Any]
 
 
 def memory_analysis(loaded: Any) -> MemoryAnalysis:
-    """What XLA's buffer assignment comes to."""
+    """Return the sizes of XLA's buffer assignment."""
     m = loaded.get_compiled_memory_stats()
     return MemoryAnalysis(
         m.argument_size_in_bytes,
@@ -453,7 +465,7 @@ def cost_of_hlo(r: Runtime, text: str) -> dict[str, float] | None:
 
 
 def alias_bytes(loaded: Any) -> int:
-    """How many bytes of the results lie where arguments did."""
+    """Return the number of bytes of results that share memory with arguments."""
     return loaded.get_compiled_memory_stats().alias_size_in_bytes
 
 
@@ -471,7 +483,8 @@ class Tiling(NamedTuple):
     """How XLA splits an array over devices.
 
     Attributes:
-      sizes: into how many tiles each dimension is cut; a further last number says how many devices hold each tile.
+      sizes: the number of tiles in each dimension; a further last number is the number of devices
+        that hold each tile.
       devices: the numbers of the devices that hold the tiles, which are in row-major order.
     """
 
@@ -480,10 +493,11 @@ class Tiling(NamedTuple):
 
 
 def tilings(loaded: Any, n_args: int, n_outs: int) -> tuple[list[Any], list[Any]]:
-    """How XLA splits the arguments and the results.
+    """Return how XLA splits the arguments and the results.
 
     Returns:
-      For each a `Tiling`, None where every device holds everything, or XLA's text for anything else.
+      For each a `Tiling`, None where every device holds everything, or XLA's text for anything
+        else.
     """
     ins, outs = loaded.get_parameter_shardings(), loaded.get_output_shardings()
     return _tilings(ins, n_args), _tilings(outs, n_outs)
@@ -492,7 +506,8 @@ def tilings(loaded: Any, n_args: int, n_outs: int) -> tuple[list[Any], list[Any]
 def _tilings(protos: Any, n: int) -> list[Any]:
     if protos is None:
         return [None] * n
-    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos[:n]]  # one for none, too
+    # XLA gives one sharding even for no values
+    return [_tiling(xla_client.HloSharding.from_proto(p)) for p in protos[:n]]
 
 
 def _tiling(sharding: Any) -> Tiling | str | None:
@@ -508,22 +523,24 @@ def _tiling(sharding: Any) -> Tiling | str | None:
 
 
 def distributed_service(port: int, count: int, heartbeat: int) -> Any:
-    """The service through which `count` processes find one another; it ends the process when the port is taken.
+    """Start the service through which `count` processes find one another; it ends the process when the port is taken.
 
-    `shutdown()` ends it. heartbeat: seconds after which a process that is not heard of counts as dead.
+    `shutdown()` ends it. heartbeat: seconds without a sign of life after which a process counts as
+    dead.
     """
     return _jax.get_distributed_runtime_service(f"[::]:{port}", count, heartbeat_timeout=heartbeat)
 
 
 def distributed_client(coordinator: str, index: int, timeout: int, heartbeat: int) -> Any:
-    """The client of such a service; `connect()` connects it, and raises RuntimeError where it is refused.
+    """Return the client of such a service; `connect()` connects it, and raises RuntimeError where it is refused.
 
-    Connected, it has `key_value_set`, `key_value_try_get`, `blocking_key_value_get`, `wait_at_barrier` and `shutdown`.
+    Connected, it has `key_value_set`, `key_value_try_get`, `blocking_key_value_get`,
+    `wait_at_barrier` and `shutdown`.
 
     Args:
       coordinator: HOST:PORT of the service.
       index: the number of this process.
-      timeout: seconds, after which jaxlib ends the process where the others are not there.
+      timeout: seconds, after which jaxlib ends the process where the others have not connected.
       heartbeat: as for `distributed_service`.
     """
     # With a callback a refused connection is an exception; without one it ends the process.
@@ -538,7 +555,7 @@ def distributed_client(coordinator: str, index: int, timeout: int, heartbeat: in
 
 
 def distributed_runtime(client: Any, index: int, count: int, devices: int) -> Runtime:
-    """A runtime with so many devices for each of the processes, whose collectives are Gloo's."""
+    """Return a runtime with so many devices for each of the processes, whose collectives are Gloo's."""
     _let_jax_register()
     collectives = _jax.make_gloo_tcp_collectives(distributed_client=client)
     cpu = xla_client.make_cpu_client(

@@ -1,4 +1,4 @@
-"""Compilation with XLA: of programs, of lowered text, and of machine code that was kept."""
+"""Compile with XLA: programs, lowered text, and stored machine code."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ __all__ = [
 
 
 def _prepare_custom_calls(program: StableHLO) -> None:
-    """Make what a program calls outside of XLA known to it."""
+    """Register with XLA what a program calls outside of it."""
     if "stablehlo.custom_call" in program.text:
         client.register_lapack()
 
@@ -48,10 +48,10 @@ def _prepare_custom_calls(program: StableHLO) -> None:
 def compile_stablehlo(
     program: StableHLO, r: Runtime | None = None, flags: Mapping[str, Any] | None = None
 ) -> Executable:
-    """Compile a lowered program, for the devices of this process unless `r` has others, with flags of XLA.
+    """Compile a lowered program with flags of XLA, for the devices of this process unless `r` has others.
 
     Raises:
-      UnsupportedError: XLA does not take it, with its reason.
+      UnsupportedError: XLA does not accept it, with its reason.
     """
     _prepare_custom_calls(program)
     r = r or client.runtime(program.devices)
@@ -76,9 +76,9 @@ def _executable(
 
 
 def load_executable(program: StableHLO, machine_code: bytes) -> Executable | None:
-    """An executable from what `Executable.serialize` gave; None when this jaxlib does not take it.
+    """Return an executable from the result of `Executable.serialize`; None when this jaxlib does not accept it.
 
-    It becomes native code in this process: give it only what you trust.
+    It becomes native code in this process: load only trusted code.
     """
     r = client.runtime(program.devices)
     _prepare_custom_calls(program)
@@ -89,7 +89,9 @@ def load_executable(program: StableHLO, machine_code: bytes) -> Executable | Non
 
 
 def check_count(executable: Executable) -> Executable:
-    """An executable of an artifact; raises UsageError where it does not have as many results as the file says."""
+    """Return the executable of an artifact; raises UsageError where it does not have as many
+    results as the file says.
+    """
     n, said = executable.n_results, len(executable.out_avals)
     if n != said:
         message = f"the artifact's program has {counted(n, 'result')}, and its header says {said}"
@@ -107,9 +109,10 @@ def compile_jaxpr(
 
     Args:
       closed: the program.
-      max_devices: how many devices may be made for it (None: any number). Raises UsageError where it needs more.
-      platform: where it runs; empty for the host, by a client of our own.
-      devices_on: gives so many devices of a platform.
+      max_devices: the number of devices that may be made for it (None: any). Raises UsageError
+        where it needs more.
+      platform: where it runs; empty for the host, with a client of our own.
+      devices_on: returns so many devices of a platform.
     """
     if platform and devices_on is not None:
         return _compile_on(closed, platform, devices_on)
@@ -124,7 +127,9 @@ def compile_jaxpr(
 
 
 def _made_of(machine_code: bytes, program: StableHLO) -> Executable:
-    """An executable from the machine code that another process has made of a program, where there is some."""
+    """Return an executable from the machine code that another process has made of a program;
+    compile it where there is none.
+    """
     found = load_executable(program, machine_code) if machine_code else None
     return found or compile_stablehlo(program)
 
@@ -133,7 +138,7 @@ _COMPILED = Memo[Executable]("compiled")
 
 
 def compile_located(closed: ClosedJaxpr, max_devices: int, *, donate: bool = False) -> Executable:
-    """`compile_jaxpr` for the host, such that the metadata of instructions say where they come from.
+    """Do as `compile_jaxpr` for the host, with origins in the metadata of instructions.
 
     donate: see `lower_jaxpr`; on one device.
     """
@@ -145,7 +150,7 @@ def compile_located(closed: ClosedJaxpr, max_devices: int, *, donate: bool = Fal
 
 
 def _compile_on(closed: ClosedJaxpr, platform: str, devices_on: Any) -> Executable:
-    """A program compiled for the devices of a client that is there already."""
+    """Compile a program for the devices of an existing client."""
     known = _COMPILED_ON.of(closed, dict)
     if platform not in known:
         program = lower_jaxpr(closed)
@@ -159,7 +164,7 @@ _COMPILED_ON = Memo[dict[str, Executable]]("compiled for a platform")
 
 
 def is_only_for_host(program: StableHLO) -> bool:
-    """Whether a lowered program calls what only the host's processors have: LAPACK, functions of Python."""
+    """Whether a lowered program calls something that only the host can run: LAPACK, Python functions."""
     return bool(_OF_HOST.search(program.text))
 
 
@@ -171,14 +176,15 @@ _OF_HOST = re.compile(
 def compile_text(program: StableHLO) -> Executable:
     """Compile a lowered program of which only the text is known; see `compile_stablehlo`.
 
-    One with many loops and branches is tried in a process of its own before, since they may be inside each other.
+    One with many loops and branches is first tried in a process of its own, since they may be
+    nested.
     """
     return check_count(_made_of(check_text_survives(program), program))
 
 
 @functools.cache
 def machine_name() -> str:
-    """What machine code is for: the architecture, and a digest of the processor's features."""
+    """Return what machine code is made for: the architecture, and a digest of the processor's features."""
     features = ""
     try:
         with open("/proc/cpuinfo") as f:

@@ -13,12 +13,13 @@ __all__ = ["DeviceArray"]
 
 
 class DeviceArray:
-    """An array held by XLA. It is copied to nothing: NumPy reads the same memory, once it is ready.
+    """An array held by XLA. It is not copied: NumPy reads the same memory, once it is computed.
 
     It has the methods of a read-only NumPy array, with the same results.
 
     Attributes:
-      shape, dtype, ndim, size: as those of the NumPy array; reading them does not wait for the computation.
+      shape, dtype, ndim, size: as those of the NumPy array; reading them does not wait for the
+        computation.
     """
 
     __slots__ = ("_buffer", "_host", "_kind")

@@ -1,7 +1,7 @@
-"""Several processes, on one machine or more, as one runtime: that of JAX, which jaxlib holds.
+"""Several processes, on one or more machines, as one runtime, with the distributed runtime of JAX, which is in jaxlib.
 
-Process 0 runs the coordination service, through which the processes find one another; Gloo, which XLA's CPU
-backend calls for collectives, then moves the values.
+Process 0 runs the coordination service, through which the processes find one another; Gloo, which
+XLA's CPU backend calls for collectives, then moves the values.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NEVER = 10**6  # seconds: the runtime ends the process at its own limit, so our
 class Cluster:
     """This process among those that run a program together.
 
-    Making one waits until all of them are there.
+    The constructor waits until all of them have connected.
 
     Args:
       coordinator: HOST:PORT, where process 0 listens.
@@ -36,7 +36,7 @@ class Cluster:
       timeout: seconds to wait for the others.
 
     Raises:
-      UsageError: the others are not there in time, or process 0 cannot listen.
+      UsageError: the others do not connect in time, or process 0 cannot listen.
     """
 
     def __init__(self, coordinator: str, count: int, index: int, timeout: float):
@@ -58,13 +58,13 @@ class Cluster:
         return client.distributed_service(port, self.count, _HEARTBEAT)
 
     def _connect(self) -> None:
-        """Connect, in a thread: the call itself hears no Ctrl-C."""
+        """Connect, in a thread: the call itself cannot be interrupted by Ctrl-C."""
         refused: list[Exception] = []
 
         def connect() -> None:
             try:
                 self._client.connect()
-            except RuntimeError as e:  # without a reason in it
+            except RuntimeError as e:  # its message gives no reason
                 refused.append(e)
 
         thread = threading.Thread(target=connect, daemon=True)
@@ -85,7 +85,10 @@ class Cluster:
         )
 
     def agree(self, what: str, parts: Iterable[bytes]) -> None:
-        """Raise UsageError when the processes do not hold the same bytes. All of them have to call it."""
+        """Raise UsageError when the processes do not hold the same bytes.
+
+        All of them have to call it.
+        """
         digest = hashlib.blake2b(digest_size=16)
         for part in parts:
             digest.update(part)
@@ -122,10 +125,8 @@ class Cluster:
             os.close(null)
 
     def close(self) -> None:
-        """Part with the others; process 0, which they speak through, waits until all have nothing to say."""
-        with contextlib.suppress(
-            RuntimeError
-        ):  # one that is gone already has nothing to say either
+        """Disconnect; process 0, through which the others communicate, waits until all of them have finished."""
+        with contextlib.suppress(RuntimeError):  # a process that is gone cannot be told
             if self._service is None:
                 self._client.key_value_set(f"left/{self.index}", "")
                 self._client.shutdown()

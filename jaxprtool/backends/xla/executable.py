@@ -57,16 +57,17 @@ class Executable:
 
     @property
     def call(self) -> Callable[..., list[Any]]:
-        """A function that takes and returns what `__call__` does; it is the quickest for arguments on the device."""
+        """The quickest function for arguments on the device; it takes and returns what `__call__` does."""
         if self._has_special:
             return self.__call__
         return placed_call(self._execute, self._handlers, self._in, self.__call__, cannot_run)
 
     def __call__(self, *args: Any) -> list[Any]:
-        """The results, as a list of `DeviceArray`s.
+        """Run the program; return the results as a list of `DeviceArray`s.
 
         Args:
-          args: arrays, those of constants without a value first; Python numbers are converted to the types of the arguments.
+          args: arrays, those of constants without a value first; Python numbers are converted to
+            the types of the arguments.
 
         Raises:
           UsageError: an array has another type, or there are too few or too many.
@@ -82,7 +83,7 @@ class Executable:
         return self._special(results) if self._has_special else results
 
     def _buffers(self, args: Sequence[Any]) -> tuple[list[Any], bool]:
-        """Arguments as XLA takes them, and whether the memory of some is the caller's."""
+        """Return arguments in the form that XLA takes, and whether the memory of some is the caller's."""
         self._check_count(args)
         buffers, lent = [], False
         for i, (x, kind) in enumerate(zip(args, self._in, strict=True)):
@@ -96,7 +97,7 @@ class Executable:
         return buffers, lent
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
-        """Arguments as arrays on the device, for calls that take the same ones again and again."""
+        """Return arguments as arrays on the device, for calls that take the same ones again and again."""
         self._check_count(args)
         return [
             DeviceArray(kind, self._runtime.put(self._host_argument(x, i), kind))
@@ -123,7 +124,7 @@ class Executable:
         return np.asarray(words(argument(x, aval, i, None, self.program.interface)), kind.dtype)
 
     def _special(self, results: list[Any]) -> list[Any]:
-        """The results, with zeros of float0 and keys as values of their own types."""
+        """Return the results, with zeros of float0 and keys as values of their own types."""
         special = {"0": lambda r, a: np.zeros(a.shape, float0), "k": lambda r, a: keys(r, a.dtype)}
         return [
             special[a.dtype.kind](r, a) if a.dtype.kind in special else r
@@ -135,11 +136,11 @@ class Executable:
         return client.optimised_hlo(self._loaded)
 
     def loops(self) -> list[HloLoop]:
-        """The loops that are left after optimisation."""
+        """Return the loops that remain after optimisation."""
         return self._hlo.loops
 
     def aliases(self) -> list[Alias]:
-        """Which results lie where arguments did."""
+        """Return which results share memory with arguments."""
         return self._hlo.aliases
 
     @property
@@ -147,14 +148,15 @@ class Executable:
         return HloText(self.as_text())
 
     def alias_bytes(self) -> int:
-        """How many bytes of the results lie where arguments did."""
+        """Return the number of bytes of results that share memory with arguments."""
         return client.alias_bytes(self._loaded)
 
     def cost_with_turns(self, trips: int | None = None) -> tuple[dict[str, float], bool] | None:
-        """XLA's estimates where loops turn as often as they do, and whether they are the whole; None where it says none.
+        """Return XLA's estimates with each loop counted for all its iterations, and whether they
+        are complete; None where it has none.
 
         Args:
-          trips: the turns of a loop of which XLA does not know them; None: unknown.
+          trips: the number of iterations of loops for which XLA does not know it; None: unknown.
         """
         hlo = self._hlo
         return with_turns(
@@ -166,12 +168,12 @@ class Executable:
         return client.cost_analysis(self._loaded)
 
     def memory_analysis(self) -> MemoryAnalysis:
-        """What XLA's buffer assignment comes to."""
+        """Return the sizes of XLA's buffer assignment."""
         return client.memory_analysis(self._loaded)
 
     @property
     def n_results(self) -> int:
-        """How many results the machine code has."""
+        """Return the number of results of the machine code."""
         return client.n_results(self._loaded)
 
     def check_size(self, max_bytes: int) -> None:
@@ -189,7 +191,7 @@ class Executable:
             )
 
     def serialize(self) -> bytes:
-        """The machine code, as jaxlib's client of the same version reads it back.
+        """Return the machine code, which jaxlib's client of the same version can load.
 
         Raises UnsupportedError for a program that calls Python functions.
         """

@@ -1,4 +1,4 @@
-"""What XLA raises, as messages."""
+"""Convert XLA's exceptions to messages."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RAISED = re.compile(
 
 
 def reason(error: Exception) -> str:
-    """The first line of what XLA says; of a Python function that failed, what it raised."""
+    """Return the first line of XLA's message; for a Python function that failed, its exception."""
     if "error calling callback" in str(error) and (found := _RAISED.findall(str(error))):
         return f"a Python function raised {': '.join(found[-1])}"
     lines = [line for line in str(error).splitlines() if line.strip()]

@@ -1,4 +1,6 @@
-"""What went into each instruction of an optimised module: operations, by the places in the metadata that lowering wrote."""
+"""Attribute each instruction of an optimised module to operations, by the origins in the metadata
+that lowering wrote.
+"""
 
 from __future__ import annotations
 
@@ -27,23 +29,25 @@ Shares = dict[str, float]
 
 
 def shares_of(text: str) -> dict[str, tuple[str, Shares]]:
-    """The name of each instruction's operation, and what went into it.
+    """Return for each instruction the name of its operation, and the operations fused into it with their work.
 
     Args:
       text: the module.
 
     Returns:
-      By the name of the instruction the `op_name` of its metadata, and those of the operations in the computations that it
-      runs, each with its work: the number of elements that it takes or gives, whichever is more (the multiplications of a
-      matrix product), in all turns of loops of known length. Of one that runs no computation its own. What XLA put in has
-      the name of what it was put into, or "".
+      By the name of the instruction: the `op_name` of its metadata, and the op_names of the
+        operations in the computations that it runs, each with its work. The work is the number of
+        elements that the operation takes or returns, whichever is more (for a matrix product the
+        multiplications), in all iterations of loops of known length. An instruction that runs no
+        computation has its own name and work. One that XLA inserted has the name of the operation
+        for which it was inserted, or "".
     """
     reader = _Reader(HloText(text))
     return {name: found for c in reader.computations for name, *found in reader.of(c)}  # type: ignore[misc]
 
 
 class _Instruction(NamedTuple):
-    """An instruction of a computation: its operands by name, and what stands after them."""
+    """An instruction of a computation: its operands by name, and the text after them."""
 
     name: str
     kind: str
@@ -71,7 +75,7 @@ class _Reader:
         self.done: dict[str, list[tuple[str, str, Shares]]] = {}
 
     def of(self, computation: str) -> list[tuple[str, str, Shares]]:
-        """The instructions of a computation: name, op_name, and what went into each."""
+        """Return the instructions of a computation: name, op_name, and the shares of operations."""
         found = self.done.get(computation)
         if found is None:
             found = self.done[computation] = [*self._read(computation)]
@@ -92,7 +96,7 @@ class _Reader:
             yield x.name, op_name, shares
 
     def _inside(self, x: _Instruction) -> Iterator[tuple[str, float]]:
-        """What the computations that an instruction runs come to."""
+        """Yield the operations, with their work, in the computations that an instruction runs."""
         turns = _TURNS.search(x.rest)
         times = int(turns[1]) if turns else 1
         for computation in self._called(x):
@@ -104,7 +108,9 @@ class _Reader:
         return [*dict.fromkeys(names)]
 
     def _parts(self, computation: str, x: _Instruction) -> Shares:
-        """Of an instruction that was made of several, as a collective of a few arrays: what its results are called."""
+        """Return the names of the results of an instruction that combines several, such as a
+        collective of a few arrays.
+        """
         parts = [u for u in self.users[computation].get(x.name, ()) if u.kind == _PART]
         named = {u.op_name for u in parts} - {""}
         return (
@@ -112,9 +118,11 @@ class _Reader:
         )
 
     def _seen_as(self, computation: str, x: _Instruction) -> str:
-        """The operation of an instruction that XLA gave no name: that of a view of its result, where there is one only.
+        """Return the operation of an instruction without a name: that of a view of its result,
+        where there is only one.
 
-        Of a product with a vector the name stays with the reshape of the result, which may be in the fusion that takes it.
+        For the product with a vector the name stays with the reshape of the result, which may be in
+        the fusion that takes it.
         """
         if x.kind in _FREE or x.kind == "copy":
             return ""
@@ -129,7 +137,7 @@ class _Reader:
         return named.pop() if len(named) == 1 else ""
 
     def _views_inside(self, computation: str, position: int) -> set[str]:
-        """The operations of the views of a parameter."""
+        """Return the operations of the views of a parameter."""
         return {
             user.op_name
             for x in self.computations[computation].values()
@@ -161,6 +169,6 @@ def _sum(pairs: Iterator[tuple[str, float]]) -> Shares:
 
 
 def _elements(shape: str) -> int:
-    """The elements of an array, or of all arrays of a tuple."""
+    """Return the number of elements of an array, or of all arrays of a tuple."""
     shapes = [re.findall(r"\d+", dims) for dims in _SHAPE.findall(shape)]
     return sum(math.prod(map(int, dims)) for dims in shapes)

@@ -1,4 +1,6 @@
-"""What the text of an HLO module says: its computations, its loops with their turns, and what shares memory."""
+"""Read the text of an HLO module: its computations, its loops with their trip counts, and which
+buffers share memory.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ class HloLoop(NamedTuple):
     """A while loop of a module.
 
     Attributes:
-      name: of the instruction.
-      trips: how often it turns; None where XLA does not know.
-      op_name: where it comes from, as its metadata says; "" where they do not.
+      name: the name of the instruction.
+      trips: the number of its iterations; None where XLA does not know it.
+      op_name: its origin, from its metadata; "" without any.
       body, condition: the names of its computations.
     """
 
@@ -37,12 +39,12 @@ class HloLoop(NamedTuple):
 
 
 class Alias(NamedTuple):
-    """A result that lies where an argument did, or that is the argument.
+    """A result that shares memory with an argument, or that is the argument.
 
     Attributes:
       output: the position of the result.
       input: the position of the argument.
-      kind: `may` or `must`, of memory that is used again; `same` for an argument that is returned.
+      kind: `may` or `must`, for memory that is reused; `same` for an argument that is returned.
     """
 
     output: int
@@ -51,7 +53,7 @@ class Alias(NamedTuple):
 
 
 class _Call(NamedTuple):
-    """An instruction that runs other computations: how it does, and their names by the attribute that has them."""
+    """An instruction that runs other computations: its kind, and the names of these by attribute."""
 
     kind: str
     computations: dict[str, list[str]]
@@ -63,8 +65,8 @@ class HloText:
 
     Attributes:
       computations: name -> text of each computation, without `ENTRY`.
-      calls: name -> what the instructions of a computation run.
-      entry: the name of the one that runs first.
+      calls: name -> the calls by the instructions of a computation.
+      entry: the name of the computation that runs first.
     """
 
     def __init__(self, text: str):
@@ -84,7 +86,7 @@ class HloText:
         return [c.loop for calls in self.calls.values() for c in calls if c.loop is not None]
 
     def alone(self, name: str) -> str:
-        """A module that consists of one computation and what it runs."""
+        """Return a module that consists of one computation and those that it runs."""
         needed, stack = dict.fromkeys([name]), [name]
         while stack:
             for call in self.calls[stack.pop()]:
@@ -99,7 +101,7 @@ class HloText:
 
     @property
     def aliases(self) -> list[Alias]:
-        """Which results lie where arguments do."""
+        """Return which results share memory with arguments."""
         head = self.text.partition("\n")[0]
         found = []
         if m := _ALIASES.search(head):
@@ -123,7 +125,7 @@ def _calls_in(computation: str) -> Iterator[_Call]:
 
 
 def unescaped(text: str) -> str:
-    """What stands between the quotes of a text in HLO: control characters and bytes beyond ASCII are escaped as in C."""
+    """Return the contents of a quoted text in HLO: control characters and bytes beyond ASCII are escaped as in C."""
     return _ESCAPE.sub(_unescape, text.encode()).decode(errors="replace")
 
 
@@ -142,7 +144,7 @@ def _names(text: str) -> list[str]:
 
 
 class _NotRead(Exception):
-    """XLA says nothing of a computation."""
+    """XLA has no figures for a computation."""
 
 
 Costs = Callable[[str], dict[str, float] | None]
@@ -151,16 +153,16 @@ Costs = Callable[[str], dict[str, float] | None]
 def with_turns(
     hlo: HloText, cost: Costs, unknown: int | None
 ) -> tuple[dict[str, float], bool] | None:
-    """XLA's figures where each loop turns as often as it does; XLA itself counts its body and its condition once.
+    """Return XLA's figures with each loop counted for all its iterations; XLA counts its body and its condition once.
 
     Args:
       hlo: the module.
       cost: the name of a computation -> XLA's figures for it, or None.
-      unknown: the turns of a loop of which XLA does not know them; None: unknown.
+      unknown: the number of iterations of loops for which XLA does not know it; None: unknown.
 
     Returns:
-      The figures, and whether they are the whole; else the loops of unknown length are in them with no turn. None where
-      XLA does not say what a computation costs.
+      The figures, and whether they are complete; if not, loops of unknown length count with no
+        iteration. None where XLA does not give the cost of a computation.
     """
     counter = _Turns(hlo, cost, unknown)
     try:
@@ -180,7 +182,7 @@ class _Turns:
         self.known = True
 
     def of(self, name: str) -> dict[str, float]:
-        """The figures of one run of a computation."""
+        """Return the figures of one run of a computation."""
         if name not in self.found:
             total = dict(self._once(name))
             for call in self.hlo.calls[name]:
@@ -205,7 +207,7 @@ class _Turns:
         )
 
     def _more(self, call: _Call) -> dict[str, float]:
-        """What an instruction does more than XLA counts."""
+        """Return the figures of an instruction beyond those that XLA counts."""
         if call.loop is not None:
             trips = call.loop.trips if call.loop.trips is not None else self.unknown
             self.known = self.known and trips is not None

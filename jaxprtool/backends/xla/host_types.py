@@ -1,4 +1,4 @@
-"""How the host holds arguments and results of compiled programs."""
+"""The types by which the host holds arguments and results of compiled programs."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["HostType", "host_type", "reader", "shared_type"]
 
 
 class HostType:
-    """The type of an array as jaxlib wants to be told it, and how to read a buffer of this type.
+    """The type of an array in the form that jaxlib requires, and a reader for buffers of this type.
 
-    `read(buffer)` waits for the value and returns it as NumPy has it.
+    `read(buffer)` waits for the value and returns it as a NumPy array.
     """
 
     __slots__ = ("dtype", "read", "shape", "weak_type")
@@ -29,11 +29,11 @@ class HostType:
 
 @functools.cache
 def host_type(aval: Any, is_on_host: bool = True) -> HostType:
-    """How the host holds an argument or a result: float0 as booleans, PRNG keys as words.
+    """Return the type by which the host holds an argument or a result: float0 as booleans, PRNG keys as words.
 
     Args:
       aval: its type.
-      is_on_host: whether the memory of the device is the host's, and is read where it lies.
+      is_on_host: whether the memory of the device is the host's, and is read in place.
     """
     aval = aval.physical
     dtype = np.dtype(bool) if aval.dtype.kind == "0" else np_dtype(aval.dtype)
@@ -49,7 +49,9 @@ def shared_type(shape: tuple[int, ...], dtype: np.dtype, is_on_host: bool = True
 def reader(
     shape: tuple[int, ...], dtype: np.dtype, is_on_host: bool = True
 ) -> Callable[..., np.ndarray]:
-    """What reads the buffer of one device; on the host the array is the same memory, but for types narrower than a byte."""
+    """Return the reader of the buffer of one device; on the host the array uses the same memory,
+    except for sub-byte types.
+    """
     if not is_on_host:
         return functools.partial(_read, client.copy_buffer, shape, dtype)
     if dtype.isbuiltin == 1 and client.IS_READ_BY_NUMPY:
@@ -58,7 +60,7 @@ def reader(
 
 
 def _read(read: Any, shape: tuple[int, ...], dtype: np.dtype, buffer: Any) -> np.ndarray:
-    """A value that NumPy does not read by itself."""
+    """Return a value that NumPy cannot read by itself."""
     found = read(buffer, shape, dtype)
     if found is None:  # the types of an artifact are what its file says
         message = f"the compiled program gives no {dtype.name}{list(shape)}"

@@ -1,8 +1,9 @@
-"""Calls of a compiled program whose arguments are on the device already, with as little Python as there can be.
+"""Calls of a compiled program whose arguments are already on the device, with as little Python as possible.
 
-`jax.jit` dispatches in C++, so each step of Python counts for a small program. The first two functions are those of programs
-of one argument and of two, for which the loops of the third take a twentieth of the call; with more arguments JAX takes longer.
-`python -m tests.bench --only calls` measures it.
+`jax.jit` dispatches in C++, so each step of Python counts for a small program. The first two
+functions are for programs of one argument and of two, where the loops of the third would take a
+twentieth of the call; with more arguments JAX takes longer. `python -m tests.bench --only calls`
+measures it.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ def placed_call(
     general: Call,
     cannot_run: Callable[[RuntimeError], NoReturn],
 ) -> Call:
-    """A function that does what `general` does, sooner where all arguments are on the device.
+    """Return a function that does what `general` does, faster where all arguments are on the device.
 
     Args:
       execute: starts the program on a list of buffers, `client.executor`.
-      handlers: of the results.
-      kinds: the types of the arguments, as `DeviceArray._kind` has them.
-      general: takes whatever the arguments are, and however many.
-      cannot_run: raises what a failed run is reported as.
+      handlers: the handlers of the results.
+      kinds: the types of the arguments, in the form of `DeviceArray._kind`.
+      general: takes any arguments, and any number of them.
+      cannot_run: raises the error that reports a failed run.
     """
     make = {1: _of_one, 2: _of_two}.get(len(kinds), _of_any)
     return make(execute, handlers, kinds, general, cannot_run)

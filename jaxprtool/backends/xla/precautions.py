@@ -1,4 +1,4 @@
-"""What is looked at before XLA gets a program: what it would take for ever on, and what it would end the process on."""
+"""Checks before XLA gets a program: on what it would take for ever, and on what it would end the process."""
 
 from __future__ import annotations
 
@@ -29,18 +29,19 @@ _MAX_WRITTEN_OUT = 1_000_000
 
 
 def check_survives(closed: ClosedJaxpr, program: StableHLO) -> bytes:
-    """Refuse what XLA would not survive, or not finish; what it may not survive is compiled in another process first.
+    """Refuse programs that XLA would not survive, or not finish; try doubtful ones in another process first.
 
     Args:
       closed: the program.
       program: the same, lowered.
 
     Returns:
-      The machine code that the other process has made; empty where there was none, or it could not be handed over.
+      The machine code that the other process has made; empty where there was none, or it could not
+        be passed on.
 
     Raises:
       UsageError: the program is too large.
-      UnsupportedError: the other process was ended by a signal.
+      UnsupportedError: a signal ended the other process.
     """
     _check_addresses(closed)
     _check_written_out(closed)
@@ -52,13 +53,14 @@ def check_survives(closed: ClosedJaxpr, program: StableHLO) -> bytes:
 
 
 def check_text_survives(program: StableHLO) -> bytes:
-    """Compile in another process first what XLA may not survive by its text; one of an artifact, whose jaxpr is not there.
+    """Compile in another process first what XLA may not survive, judging by its text; for an
+    artifact, which has no jaxpr.
 
     Returns:
       See `check_survives`.
 
     Raises:
-      UnsupportedError: the other process was ended by a signal.
+      UnsupportedError: a signal ended the other process.
     """
     inside = sum(program.text.count(f"stablehlo.{n}") for n in ("while", "case", "if"))
     fragile = _FRAGILE_TEXT.search(program.text)
@@ -71,7 +73,7 @@ _FRAGILE_TEXT = re.compile(r"[x<](?:u?i2|f6E\w+)>|stablehlo\.(?:divide|remainder
 
 
 def _check_written_out(closed: ClosedJaxpr) -> None:
-    """Raise UsageError for a program that has too many operations where its calls are written out, as XLA does."""
+    """Raise UsageError for a program with too many operations once its calls are inlined, as XLA does."""
     n = count_eqns(closed.jaxpr)
     if n > _MAX_WRITTEN_OUT:
         fail(
@@ -126,7 +128,7 @@ _OPERAND, _CALLED = re.compile(r"%\w+"), re.compile(r"call @(\w+)")
 
 
 def is_long_chain(text: str) -> bool:
-    """Whether thousands of operations of a StableHLO module each need the one before, calls being written out."""
+    """Whether thousands of operations of a StableHLO module each depend on the one before, with calls inlined."""
     chains: dict[str, int] = {}
     for function in reversed(text.split("func.func ")[1:]):  # callers stand before what they call
         name = function[function.find("@") + 1 : function.find("(")]
@@ -153,14 +155,14 @@ if not callbacks and fields["devices"] == 1:
 
 
 def try_in_child(program: StableHLO) -> bytes:
-    """Compile a program in a process of its own, where XLA may end it.
+    """Compile a program in a process of its own, where XLA may end the process.
 
     Returns:
-      The machine code, so that it is not compiled twice; empty where the program calls the host, is for several devices, or
-      jaxlib gives none.
+      The machine code, so that it is not compiled twice; empty where the program calls the host, is
+        for several devices, or jaxlib cannot serialise it.
 
     Raises:
-      UnsupportedError: the process was ended by a signal.
+      UnsupportedError: a signal ended the process.
     """
     fields = {
         "text": program.text,

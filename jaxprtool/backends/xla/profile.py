@@ -1,4 +1,4 @@
-"""Runs of a compiled program under XLA's profiler: how long each instruction of the optimised HLO takes."""
+"""Run a compiled program under XLA's profiler to measure how long each instruction of the optimised HLO takes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MARK = "jaxprtool run"
 
 
 class Piece(NamedTuple):
-    """An instruction that ran: on which thread, and when, in nanoseconds."""
+    """An instruction that ran: its name, its thread, and when, in nanoseconds."""
 
     operation: str
     thread: int
@@ -29,15 +29,16 @@ class Piece(NamedTuple):
 
 
 class Measured(NamedTuple):
-    """What was measured in all runs, in nanoseconds.
+    """Measurements of all runs, in nanoseconds.
 
     Attributes:
-      runs: how many there were.
-      whole: how long they took.
-      own: for each instruction the time that passed in it, and in no instruction that it runs.
-      calls: how often each was executed.
-      shares: what went into it (`hlo_shares`); of one that runs others, which have times of their own, itself.
-      pieces: what ran when in the last run.
+      runs: the number of runs.
+      whole: their total time.
+      own: for each instruction the time spent in it, without instructions that it runs.
+      calls: the number of times each was executed.
+      shares: the operations fused into each (`hlo_shares`); for an instruction that runs others,
+        which have times of their own, only itself.
+      pieces: the instructions of the last run, with their times.
       outs: the results of the last run.
     """
 
@@ -57,17 +58,17 @@ def profiled(
     seconds: float,
     most: int,
 ) -> Measured:
-    """Run a compiled program under XLA's profiler, once before it starts.
+    """Run a compiled program under XLA's profiler, after one run without it.
 
     Args:
       call: the program, with located metadata.
       args: its arguments, on the device.
       text: its optimised HLO.
       seconds: how long to measure: at least one run.
-      most: how many runs there are at most.
+      most: the largest number of runs.
 
     Raises:
-      UnsupportedError: there is no profiler, or it runs already; XLA cannot run the program.
+      UnsupportedError: there is no profiler, or it runs already; or XLA cannot run the program.
     """
     finished(call(*args))
     try:
@@ -89,7 +90,7 @@ def profiled(
 
 
 def finished(results: list[Any]) -> list[Any]:
-    """The results, when they are computed."""
+    """Return the results, once they are computed."""
     for x in results:
         wait = getattr(x, "block_until_ready", None)
         if wait is not None:
@@ -132,9 +133,10 @@ def _measured(
 
 
 def executed(pieces: Sequence[Piece], runs: Sequence[float]) -> Iterator[str]:
-    """The instructions that one thread executed, each as often as it did.
+    """Yield the instructions that one thread executed, each as often as it was executed.
 
-    XLA may execute one in two steps (a sort: a copy, and the sort in place), which follow each other in one run.
+    XLA may execute one in two steps (a sort: a copy, and the sort in place), which follow each
+    other in one run.
 
     Args:
       pieces: in the order in which they began.
@@ -149,10 +151,10 @@ def executed(pieces: Sequence[Piece], runs: Sequence[float]) -> Iterator[str]:
 
 
 def innermost(pieces: Sequence[Piece], holders: set[str]) -> Iterator[Piece]:
-    """For one thread the stretches in which each instruction was the innermost one that ran.
+    """Yield the intervals on one thread in which each instruction was the innermost running one.
 
     Args:
-      pieces: in the order in which they began, the outer before the inner.
+      pieces: in the order in which they began, outer ones before inner ones.
       holders: the instructions in which others ran are added to it.
     """
     open_: list[Piece] = []
@@ -178,7 +180,9 @@ def innermost(pieces: Sequence[Piece], holders: set[str]) -> Iterator[Piece]:
 
 
 def shared_out(stretches: Sequence[Piece]) -> dict[str, float]:
-    """The time of each instruction; those that run on several threads at one time share it equally."""
+    """Return the time of each instruction; instructions that run at the same time on several
+    threads share it equally.
+    """
     marks = sorted(
         [(s.start, 1, i) for i, s in enumerate(stretches)]
         + [(s.end, 0, i) for i, s in enumerate(stretches)]

@@ -1,4 +1,4 @@
-"""Arrays spread over the devices of a program that runs on several: cut up on the way in, joined on the way out."""
+"""Arrays spread over the devices of a program that runs on several: split on the way in, joined on the way out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Slices = tuple[slice, ...]
 
 
 class Shards(list):
-    """The buffers of the devices that hold an array together."""
+    """The buffers of the devices that together hold an array."""
 
     def block_until_ready(self) -> None:
         """Wait until all of them are computed."""
@@ -28,7 +28,7 @@ class Shards(list):
 
 
 def shard_slices(tiling: Tiling | str | None, shape: tuple[int, ...], devices: int) -> list[Slices]:
-    """Which part of an array each device holds.
+    """Return which part of an array each device holds.
 
     Args:
       tiling: how XLA splits it.
@@ -58,12 +58,13 @@ def shard_slices(tiling: Tiling | str | None, shape: tuple[int, ...], devices: i
 def joined_type(
     kind: HostType, reader: Callable[..., Callable[..., np.ndarray]], parts: Sequence[Slices]
 ) -> HostType:
-    """The type of a result whose buffer is the list of the devices' buffers.
+    """Return the type of a result whose buffer is the list of the devices' buffers.
 
     Args:
       kind: the type of the whole.
-      reader: what reads the buffer of one device, given the shape and the dtype of the part.
-      parts: which part each device holds; of equal ones the first is read.
+      reader: returns the reader of the buffer of one device, given the shape and the dtype of the
+        part.
+      parts: the part that each device holds; of equal parts the first is read.
     """
     first: dict[Any, int] = {}
     for device, part in enumerate(parts):
@@ -80,7 +81,7 @@ def joined_type(
 
 
 def gathering(avals: Sequence[Any], tilings: Sequence[Tiling | None], devices: int) -> str:
-    """A StableHLO module that gives each device the whole of arrays that are split over all of them.
+    """Return a StableHLO module that gives each device the whole of arrays that are split over all of them.
 
     Args:
       avals: the types of the arrays.
@@ -109,7 +110,7 @@ def _laid_out(mesh: str, dims: Sequence[str]) -> str:
 
 
 def _mesh_text(symbol: str, tiling: Tiling) -> str:
-    """A mesh that has an axis for each dimension of a tiling, and one along which tiles are repeated."""
+    """Return a mesh that has an axis for each dimension of a tiling, and one along which tiles are repeated."""
     axes = [f'"d{k}"={n}' for k, n in enumerate(tiling.sizes)]
     devices = list(tiling.devices)
     order = "" if devices == sorted(devices) else f", device_ids={devices}"

@@ -53,7 +53,7 @@ class SpmdExecutable(Executable):
         return [DeviceArray(t, Shards(b)) for b, t in zip(buffers, self._joined, strict=True)]
 
     def place(self, args: Sequence[Any]) -> list[DeviceArray]:
-        """Arguments as arrays on the devices, each device holding its part."""
+        """Return arguments as arrays on the devices, each device holding its part."""
         self._check_count(args)
         return [self._spread(x, i) for i, x in enumerate(args)]
 
@@ -67,18 +67,18 @@ class SpmdExecutable(Executable):
         return DeviceArray(kind, r.put_parts(parts, stacked))
 
     def _stacked(self, shape: tuple[int, ...], dtype: np.dtype) -> HostType:
-        """The type of the devices' parts of an array together, each of this shape."""
+        """Return the type of the devices' parts of an array together, each of this shape."""
         return shared_type((self.program.devices, *shape), dtype)
 
 
 class SharedExecutable(SpmdExecutable):
-    """A program on the devices of several processes, each of which gives and gets whole arrays.
+    """A program on the devices of several processes, each of which passes and receives whole arrays.
 
     All processes have to make the same calls in the same order.
     """
 
     def _results(self, outs: Any) -> list[Any]:
-        """The results, whole: those that are split are gathered on every process."""
+        """Return the whole results: those that are split are gathered on every process."""
         handlers = []
         for kind, parts in zip(self._out, self._out_parts, strict=True):
             shape = np.empty(kind.shape, np.bool_)[parts[0]].shape
@@ -90,6 +90,6 @@ class SharedExecutable(SpmdExecutable):
 
     @functools.cached_property
     def _gather(self) -> Callable[[Sequence[Any]], Any]:
-        """Hands the results to all devices."""
+        """Send the results to all devices."""
         text = gathering(self.out_avals, self._tilings, self.program.devices)
         return client.executor(self._runtime.compile(text))

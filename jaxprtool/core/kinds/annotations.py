@@ -32,7 +32,7 @@ _PLAIN: dict[Any, Kind] = {
 
 
 def kind_of(annotation: Any, names: dict[str, Any]) -> Kind:
-    """The kind that an annotation stands for; one that says nothing of values has a kind that every value is of.
+    """Return the kind that an annotation stands for; an annotation that says nothing of values allows every value.
 
     Args:
       annotation: an object, or its source in a module that postpones annotations.

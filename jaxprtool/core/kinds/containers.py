@@ -1,4 +1,4 @@
-"""Kinds made of other kinds, and those of every value and of none."""
+"""Kinds made of other kinds (tuples, choices), and the kinds of every value and of None."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ __all__ = [
 ]
 
 
-# An array of NumPy that a caller gave for a tuple, as releases print it that keep what they are given.
+# A NumPy array that a caller gave for a tuple, as it is printed by releases that keep it.
 _ARRAY = re.compile(r"\[ *(-?\d+(?: +-?\d+)+) *\]")
 
 
@@ -43,7 +43,7 @@ class Anything(Kind):
 
 
 class Nothing(Kind):
-    """None, which says that there is no value."""
+    """None, which stands for no value."""
 
     def __init__(self) -> None:
         super().__init__("None", "None", "None")
@@ -56,7 +56,7 @@ NOTHING = Nothing()
 
 
 class TupleOf(Kind):
-    """Tuples whose items are of one kind; lists are taken too."""
+    """Tuples whose items are of one kind; lists are accepted too."""
 
     def __init__(
         self, item: Kind, length: int | None = None, name: str = "", one: str = "", note: str = ""
@@ -87,7 +87,7 @@ class TupleOf(Kind):
         return _mapped(self.item.given, value)
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        if isinstance(value, list):  # of JAX's, which prints it as one
+        if isinstance(value, list):  # a param of JAX's that JAX prints as a list
             return [self.item.printed(x, style) for x in value]
         return _mapped(lambda x: self.item.printed(x, style), value)
 
@@ -105,7 +105,7 @@ class EachResultOf(TupleOf):
 
 
 class PrintedList(TupleOf):
-    """Tuples that JAX holds, and prints, as lists."""
+    """Tuples that JAX holds and prints as lists."""
 
     prints_itself = False
 
@@ -114,7 +114,10 @@ class PrintedList(TupleOf):
 
 
 def _mapped(f: Callable[[ParamValue], ParamValue], value: ParamValue) -> ParamValue:
-    """A tuple, or a list as one, with `f` applied to its items; the same object when nothing changed, as what is neither."""
+    """Return a tuple or list as a tuple with `f` applied to its items.
+
+    The same object for a tuple in which nothing changed, and for any other value.
+    """
     if type(value) is not tuple and not isinstance(value, list):
         return value
     items = tuple(map(f, value))
@@ -123,7 +126,7 @@ def _mapped(f: Callable[[ParamValue], ParamValue], value: ParamValue) -> ParamVa
 
 
 class Either(Kind):
-    """A choice of kinds."""
+    """The union of several kinds."""
 
     def __init__(self, parts: tuple[Kind, ...], name: str = ""):
         super().__init__(
@@ -179,23 +182,23 @@ class Either(Kind):
 
 @functools.cache
 def tuple_of(item: Kind) -> Kind:
-    """Tuples of any number of items of a kind."""
+    """Return the kind of tuples of any length with items of a kind."""
     return TupleOf(item)
 
 
 @functools.cache
 def tuple_of_length(item: Kind, length: int) -> Kind:
-    """Tuples of so many items of a kind."""
+    """Return the kind of tuples of a fixed length with items of a kind."""
     return TupleOf(item, length)
 
 
 @functools.cache
 def either(*kinds: Kind, name: str = "") -> Kind:
-    """What is of any of the kinds.
+    """Return the union of some kinds.
 
     Args:
       kinds: the choices.
-      name: of the choice; that of its parts with `|` between them where it is not said.
+      name: its name; by default the names of `kinds` with `|` between them.
     """
     parts = tuple(dict.fromkeys(k for kind in kinds for k in kind.parts))
     return (

@@ -22,7 +22,7 @@ _INTS = TupleOf(INTEGER)
 
 
 def _tuples(value: ParamValue) -> Any:
-    """A value with tuples where a text has lists."""
+    """Return a value with tuples in the place of lists, at any depth."""
     if not isinstance(value, (tuple, list)):
         return value
     items = tuple(map(_tuples, value))
@@ -31,7 +31,10 @@ def _tuples(value: ParamValue) -> Any:
 
 
 class DimensionNumbers(Kind):
-    """Records whose fields hold tuples of axes; those of `more` have none in a text that lacks them (JAX to 0.4.34)."""
+    """Records whose fields hold tuples of axes.
+
+    The fields in `more` are empty where a text lacks them (JAX to 0.4.34).
+    """
 
     code = "dimension-numbers"
 
@@ -67,7 +70,7 @@ class DimensionNumbers(Kind):
 
 
 def _lists(pair: ParamValue) -> ParamValue:
-    """A tuple of tuples with the inner ones as lists; what is none as it is."""
+    """Return a tuple of tuples with lists in the place of the inner tuples; any other value as it is."""
     return tuple(map(_list, pair)) if isinstance(pair, tuple) else pair
 
 
@@ -81,7 +84,7 @@ class _DotNumbers(TupleOf):
     prints_itself = False
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        """With the inner tuples as lists, which is how JAX prints them."""
+        """Return the value with its inner tuples as lists, as JAX prints them."""
         if not isinstance(value, tuple):
             return value
         return tuple(map(_lists, value))

@@ -1,7 +1,7 @@
 """Kinds whose values are members of an enum of JAX's.
 
-A value is the word that JAX prints (`GatherScatterMode.CLIP`, `CLIP`), a string as JAX's functions take it (`"clip"`), or,
-in texts of earlier releases, the member's number.
+A value is the word that JAX prints (`GatherScatterMode.CLIP`, `CLIP`), a string as JAX's functions
+take it (`"clip"`), or, in texts of earlier releases, the number of the member.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class EnumKind(Kind):
     """The members of an enum.
 
     Attributes:
-      enum: JAX's name of it.
-      members: their names.
+      enum: the name of the enum in JAX.
+      members: the names of its members.
       numbered: whether a number, counted from 0 in the order of `members`, stands for a member.
-      synonyms: other words for members.
+      synonyms: other words for members (word -> member).
     """
 
     def __init__(
@@ -76,23 +76,26 @@ class EnumKind(Kind):
         self._words = {w: m for m in members for w in (m, m.lower())} | dict(synonyms or {})
 
     def member(self, value: Any) -> str | None:
-        """The name of the member that a value stands for; None where it stands for none."""
+        """Return the name of the member that a value stands for; None where it stands for none."""
         if isinstance(value, str):
             return self._words.get(value.rpartition(".")[2] if "." in value else value)
         if type(value) is int and self.numbered:
             return self.members[value] if 0 <= value < len(self.members) else None
         name = getattr(
             value, "name", None
-        )  # of an `EnumMember`, of a member itself, or of a primitive
+        )  # `value` is an `EnumMember`, a member itself, or a primitive
         return self._words.get(name) if isinstance(name, str) else None
 
     def number(self, value: Any) -> int | None:
-        """The place in `members` of the one that a value stands for."""
+        """Return the position in `members` of the member that a value stands for; None where it stands for none."""
         found = self.member(value)
         return None if found is None else self.members.index(found)
 
     def required(self, primitive: str, param: str, value: Any) -> str:
-        """The member that the value of a param stands for. Raises JaxprTypeError where it stands for none."""
+        """Return the member that the value of a param stands for.
+
+        Raises JaxprTypeError where it stands for none.
+        """
         found = self.member(value)
         if found is None:
             message = f"{primitive}: {param} is {value}, and has to be {self.one}"
@@ -100,7 +103,7 @@ class EnumKind(Kind):
         return found
 
     def word(self, member: str) -> Word:
-        """A member as the value of a param."""
+        """Return a member as the value of a param."""
         return Word(f"{self.enum}.{member}")
 
     def fits(self, value: ParamValue) -> bool:
@@ -111,7 +114,7 @@ class EnumKind(Kind):
 
 
 class RecordKind(Kind):
-    """Named constructors of some names, `Tolerance(atol=0.1, ...)`."""
+    """Constructors with certain names: `Tolerance(atol=0.1, ...)`."""
 
     def __init__(self, *constructors: str, one: str):
         super().__init__(" | ".join(constructors), one, f"{one}s")
@@ -122,14 +125,12 @@ class RecordKind(Kind):
 
 
 class AddressedRecord(RecordKind):
-    """Constructors of objects of a class that JAX prints by their address: a file has the constructor."""
+    """Objects of a class that JAX prints with their address; a file holds a constructor instead."""
 
     prints_itself = False
 
     def printed(self, value: ParamValue, style: Style) -> Any:
-        live = getattr(
-            value, "value", None
-        )  # of a record that stands for an object of a running JAX
+        live = getattr(value, "value", None)  # `value` is a record for an object of a running JAX
         if style != "jax" or live is None:
             return value
         return Opaque(_ADDRESS.sub(lambda m: f"0x{'X' * len(m[1])}", str(live)))
@@ -190,7 +191,9 @@ DEBUG_EFFECT = EnumKind(
 
 
 class Printed(Kind):
-    """Objects of a class that are known by their address alone, `<jax._src.lax.lax.Tolerance object at 0x7f00>`."""
+    """Objects of a class of which only the print with an address is known,
+    `<jax._src.lax.lax.Tolerance object at 0x7f00>`.
+    """
 
     def __init__(self, cls: str, one: str):
         super().__init__(cls, one, f"{one}s")
@@ -218,7 +221,7 @@ PRECISION = either(
 
 
 def precision_level(value: Any) -> str:
-    """The level that a precision, or one of a pair, stands for; that of None is the default."""
+    """Return the level of a precision, or of one of a pair; `DEFAULT` for None."""
     return PRECISION_LEVEL.member(value) or "DEFAULT"
 
 

@@ -39,10 +39,10 @@ class JaxprKind(Kind):
 
 
 class NameKind(Kind):
-    """Names, which a text holds as they are. Functions have names such as `<lambda>`, which are no words.
+    """Names, which a text holds as they are. Names of functions need not be words (`<lambda>`).
 
-    A function may be called anything, and JAX prints its name as it is. Where the end of a name could not be found again it
-    is written in quotes, as Python writes strings.
+    A function may have any name, and JAX prints it as it is. A name whose end a reader could not
+    find is written in quotes, as a Python string.
     """
 
     spelling = "name"
@@ -70,7 +70,7 @@ _PARTING = re.compile(r"[\s'\"#;,=\\{}]")
 
 
 def _stands_alone(name: str) -> bool:
-    """Whether the end of a name is found where it stands without quotes."""
+    """Whether a reader finds the end of the name where it is written without quotes."""
     if _WORDS.fullmatch(name):
         return not name.startswith(" ")
     if not name.isprintable() or _PARTING.search(name):
@@ -85,7 +85,7 @@ def _stands_alone(name: str) -> bool:
 
 
 def _unquoted(text: str) -> str | None:
-    """The string that Python would write as this text; None where there is none."""
+    """Return the string of which `text` is the `repr`; None where it is none."""
     try:
         found = ast.literal_eval(text)
     except (SyntaxError, ValueError):
@@ -93,7 +93,7 @@ def _unquoted(text: str) -> str | None:
     return found if isinstance(found, str) and repr(found) == text else None
 
 
-# What the text of a param cannot hold, since a reader drops it or takes it for something else: carriage returns, colours,
+# Texts that a param cannot hold, since a reader drops or misreads them: carriage returns, colours,
 # a line that begins as a param does or closes the list of them, and an annotation.
 _LOST = re.compile(
     r"\r|\x1b\[[0-9;]*m|\n {4,}(?:[^\W\d]\w*=|\])"
@@ -104,7 +104,8 @@ _LOST = re.compile(
 class TextKind(NameKind):
     """Free text, which may hold anything, and which JAX prints as it is.
 
-    Where a lossless text could not be read back so, it has `$` and the text in quotes, as Python writes strings.
+    Where it could not be read back, a lossless text has `$` and then the text in quotes, as a
+    Python string.
     """
 
     spelling = "free"
@@ -118,7 +119,7 @@ class TextKind(NameKind):
         return Opaque(f"${value!r}") if quoted else value
 
     def _needs_quotes(self, text: str) -> bool:
-        """Whether a text would be lost, or is in quotes itself and would lose them."""
+        """Whether the text would not be read back as it is, or would be taken for a quoted one."""
         return _LOST.search(text) is not None or self.read_text(text) != text
 
 
@@ -135,7 +136,7 @@ class OneOfWords(Kind):
 
 
 class SolverTuple(Kind):
-    """Records of something for each jaxpr of a linear solver."""
+    """Records with one item for each jaxpr of a linear solver."""
 
     code = "param-value"
     _FIELDS = ("matvec", "vecmat", "solve", "transpose_solve")
@@ -153,7 +154,7 @@ class SolverTuple(Kind):
 
 JAXPR = JaxprKind("ClosedJaxpr", "a jaxpr", "jaxprs")
 NAME = NameKind("str", "a name", "names")
-LABEL = NameKind("Label", "a name", "names")  # of a value, which other params may mention
+LABEL = NameKind("Label", "a name", "names")  # a label of a value, to which other params may refer
 TEXT = TextKind("Text", "a text", "texts")
 
 VMAP_METHOD = OneOfWords(
@@ -172,16 +173,17 @@ Label = Annotated[str, LABEL]
 
 
 def labels_of(eqn: JaxprEqn) -> dict[str, str]:
-    """The params that give a value a name which other params may mention."""
+    """Return the params that give a value a name, to which other params may refer: param -> name."""
     declared = eqn.primitive.params.items()
     names = {k: eqn.params.get(k) for k, d in declared if d.kind is LABEL}
     return {k: name for k, name in names.items() if isinstance(name, str)}
 
 
 def neutral_names(eqn: JaxprEqn) -> dict[str, str]:
-    """The params that name functions and say nothing of what is computed, with the names that they have by default.
+    """Return the params that name functions without affecting what is computed, with their default names.
 
-    Of operations that hold jaxprs, since others may be told what to do by a name (the algorithm of a key, say).
+    Only for operations that hold jaxprs: in others, a name may decide what is computed (such as the
+    algorithm of a key).
     """
     if not eqn.primitive.holds_jaxprs:
         return {}

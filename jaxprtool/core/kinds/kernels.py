@@ -1,4 +1,4 @@
-"""Kinds of what says how a kernel is called: the grid, and the blocks of arrays."""
+"""Kinds of the params that say how a kernel is called: the grid, and the blocks of arrays."""
 
 from __future__ import annotations
 

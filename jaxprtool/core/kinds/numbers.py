@@ -50,7 +50,10 @@ __all__ = [
 
 
 def _polynomial(depth: int, between: str = "-+*^") -> str:
-    """What matches a polynomial of names, calls and brackets, `depth` in each other: `2*a + 1`, `max(a, -1*(b + 1))`."""
+    """Return a pattern for polynomials of names, calls and brackets nested at most `depth` deep.
+
+    Examples are `2*a + 1` and `max(a, -1*(b + 1))`.
+    """
     term = r"\d+(?!\w)|[^\W\d]\w*+(?!\()"
     if depth:
         term += rf"|(?:[^\W\d]\w*+\(|\((?![^()]*,)){_polynomial(depth - 1, '-+*^,')}\)"
@@ -66,20 +69,23 @@ def _brackets(depth: int) -> str:
     return rf"\((?:[^()]|{_brackets(depth - 1)})*+\)" if depth else r"\([^()]*+\)"
 
 
-BRACKETS = _brackets(4)  # in each other, as tuples of tuples of polynomials have them
+BRACKETS = _brackets(4)  # nested, as in tuples of tuples of polynomials
 _ONE = rf"(?:[^,()]|{BRACKETS})++"
 
 
 @cache
 def _items() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """What matches a tuple of sizes, and one of them; few programs have sizes that are no numbers."""
+    """Return patterns for a tuple of sizes and for one size.
+
+    Compiled on demand, as few programs have symbolic sizes.
+    """
     several = rf"\({_ONE}(?:,|(?:,{_ONE})++,?+)\s*+\)"
     return re.compile(several), re.compile(_ONE)
 
 
 @cache
 def _dimension() -> re.Pattern[str]:
-    """What matches a polynomial; few programs have one."""
+    """Return the pattern of a polynomial. Compiled on demand, as few programs have one."""
     return re.compile(POLYNOMIAL)
 
 
@@ -111,7 +117,10 @@ class SizeKind(Integer):
 
 
 class Sizes(TupleOf):
-    """Tuples of sizes, or of tuples of them. A text of polynomials is outside of the literal grammar: `(2*a, b)`."""
+    """Tuples of sizes, or of tuples of sizes.
+
+    With polynomials, `(2*a, b)`, the literal grammar cannot read them.
+    """
 
     def read(self, value: ParamValue) -> Any:
         found = _sizes(value.text) if isinstance(value, Opaque) else None
@@ -119,7 +128,7 @@ class Sizes(TupleOf):
 
 
 def _sizes(text: str) -> tuple[Any, ...] | None:
-    """The sizes in `(2*a, b)`, or the tuples of them in `((0, a, 0), (0, 1, 0))`; None for other texts."""
+    """Return the sizes in `(2*a, b)`, or the tuples of sizes in `((0, a, 0), (0, 1, 0))`; None for other texts."""
     several, one = _items()
     if not several.fullmatch(text):
         return None
@@ -134,7 +143,7 @@ def _size(text: str) -> int | SymbolicDim | None:
 
 
 class Boolean(Kind):
-    """True and False, those of NumPy too, and 1 and 0, which JAX takes for them and prints as they are."""
+    """True and False, also NumPy's, and 1 and 0, which JAX accepts and prints as they are."""
 
     def fits(self, value: ParamValue) -> bool:
         if type(value) is int:
@@ -146,7 +155,7 @@ class Boolean(Kind):
 
 
 def _unboxed(value: Any) -> Any:
-    """A number of NumPy's as one of Python's; others as they are."""
+    """Convert a NumPy scalar to a Python number; return other values as they are."""
     return value.item() if getattr(value, "shape", None) == () else value
 
 
@@ -182,7 +191,7 @@ class ElementType(Kind):
 
 
 class ElementOrClass(ElementType):
-    """Element types, and classes of NumPy's that stand for them."""
+    """Element types, and classes of NumPy that stand for them."""
 
     def read(self, value: ParamValue) -> Any:
         return value if isinstance(value, ElementClass) else super().read(value)
@@ -202,7 +211,7 @@ class TypeKind(Kind):
 
 
 class ScalarKind(Kind):
-    """Numbers and booleans of Python's, complex ones too."""
+    """Python numbers (complex ones too) and booleans."""
 
     code = "fill-value"
 

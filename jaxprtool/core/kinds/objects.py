@@ -1,4 +1,6 @@
-"""Kinds of what only a running JAX has: functions of Python, trees, effects, policies; and of what says nothing."""
+"""Kinds of objects that exist only in a running JAX (functions, trees, effects, policies), and of
+params that do not affect what is computed.
+"""
 
 from __future__ import annotations
 
@@ -43,25 +45,25 @@ __all__ = [
 
 
 class BookkeepingKind(Anything):
-    """What says nothing about what is computed."""
+    """Any values, for a param that says nothing about what is computed."""
 
     is_bookkeeping = True
 
 
 class FlagsOfOperands(EachOperandOf):
-    """Booleans that say how JAX goes about it, and nothing of what is computed."""
+    """A boolean per operand that affects how JAX computes, but not what is computed."""
 
     is_bookkeeping = True
 
 
 class ValuesOfPython(TupleOf):
-    """Tuples of any values, which say nothing about what is computed."""
+    """Tuples of any values, for a param that says nothing about what is computed."""
 
     is_bookkeeping = True
 
 
 class BookkeepingOf(Either):
-    """What is of any of some kinds, and says nothing about what is computed."""
+    """The union of some kinds, for a param that says nothing about what is computed."""
 
     def __init__(self, *parts: Kind, name: str):
         super().__init__(tuple(part for kind in parts for part in kind.parts), name)
@@ -69,9 +71,12 @@ class BookkeepingOf(Either):
 
 
 class ObjectOfJax(Kind):
-    """Objects of one class of a running JAX, of which a file holds the text alone, and the text names the class.
+    """Objects of certain classes of a running JAX.
 
-    What a rule asks of one has fields: the structure of a tree.
+    A file holds only the text, which names the class.
+
+    No rule reads their fields; objects whose fields rules read, such as the structure of a tree,
+    have classes of their own.
     """
 
     def __init__(self, name: str, one: str, many: str, *, classes: str):
@@ -83,14 +88,17 @@ class ObjectOfJax(Kind):
 
 
 class FunctionOfPython(Kind):
-    """Functions, and other objects that can be called, of a running process; a file holds their text alone."""
+    """Functions and other callables of a running process; a file holds only their text."""
 
     def fits(self, value: ParamValue) -> bool:
         return may_be_function(value)
 
 
 class StructureOfTrees(ObjectOfJax):
-    """Structures of pytrees; nodes of classes that hold functions, as equinox's and lineax's, show the jaxprs of these."""
+    """Structures of pytrees.
+
+    Nodes of classes that hold functions (as in equinox and lineax) show the jaxprs of these.
+    """
 
     shows_jaxprs = True
 
@@ -106,7 +114,7 @@ class Dictionary(Kind):
 
 
 class Option(Kind):
-    """Pairs of a name, or a position, and a value."""
+    """Pairs of a name or a position, and a value."""
 
     def fits(self, value: ParamValue) -> bool:
         return (
@@ -136,7 +144,7 @@ def _each_whole(leaves: Any) -> Any:
 
 
 def _whole(leaf: Any) -> Any:
-    """An array among attributes with all that it holds; anything else as it is."""
+    """Return an array among attributes with all of its elements shown; anything else as it is."""
     inside = leaf.args[0] if isinstance(leaf, Record) and len(leaf.args) == 1 else None
     if not isinstance(inside, PrintedArray) or inside.exact:
         return leaf
@@ -151,7 +159,7 @@ class IndexOfReference(Kind):
 
 
 class TypeOrText(TypeKind):
-    """Types, which JAX prints with the long names of element types; what is no type of ours is kept as text."""
+    """Types, which JAX prints with the long names of element types; any other text is kept as it is."""
 
     spelling = "type"
     prints_itself = False
@@ -166,7 +174,7 @@ class TypeOrText(TypeKind):
 
 
 class ShortType(TypeOrText):
-    """Types as binders have them, with the short names of element types."""
+    """Types as binders declare them, with the short names of element types."""
 
     def printed(self, value: ParamValue, style: Style) -> Any:
         return Opaque(repr(value)) if isinstance(value, ShapedArray) else value

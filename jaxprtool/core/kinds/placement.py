@@ -1,4 +1,4 @@
-"""Kinds of what says where values lie: named axes, meshes, partition specs, shardings, layouts, memories, devices."""
+"""Kinds of params that place values: named axes, meshes, partition specs, shardings, layouts, memories, devices."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ __all__ = [
 
 
 class AxisName(Kind):
-    """Names of axes: JAX takes any object; a text holds words, objects in angle brackets, and positions."""
+    """Names of axes.
+
+    JAX accepts any object; a text holds words, objects in angle brackets, and positions.
+    """
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (str, Opaque)) or INTEGER.fits(value)
@@ -61,7 +64,7 @@ class NameOrNames(Kind):
 
 
 class PlatformName(Kind):
-    """Tuples of names of platforms; None for any."""
+    """Tuples of names of platforms; None stands for any platform."""
 
     def fits(self, value: ParamValue) -> bool:
         return value is None or (
@@ -70,10 +73,11 @@ class PlatformName(Kind):
 
 
 class Described(Kind):
-    """What has fields, or is only known by its text, which names its class.
+    """Records with certain names, or other objects of which only the text is known, which names the class.
 
-    Of a sharding a rule reads the mesh, the partition spec and the memory: fields of a record. No rule looks into GSPMD
-    shardings (`GSPMDSharding({replicated})`), devices and layouts, which are kept as text and printed.
+    Of a sharding, rules read the mesh, the partition spec and the memory, which are fields of a
+    record. No rule looks into GSPMD shardings (`GSPMDSharding({replicated})`), devices and layouts,
+    which are kept as text and printed.
     """
 
     def __init__(
@@ -89,7 +93,7 @@ class Described(Kind):
 
 
 class ShardingKind(Described):
-    """Shardings, and the parts of types that say how values are spread."""
+    """Shardings, and the parts of types that say over which mesh axes values are split."""
 
     def fits(self, value: ParamValue) -> bool:
         return isinstance(value, (Placement, PartitionSpec)) or super().fits(value)
@@ -117,7 +121,7 @@ class AxisSetKind(Kind):
 
 
 class NumbersOfNames(Kind):
-    """Numbers by the name of an axis, as JAX prints them: `FrozenDict({'i': 0})`."""
+    """Axis name -> number, as JAX prints them: `FrozenDict({'i': 0})`."""
 
     def fits(self, value: ParamValue) -> bool:
         found = numbers_of_names(value)
@@ -125,7 +129,7 @@ class NumbersOfNames(Kind):
 
 
 def numbers_of_names(value: ParamValue) -> Mapping[Any, int] | None:
-    """The numbers by the name of an axis that a param's value has; None for another value."""
+    """Return the mapping axis name -> number that a param holds; None for another value."""
     if isinstance(value, Record) and value.name == "FrozenDict" and len(value.args) == 1:
         (value,) = value.args
     return value if isinstance(value, Mapping) else None

@@ -1,4 +1,4 @@
-"""Which object of a running JAX a text shows, as far as it tells: the class that it names, or what it certainly is not."""
+"""Determine from a printed text which object of a running JAX it shows: its class, or whether it can be a function."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ _OF_OTHERS = (
 
 
 def is_known(value: ParamValue) -> bool:
-    """Whether a running JAX gave the object itself, which it has taken for the param."""
+    """Whether the value is a live object of a running JAX, which accepted it as this param."""
     return getattr(value, "value", None) is not None and not isinstance(value, EnumMember)
 
 
 def class_named(value: ParamValue) -> str:
-    """The class, without its module, of the object that a value shows: of a member its enum; "" where it names none."""
+    """Return the class, without its module, of the object that a value shows.
+
+    For a member of an enum it is the enum; "" where no class is named.
+    """
     if isinstance(value, Record):
         return value.name.rpartition(".")[2]
     if isinstance(value, EnumMember):
@@ -45,9 +48,10 @@ def class_named(value: ParamValue) -> str:
 
 
 def may_be_function(value: ParamValue) -> bool:
-    """Whether a value may show a function: any object that can be called, which may print as it likes, or None for none.
+    """Whether a value may show a function or another callable, whose print may be any text, or None for no function.
 
-    A value that a reader knows as something else, a type, an element type or a member of an enum is none.
+    False for what the reader recognises as something else: a type, an element type or a member of
+    an enum.
     """
     if isinstance(value, _OF_OTHERS):
         return False

@@ -1,4 +1,4 @@
-"""What is true of a program, and what matches a pattern, as functions of Python."""
+"""Assertions about a program, and searches for patterns in it, as Python functions."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ def holds(
 
     Args:
       program: see `jaxprtool.trace`.
-      expressions: what is asked (see `jaxprtool assert --help`); an `Assertion` is one that was read before.
+      expressions: the expressions (see `jaxprtool assert --help`); an `Assertion` is one that was
+        read before.
       args: for a function its arguments.
       vs: the program that is called B, or a function of the same arguments.
       how: keywords of `driver.asking.ask`: `trips`, `top`, `stage`.
 
     Returns:
-      An object that is true where all are. Each of its `verdicts` has `holds`, `count`, `values`, `matches` (with `place`)
-      and `warnings`; `str` of it is what `jaxprtool assert` prints, `json()` the document.
+      An object that is true where all are. Each of its `verdicts` has `holds`, `count`, `values`,
+        `matches` (with `place`) and `warnings`; `str` of it is what `jaxprtool assert` prints,
+        `json()` the document.
 
     Raises:
       JaxprTypeError, UsageError: as `driver.asking.ask`.
@@ -43,10 +45,10 @@ def holds(
 def assert_that(
     program: Any, *expressions: str | Assertion, args: tuple[Any, ...] = (), **how: Any
 ) -> Verdicts:
-    """As `holds`, and it raises AssertionError where an expression is false, with what was found and where.
+    """Do as `holds`, and raise AssertionError where an expression is false, with what was found and where.
 
     Args:
-      program, expressions, args: as of `holds`.
+      program, expressions, args: as for `holds`.
       how: `vs`, and keywords of `driver.asking.ask`.
     """
     found = holds(program, *expressions, args=args, **how)
@@ -56,15 +58,16 @@ def assert_that(
 
 
 def grep(pattern: str, program: Any, *args: Any, top: int | None = None) -> Found:
-    """What matches a pattern in a program, or in a function on arguments.
+    """Return the matches of a pattern in a program, or in a function on arguments.
 
     Args:
-      pattern: of equations, or a type of values (see `jaxprtool assert --help`).
+      pattern: a pattern of equations, or a type of values (see `jaxprtool assert --help`).
       program, args: see `jaxprtool.trace`.
-      top: how many matches are found at most; None: all.
+      top: the largest number of matches to find; None: all.
 
     Returns:
-      An object with `matches` (`place`, `text`, `times`), `count` and `warnings`, true where something matches.
+      An object with `matches` (`place`, `text`, `times`), `count` and `warnings`, true where
+        something matches.
 
     Raises:
       JaxprTypeError, UsageError: as `driver.asking.grep`.

@@ -41,7 +41,7 @@ def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
 
 
 def _is_value(x: Any) -> bool:
-    """Whether a leaf is an array or a number, and no type of one: a `ShapeDtypeStruct` has a dtype, but no elements."""
+    """Whether a leaf is an array or a number, not a type: a `ShapeDtypeStruct` has a dtype, but no elements."""
     if isinstance(x, (bool, int, float, complex)):
         return True
     return hasattr(x, "dtype") and hasattr(x, "__getitem__")
@@ -51,16 +51,18 @@ def _is_value(x: Any) -> bool:
 def gradcheck(
     program: Any, *args: Any, modes: str | Sequence[str] = "fwd,rev", **how: Any
 ) -> GradCheck:
-    """Whether the derivatives of a program, or of a function, are those that finite differences give.
+    """Whether the derivatives of a program, or of a function, agree with finite differences.
 
     Args:
       program, args: as `run` takes them.
       modes: `fwd` (jvp), `rev` (vjp), or both.
-      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`, `max_bytes`, `step_limit`.
+      how: keywords of `driver.gradcheck`: `order`, `eps`, `rtol`, `atol`, `seed`, `max_bytes`,
+        `step_limit`.
 
     Returns:
-      An object with `passed`, `blame` (the equations whose rules are wrong, with their places) and `derivatives` (what
-      was found in each mode); `str` of it is what `jaxprtool gradcheck` prints.
+      An object with `passed`, `blame` (the equations whose rules are wrong, with their places) and
+        `derivatives` (what was found in each mode); `str` of it is what `jaxprtool gradcheck`
+        prints.
 
     Raises:
       JaxprTypeError, UsageError, UnsupportedError, MissingRuleError: as `driver.gradcheck`.
@@ -91,7 +93,7 @@ def precision(program: Any, *args: Any, **how: Any) -> Precision:
 
 
 def _placed(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Any]]:
-    """A program whose equations have places, and its arguments, one by one."""
+    """Return a program whose equations have places, and its arguments, one by one."""
     found, values = with_values(program, args)
     if not is_function(program):
         return with_places(found), values

@@ -1,4 +1,4 @@
-"""`jt.compare`: the function of Python beside the verb."""
+"""`jt.compare`: the verb as a Python function."""
 
 from __future__ import annotations
 

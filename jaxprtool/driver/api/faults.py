@@ -1,4 +1,4 @@
-"""Verbs that run programs, as functions of Python: `run`, and those that find faults. See `driver.api.programs`."""
+"""Verbs that run programs, as Python functions: `run`, and those that find faults. See `driver.api.programs`."""
 
 from __future__ import annotations
 
@@ -46,11 +46,12 @@ def run(program: Any, *args: Any, check_nans: bool = False, **how: Any) -> list[
 
 @for_the_function(blaming.blame)
 def blame(program: Any, *args: Any, **how: Any) -> Blame:
-    """Where NaN and infinities begin in a program, or in a function on arguments, and what they reach.
+    """Find where NaN and infinities begin in a program, or in a function on arguments, and what they reach.
 
     Args:
-      program, args: as of `run`.
-      how: keywords of `driver.blame`: `nan`, `inf`, `denormal`, `above`, `jit`, `max_bytes`, `step_limit`.
+      program, args: as for `run`.
+      how: keywords of `driver.blame`: `nan`, `inf`, `denormal`, `above`, `jit`, `max_bytes`,
+        `step_limit`.
 
     Raises:
       JaxprTypeError, UsageError: as `run`.
@@ -60,6 +61,6 @@ def blame(program: Any, *args: Any, **how: Any) -> Blame:
 
 
 def _with_arguments(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Any], str]:
-    """The program that is meant, the values that it takes one by one, and what to call its text."""
+    """Return the program, the values that it takes one by one, and the name of its text."""
     name = getattr(program, "__name__", "<program>") if is_function(program) else "<program>"
     return *with_values(program, args), name

@@ -1,4 +1,6 @@
-"""What programs consist of, cost and keep, as functions of Python: each takes a program, or a JAX function with its arguments."""
+"""Statistics, cost and residuals of programs as Python functions: each takes a program, or a JAX
+function with its arguments.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,7 @@ def stats(program: Any, *args: Any, vs: Any = None, **how: Any) -> Stats:
 
 
 def growth(programs: Sequence[Any], **how: Any) -> Growth:
-    """How the scopes of a program grow, given the program in several sizes.
+    """Return how the scopes of a program grow, given the program in several sizes.
 
     Args:
       programs: two programs or more.
@@ -80,16 +82,18 @@ def cost(program: Any, *args: Any, **how: Any) -> CostReport:
 def residuals(
     program: Any, *args: Any, best: int | None = None, **how: Any
 ) -> Residuals | tuple[Residuals, ClosedJaxpr]:
-    """What a reverse pass of a program, or of a function on arguments, keeps.
+    """Return what a reverse pass of a program, or of a function on arguments, saves.
 
     Args:
       program, args: see `jaxprtool.trace`.
-      best: a number of bytes: find the program that computes least again and keeps no more, besides arguments and constants.
+      best: a number of bytes: find the program that recomputes least and saves no more, besides
+        arguments and constants.
       how: keywords of `driver.residuals`: `wrt`, `policy`, `vs`, `top`.
 
     Returns:
-      An object with `kept` (values, their bytes and places), `recomputed`, `scopes` and, with `vs`, `more` and `less`; `str` of
-      it is what `jaxprtool residuals` prints. With `best` a pair of it and the program that was found.
+      An object with `kept` (values, their bytes and places), `recomputed`, `scopes` and, with `vs`,
+        `more` and `less`; `str` of it is what `jaxprtool residuals` prints. With `best` a pair of
+        it and the program that was found.
 
     Raises:
       JaxprTypeError, MissingRuleError, UnsupportedError, UsageError: as `driver.residuals`.

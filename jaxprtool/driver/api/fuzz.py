@@ -1,4 +1,4 @@
-"""`jaxprtool.fuzz` and `jaxprtool.random_program`: the verb as functions of Python."""
+"""`jaxprtool.fuzz` and `jaxprtool.random_program`: the verb as Python functions."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["fuzz", "random_program"]
 def random_program(
     seed: int, *, size: int | None = None, primitives: Sequence[str] = ()
 ) -> tuple[ClosedJaxpr, list[Value]]:
-    """A random well-typed program and values of its arguments; a seed always gives the same ones.
+    """Return a random well-typed program and values of its arguments; a seed always gives the same ones.
 
     Args:
-      seed: of both.
-      size: how many equations; by default a few.
-      primitives: the names of those that it consists of; all by default.
+      seed: the seed of both.
+      size: the number of equations; by default a few.
+      primitives: the names of the primitives to use; all by default.
 
     Raises:
-      UsageError: an unknown primitive, or no examples that consist of these alone.
+      UsageError: an unknown primitive, or no examples that use only these.
     """
     found = generated(seed, Recipe(size, tuple(primitives)))
     return found.program, [*found.args]

@@ -1,4 +1,6 @@
-"""What guards programs, as functions of Python: snapshots, the stage at which two programs differ, retraces in logs."""
+"""Regression checks of programs as Python functions: snapshots, the stage at which two programs
+differ, retraces in logs.
+"""
 
 from __future__ import annotations
 
@@ -21,16 +23,16 @@ _ACTIONS = {"record": keeping.record, "check": keeping.check, "update": keeping.
 
 
 def snapshot(action: str, folder: str = ".", names: Sequence[str] = ()) -> Snapshots:
-    """What `jaxprtool snapshot` does about the programs of a project.
+    """Do as `jaxprtool snapshot` for the programs of a project.
 
     Args:
       action: `record`, `check` or `update`.
-      folder: of the project; its settings are in the `pyproject.toml` there or above.
-      names: of the programs; () for all.
+      folder: the folder of the project; its settings are in the `pyproject.toml` there or above.
+      names: the names of the programs; () for all.
 
     Returns:
-      An object with `rows` (name, file, kind, figures before and after, lines of a diff), `changed`, `extra` and `is_clean`; `str`
-      of it is what `jaxprtool snapshot` prints.
+      An object with `rows` (name, file, kind, figures before and after, lines of a diff),
+        `changed`, `extra` and `is_clean`; `str` of it is what `jaxprtool snapshot` prints.
 
     Raises:
       UsageError, JaxprParseError: as `driver.snapshot`.
@@ -61,9 +63,10 @@ def triage(a: Any, b: Any, *args: Any) -> Triage:
 
 
 def retraces(*logs: str, by: str = "site", top: int = 20) -> Retraces:
-    """Why JAX traced functions again, from the texts of logs; see `driver.retraces`.
+    """Return why JAX traced functions again, from the texts of logs; see `driver.retraces`.
 
     Returns:
-      An object with `misses`, `groups`, `reasons` and the number of `retraces`; `str` of it is what `jaxprtool retraces` prints.
+      An object with `misses`, `groups`, `reasons` and the number of `retraces`; `str` of it is what
+        `jaxprtool retraces` prints.
     """
     return logging.retraces(logs, by=by, top=top)

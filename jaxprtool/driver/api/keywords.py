@@ -1,8 +1,10 @@
-"""Keyword arguments in a call of a verb: those that are not the verb's own go to the function that it is given.
+"""Keyword arguments in a call of a verb: those that are not the verb's own are passed to the
+function that it is given.
 
     jt.blame(loss, params, batch, scale=3.0)
 
-They are traced, as JAX's `make_jaxpr` does it, and follow the other arguments in the order of their names.
+They are traced, as by JAX's `make_jaxpr`, and follow the other arguments in the order of their
+names.
 """
 
 from __future__ import annotations
@@ -22,21 +24,21 @@ __all__ = ["for_the_function", "is_function", "is_of_jax", "refuse_texts"]
 R = TypeVar("R")
 _OF_CALLERS = frozenset(
     {"name", "observer", "timeline"}
-)  # what functions of this package give the drivers
+)  # keywords that only functions of this package give
 
 
 def is_of_jax(x: Any) -> bool:
-    """Whether an object is a jaxpr of JAX's, which is not imported to say so."""
+    """Whether an object is a jaxpr of JAX's. Does not import JAX."""
     return type(x).__name__ in ("ClosedJaxpr", "Jaxpr") and type(x).__module__.startswith("jax.")
 
 
 def is_function(x: Any) -> bool:
-    """Whether an object is a function, which is traced on arguments, and no program."""
+    """Whether an object is a function, which is traced on arguments, not a program."""
     return callable(x) and not is_of_jax(x)
 
 
 def refuse_texts(f: Any, args: Sequence[Any]) -> None:
-    """Raise UsageError where an argument of a function is a text, which is no value of a program."""
+    """Raise UsageError where an argument of a function is a text, since programs have no such values."""
     for i, x in enumerate(args):
         if isinstance(x, str):
             named = [name for name, _ in named_arguments(f, args)]
@@ -55,11 +57,12 @@ def _refuse_text(f: Any, name: str, x: Any) -> None:
 def for_the_function(
     *drivers: Callable[..., Any], programs: int = 1
 ) -> Callable[[Callable[..., R]], Callable[..., R]]:
-    """Let a verb give keywords that are not its own to the functions among its programs.
+    """Decorate a verb so that keywords that are not its own are passed to the functions among its programs.
 
     Args:
-      drivers: functions of the driver whose keywords the verb takes besides those of its own signature.
-      programs: how many programs it takes.
+      drivers: functions of the driver whose keywords the verb takes besides those of its own
+        signature.
+      programs: the number of programs that it takes.
     """
 
     def wrap(verb: Callable[..., R]) -> Callable[..., R]:

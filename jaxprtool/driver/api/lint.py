@@ -1,4 +1,7 @@
-"""`jt.lint` and `jt.explain`, and what rules of a user's own are written with. See `driver.api.programs`."""
+"""`jt.lint` and `jt.explain`, and the names for writing lint rules of one's own.
+
+See `driver.api.programs`.
+"""
 
 from __future__ import annotations
 
@@ -18,17 +21,18 @@ __all__ = ["Found", "explain", "lint", "lint_rule"]
 
 @for_the_function(linting.lint)
 def lint(program: Any, *args: Any, **how: Any) -> Lint:
-    """What is legal in a program, or in that of a function on arguments, and a mistake all the same.
+    """Find what is legal in a program, or in that of a function on arguments, but most likely a mistake.
 
         jt.lint(loss, params, batch).findings
 
     Args:
       program, args: see `jaxprtool.trace`.
-      how: keywords of `driver.lint`: `select`, `ignore` (codes and families of rules), `max_const`, `carry` (`["0:0"]`).
+      how: keywords of `driver.lint`: `select`, `ignore` (codes and families of rules), `max_const`,
+        `carry` (`["0:0"]`).
 
     Returns:
-      An object with `findings` (their `code`, `found` with message and place, `help`); `str` of it is what `jaxprtool
-      lint` prints, `json()` the document.
+      An object with `findings` (their `code`, `found` with message and place, `help`); `str` of it
+        is what `jaxprtool lint` prints, `json()` the document.
 
     Raises:
       JaxprTypeError, UsageError: as `driver.lint`.
@@ -39,7 +43,7 @@ def lint(program: Any, *args: Any, **how: Any) -> Lint:
 
 
 def explain(*codes: str) -> Listed:
-    """The pages of codes of lint rules and of messages; of none the list of all.
+    """Return the pages about codes of lint rules and of messages; without a code, the list of all pages.
 
     Returns:
       An object with `pages`; `str` of it is what `jaxprtool explain` prints.

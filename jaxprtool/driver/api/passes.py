@@ -1,4 +1,7 @@
-"""`jt.opt` (`jt.optimize`), what passes of a user's own are written with, and `jt.hash`. See `driver.api.programs`."""
+"""`jt.opt` (`jt.optimize`), the names for writing passes of one's own, and `jt.hash`.
+
+See `driver.api.programs`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ def hash(program: Any, *args: Any) -> str:
     return hashing.hash_program(as_program(program, *args))
 
 
-hash_program = hash  # where `hash` is Python's
+hash_program = hash  # another name, for modules in which `hash` is the builtin
 
 
 @for_the_function()
@@ -49,7 +52,7 @@ def opt(
     Raises:
       JaxprTypeError, UsageError, PassError: as `driver.opt`.
     """
-    if len(args) == 1 and isinstance(args[0], str):  # which is no argument of a function of arrays
+    if len(args) == 1 and isinstance(args[0], str):  # a text: functions of arrays take none
         (passes,), args = args, ()
     found = as_program(program, *args)
     return optimising.opt(

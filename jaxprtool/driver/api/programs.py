@@ -95,12 +95,12 @@ def as_program(program: Any, *args: Any) -> ClosedJaxpr:
 
 
 def with_values(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequence[Value]]:
-    """A program in any form, or a function, and the values on which it is to run, one by one.
+    """Return a program in any form, or that of a function, and the values on which to run it, one by one.
 
     Args:
       program: see `as_program`.
-      args: of a program the values of the constants that it does not hold, then its arguments, arrays one by one; of a
-        function its arguments, pytrees.
+      args: for a program the values of the constants that it does not hold, then its arguments,
+        arrays one by one; for a function its arguments, pytrees.
     """
     if not is_function(program):
         return as_program(program), args
@@ -112,7 +112,9 @@ def with_values(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, Sequenc
 def with_values_of_two(
     a: Any, b: Any, args: Sequence[Any]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, Sequence[Value]]:
-    """Two programs, or functions, and the values on which both are to run, one by one; see `with_values`."""
+    """Return two programs, or those of functions, and the values on which to run both, one by one;
+    see `with_values`.
+    """
     first, second = (as_program(x, *(args if is_function(x) else ())) for x in (a, b))
     for f, program in ((a, first), (b, second)):
         if is_function(f):
@@ -177,7 +179,7 @@ def compile(
 
 
 def _with_all_types(program: Any) -> Any:
-    """The program; JaxprTypeError names the arguments whose types are open."""
+    """Return the program; raise JaxprTypeError, which names the arguments, where types are open."""
     if missing := missing_types(program.jaxpr if isinstance(program, ClosedJaxpr) else program):
         raise JaxprTypeError(missing)
     return program
@@ -210,9 +212,10 @@ def discharge(program: Any, *args: Any) -> ClosedJaxpr:
 
 
 def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """Let a function whose first argument is a program take jaxprs of JAX too, and raise UsageError for anything else.
+    """Decorate a function whose first argument is a program: it takes JAX's jaxprs too, and raises
+    UsageError for anything else.
 
-    What comes of a program that is ill-typed is a JaxprTypeError.
+    An error that an ill-typed program causes becomes a JaxprTypeError.
     """
 
     @functools.wraps(f)
@@ -230,7 +233,9 @@ def of_program(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any,
 
 
 def of_typed(f: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """`of_program`, for a function that needs the types of the arguments: JaxprTypeError names those that are open."""
+    """Do as `of_program`, for a function that needs the types of the arguments: JaxprTypeError
+    names those that are open.
+    """
 
     @functools.wraps(f)
     def call(program: Any, *args: P.args, **kwargs: P.kwargs) -> R:

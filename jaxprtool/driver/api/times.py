@@ -1,4 +1,4 @@
-"""How long programs take and where, as functions of Python: each takes a program, or a JAX function with its arguments."""
+"""Run times of programs as Python functions: each takes a program, or a JAX function with its arguments."""
 
 from __future__ import annotations
 

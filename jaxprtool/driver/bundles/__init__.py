@@ -1,1 +1,1 @@
-"""The archives of `repro`: what is in one, how it is replayed, and how it is freed of names and values."""
+"""The archives of `repro`: their contents, their replay, and the removal of names and values from them."""

@@ -1,7 +1,8 @@
-"""Bundles: one archive with a program, its arguments, a command and what came of it.
+"""Bundles: an archive of a program, its arguments, a command and the output of the command.
 
-A bundle is a `.zip` file of members with fixed names. It may come from anybody, so reading one believes nothing: other
-names, links, members that are encrypted or too large, and whatever the manifest should not say, are refused.
+A bundle is a `.zip` file of members with fixed names. It may come from anybody, so reading one
+trusts nothing: other names, links, members that are encrypted or too large, and invalid entries of
+the manifest are refused.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ MOST_BYTES = 1 << 30
 _MOST_MANIFEST = 1 << 24
 _MOST_MEMBERS = 64
 _ENCRYPTED = 0x1
-_DATE = (1980, 1, 1, 0, 0, 0)  # of all members, so that the same things give the same bytes
+_DATE = (1980, 1, 1, 0, 0, 0)  # the date of all members, so that equal contents give equal bytes
 _FAULTS = (
     *(ValueError, OSError, EOFError, RuntimeError, NotImplementedError),
     *(RecursionError, OverflowError, zipfile.BadZipFile, zlib.error, LookupError),
@@ -54,22 +55,24 @@ _FAULTS = (
 
 @dataclass(frozen=True)
 class Bundle:
-    """What a bundle holds.
+    """The contents of a bundle.
 
     Attributes:
-      verb: a verb.
+      verb: the verb of the command.
       options: the words of each of its options: `["--jit"]`, `["--wrt=0"]`.
       program: the text of the program.
       args: the bytes of the file of its arguments; empty where the verb takes none.
-      versions: of jaxprtool, Python, and the packages that compute.
+      versions: those of jaxprtool, Python, and the packages that compute.
       platform: the machine.
-      status: how the command ended: its exit status, negative for a signal; None where its time was up.
-      output, messages: what it wrote to standard output and to standard error.
-      expected: what it should have written; "" where nobody says so.
-      expected_by: who says so: "", `given`, or `jax`.
-      readme, script: for people.
-      why_no_script: why there is none; "" where there is one.
-      kept: names of arguments that still hold values of the original, where they were to be scrubbed.
+      status: the exit status of the command, negative for a signal; None where it ran out of time.
+      output: what it wrote to standard output.
+      messages: what it wrote to standard error.
+      expected: the correct output; "" where it is not known.
+      expected_by: who states it: "", `given`, or `jax`.
+      readme, script: files for people.
+      why_no_script: why there is no script; "" where there is one.
+      kept: names of arguments that still hold values of the original, although they were to be
+        scrubbed.
     """
 
     verb: str
@@ -89,7 +92,7 @@ class Bundle:
     kept: Sequence[str] = ()
 
     def manifest(self) -> dict[str, Any]:
-        """What is said beside the program and its arguments."""
+        """Return the entries of the manifest: all but the program and its arguments."""
         return {
             "format": _FORMAT,
             "schema": 1,
@@ -121,7 +124,7 @@ def is_bundle(data: bytes) -> bool:
 
 
 def bundle_bytes(bundle: Bundle) -> bytes:
-    """The archive; the same bundle gives the same bytes."""
+    """Return the archive; the same bundle gives the same bytes."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, data in bundle.members().items():
@@ -133,15 +136,15 @@ def bundle_bytes(bundle: Bundle) -> bytes:
 
 
 def read_bundle(data: bytes, name: str, most: int = MOST_BYTES) -> Bundle:
-    """A bundle of somebody else's.
+    """Read a bundle from an untrusted source.
 
     Args:
       data: the archive.
-      name: what it is called.
-      most: bytes that it may take when it is unpacked.
+      name: its name.
+      most: the bytes that it may take when it is unpacked.
 
     Raises:
-      UsageError: it is damaged, hostile, or asks for what a bundle may not ask for.
+      UsageError: it is damaged, hostile, or contains a command that a bundle may not contain.
     """
     if not is_bundle(data):
         help = "a program comes with a command: jaxprtool repro FILE -o bug.zip -- run"
@@ -152,7 +155,7 @@ def read_bundle(data: bytes, name: str, most: int = MOST_BYTES) -> Bundle:
             members = {key: _read(archive, info, name) for key, info in infos.items()}
         return _of_members(members, name)
     except JaxprToolError:
-        raise  # it says what is wrong
+        raise  # its message is clear already
     except _FAULTS as e:
         _refuse(name, f"it is damaged: {e}")
 
@@ -162,7 +165,7 @@ def _refuse(name: str, why: str) -> NoReturn:
 
 
 def _checked_members(archive: zipfile.ZipFile, name: str, most: int) -> dict[str, zipfile.ZipInfo]:
-    """The members by name, after a look at what the archive says of them."""
+    """Return the members by name, after a check of the archive's directory."""
     infos, found = archive.infolist(), dict[str, zipfile.ZipInfo]()
     if len(infos) > _MOST_MEMBERS:
         _refuse(name, f"it has {len(infos)} members")
@@ -193,7 +196,7 @@ def _checked_members(archive: zipfile.ZipFile, name: str, most: int) -> dict[str
 
 
 def _read(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
-    """A member, of which no more is unpacked than it says it has."""
+    """Return a member; no more of it is unpacked than the size it declares."""
     with archive.open(info) as f:
         data = f.read(info.file_size)
         if len(data) != info.file_size or f.read(1):
@@ -235,7 +238,7 @@ def _of_members(members: Mapping[str, bytes], name: str) -> Bundle:
 
 
 class _Form:
-    """What a manifest has to look like."""
+    """The required form of a manifest."""
 
     def __init__(self, name: str):
         self.name = name

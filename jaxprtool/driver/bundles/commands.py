@@ -1,4 +1,6 @@
-"""Which commands a bundle may hold: built-in verbs with options that neither run nor import nor read anything else."""
+"""The commands that a bundle may contain: built-in verbs with options that do not run, import or
+read anything else.
+"""
 
 from __future__ import annotations
 
@@ -48,18 +50,18 @@ _OUTPUTS = ("--output", "--save-values", "--keep-good")  # their value has to be
 
 
 def measures(verb: str, options: Sequence[Sequence[str]]) -> bool:
-    """Whether a command prints how long something took, which is never the same twice."""
+    """Whether a command prints how long something took, which differs from run to run."""
     option = _MEASURING_OPTIONS.get(verb)
     return verb in _MEASURING_VERBS or any(words[:1] == [option] for words in map(list, options))
 
 
 def checked_command(verb: str, options: Sequence[Sequence[str]], name: str) -> None:
-    """Raise UsageError for a command that a bundle may not hold.
+    """Raise UsageError for a command that a bundle may not contain.
 
     Args:
       verb: the verb.
       options: the words of each option, the value after `=` in the first or in the words after it.
-      name: of the bundle.
+      name: the name of the bundle.
     """
 
     def refuse(why: str) -> NoReturn:
@@ -82,12 +84,12 @@ def checked_command(verb: str, options: Sequence[Sequence[str]], name: str) -> N
 def command_words(
     verb: str, options: Sequence[Sequence[str]], file: str, args: str | None
 ) -> list[str]:
-    """The words of a command line.
+    """Return the words of a command line.
 
     Args:
-      verb, options: a command that `checked_command` takes.
-      file: of the program.
-      args: of the arguments; None where there are none.
+      verb, options: a command that `checked_command` accepts.
+      file: the file of the program.
+      args: the file of the arguments; None where there are none.
     """
     words = [verb, file, *([file] if verb in PAIR_VERBS else [])]
     for option in options:

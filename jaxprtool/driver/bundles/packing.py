@@ -1,4 +1,4 @@
-"""Values of a program's arguments as the bytes of a file that `--args` takes."""
+"""Write the values of a program's arguments as a file for `--args`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["argument_names", "packed_args"]
 
 
 def argument_names(program: ClosedJaxpr) -> list[str]:
-    """The names of a program's arguments in a file: by the pytrees that they form, else those of the binders.
+    """Return the names of a program's arguments in a file: by the pytrees that they form, else those of the binders.
 
     Args:
       program: a program that was read from a text, so that its binders have names.
@@ -22,11 +22,11 @@ def argument_names(program: ClosedJaxpr) -> list[str]:
 
 
 def packed_args(program: ClosedJaxpr, values: Sequence[Value] | None) -> bytes:
-    """An `.npz` file of the arguments by name; nothing where there are none.
+    """Return the bytes of an `.npz` file of the arguments by name; empty where there are none.
 
     Args:
       program: a program that was read from a text, so that its binders have names.
-      values: of the constants that it does not hold, then of its arguments.
+      values: those of the constants that it does not hold, then of its arguments.
     """
     if not values:
         return b""

@@ -1,4 +1,4 @@
-"""The README of a bundle: for somebody who opens the archive and does not know this tool."""
+"""The README of a bundle, for somebody who opens the archive and does not know this tool."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _MOST = 4000  # characters of an output
 
 
 def readme_of(bundle: Bundle, command: str) -> str:
-    """The text of it, for a bundle and its command."""
+    """Return its text, for a bundle and its command."""
     status = "its time was up" if bundle.status is None else f"status {bundle.status}"
     versions = ", ".join(f"{k} {v}" for k, v in sorted(bundle.versions.items()))
     machine = ", ".join(v for v in bundle.platform.values() if v)

@@ -1,4 +1,4 @@
-"""Running the command of a bundle in a process of its own, and comparing what comes of it."""
+"""Run the command of a bundle in a process of its own, and compare the outcomes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Outcome", "executed", "happens", "platform_of_here", "versions_of_he
 
 TIME_LIMIT = 600.0
 _PACKAGES = ("numpy", "scipy", "ml_dtypes", "jax", "jaxlib")
-_MOST_OUTPUT = 1 << 22  # characters of it that are kept
+_MOST_OUTPUT = 1 << 22  # characters of the output to keep
 # Only plug-ins of this package: what is installed on this machine is no part of a bundle.
 _MAIN = (
     "from jaxprtool.driver.user_code.entry_points import only_built_in; only_built_in(); "
@@ -34,8 +34,9 @@ class Outcome(NamedTuple):
     """How a command ended.
 
     Attributes:
-      status: its exit status, negative for a signal; None where its time was up.
-      output, messages: what it wrote to standard output and to standard error, without what changes from run to run.
+      status: its exit status, negative for a signal; None where it ran out of time.
+      output: what it wrote to standard output, without what changes from run to run.
+      messages: the same for standard error.
     """
 
     status: int | None
@@ -44,7 +45,7 @@ class Outcome(NamedTuple):
 
 
 def versions_of_here() -> dict[str, str]:
-    """The versions of what computes; of a package that is missing, none."""
+    """Return the versions of the packages that compute; none for a missing package."""
     found = {"jaxprtool": jaxprtool.__version__, "python": platform.python_version()}
     for name in _PACKAGES:
         try:
@@ -55,7 +56,7 @@ def versions_of_here() -> dict[str, str]:
 
 
 def platform_of_here() -> dict[str, str]:
-    """The machine: its system, its processor, how Python is made."""
+    """Return a description of the machine: its system, its processor, the build of Python."""
     return {
         "system": platform.system(),
         "machine": platform.machine(),
@@ -74,13 +75,13 @@ def executed(
     """Run a command on a program in a temporary folder, which is removed.
 
     Args:
-      verb, options: a command that `checked_command` takes.
+      verb, options: a command that `checked_command` accepts.
       program: the text of the program.
       args: the bytes of the file of its arguments; empty where there are none.
-      limit: seconds that it may take.
+      limit: the seconds that it may take.
 
     Raises:
-      UsageError: the limit is no number from 0 on.
+      UsageError: the limit is no number >= 0.
     """
     check_not_negative(limit=limit)
     with tempfile.TemporaryDirectory(prefix="jaxprtool-repro-") as folder:
@@ -104,7 +105,9 @@ def executed(
 
 
 def _environment(folder: str) -> dict[str, str]:
-    """This process's, with this package, and without what would be told or written elsewhere."""
+    """Return this process's environment, with this package, and without variables that change what
+    is written, or where.
+    """
     here = str(Path(jaxprtool.__file__).parent.parent)
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("JAXPRTOOL_")}
     paths = [here, *filter(None, inherited.get("PYTHONPATH", "").split(os.pathsep))]
@@ -123,7 +126,7 @@ _TEMPORARY = re.compile(r"jaxprtool-[\w-]*[0-9a-z_]{8}(?=[./])")
 
 
 def _plain(data: bytes | None, folder: str) -> str:
-    """What a process wrote, without addresses, times and the temporary folder."""
+    """Return the output of a process without addresses, times and the temporary folder."""
     text = (data or b"").decode(errors="replace")[:_MOST_OUTPUT]
     text = text.replace(os.path.realpath(folder) + os.sep, "").replace(folder + os.sep, "")
     text = _TEMPORARY.sub("jaxprtool-TEMPORARY", _ADDRESS.sub("0xADDRESS", text))
@@ -131,15 +134,15 @@ def _plain(data: bytes | None, folder: str) -> str:
 
 
 _FLOAT = re.compile(r"-?\d+\.\d*(?:e[-+]?\d+)?|-?\d+e[-+]?\d+")
-_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # XLA's own
+_LOG = re.compile(r"^[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ .*\n?", re.MULTILINE)  # lines of XLA's own log
 _VERSIONS = re.compile(r"jaxprtool \d[\w.]*, Python \d[\w.]*")
 
 
 def happens(before: Outcome, now: Outcome, *, measured: bool = False) -> bool:
-    """Whether a command ends as it did: the same status, output and messages, but for the last digits of floats.
+    """Whether a command ends as before: the same status, output and messages, apart from the last digits of floats.
 
-    What a fault of ours says of its place and of versions may change. Of a command that measures times, which succeeds, the
-    status alone counts.
+    The position and versions in the message of an internal error may change. For a command that
+    measures times and succeeds, only the status counts.
     """
     if before.status != now.status:
         return False
@@ -155,6 +158,6 @@ def _told(outcome: Outcome) -> str:
 
 
 def _rounded(text: str) -> str:
-    """A text with its floats rounded to four digits."""
+    """Return a text with its floats rounded to four digits."""
     lines = _FLOAT.sub(lambda m: f"{float(m[0]):.3e}", text).splitlines()
     return "\n".join(" ".join(line.split()) for line in lines)

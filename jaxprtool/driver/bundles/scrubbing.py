@@ -1,4 +1,4 @@
-"""Bundles without the names and the values of the original, as far as what they show stays."""
+"""Remove the names and the values of the original from bundles, as far as they still show the same failure."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class Scrubbed(NamedTuple):
     """A program for sharing.
 
     Attributes:
-      text: of it.
-      values: of its arguments; None where the command takes none.
+      text: its text.
+      values: the values of its arguments; None where the command takes none.
       kept: the names of arguments that still hold values of the original.
     """
 
@@ -45,16 +45,18 @@ def scrubbed(
     outcome: Outcome,
     limit: float,
 ) -> Scrubbed:
-    """A program with neutral names, without origins, and with drawn values, where its command ends in the same way.
+    """Return a program with neutral names, without origins, and with random values, for which its
+    command ends in the same way.
 
-    The status stays, and the message but for names, types and numbers, and whether the output has a NaN or an infinity.
+    The status stays the same, the message except for names, types and numbers, and whether the
+    output has a NaN or an infinity.
 
     Args:
-      text: of the program.
-      values: of its arguments; None where the command takes none.
+      text: the text of the program.
+      values: the values of its arguments; None where the command takes none.
       verb, options: the command.
       outcome: how it ended.
-      limit: seconds that it may take each time.
+      limit: the seconds that it may take each time.
 
     Raises:
       JaxprToolError: the text cannot be read.
@@ -74,7 +76,7 @@ def scrubbed(
 
 
 def _kind(outcome: Outcome, names: set[str]) -> tuple[int | None, str, frozenset[str]]:
-    """What of the end of a command has to stay."""
+    """Return the parts of an outcome that have to stay the same."""
     first = next((x for x in outcome.messages.splitlines() if "error" in x), "")
     words: set[str] = {*_WORD.findall(outcome.output.lower())} if outcome.status == 0 else set()
     return outcome.status, normalised(first, names), frozenset(words & {*_BAD})

@@ -1,1 +1,1 @@
-"""How `compare` looks for the first difference of two runs."""
+"""The search of `compare` for the first difference of two runs."""

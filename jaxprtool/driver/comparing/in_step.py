@@ -1,4 +1,4 @@
-"""Two runs whose equations are compared: in step where both are on NumPy, else by prefixes."""
+"""Compare the equations of two runs: in step where both are on NumPy, else by prefixes."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ _MOST = 10_000_000  # steps of loops of an unknown number of steps, where neithe
 
 
 class Limits(NamedTuple):
-    """What a run may take; see `driver.run`."""
+    """The limits of a run; see `driver.run`."""
 
     max_bytes: int | None = None
     step_limit: int | None = None
 
 
 class Side(NamedTuple):
-    """A program, its arguments, and where it runs."""
+    """A program, its arguments, and the backend on which it runs."""
 
     program: ClosedJaxpr
     args: Sequence[Value]
@@ -62,7 +62,9 @@ class Side(NamedTuple):
         return self.backend not in ("xla", "jax")
 
     def cut(self) -> tuple[list[Value], Program]:
-        """The results of one run, and the program for `first_of_prefixes`, whose parts do not do what was done in that run."""
+        """Run the part that must run only once; return its results, and a program for
+        `first_of_prefixes` that does not repeat it.
+        """
         parts = cut(self.program)
         given = iter(self.args)
         consts = [next(given) if c is None else c for c in self.program.consts]
@@ -76,7 +78,7 @@ class Side(NamedTuple):
         return found[: parts.outs], program
 
     def results(self) -> list[Value]:
-        """The results of the program."""
+        """Return the results of the program."""
         max_bytes = self.limits.max_bytes
         if self.backend == "xla":
             return run(self.program, self.args, jit=True, max_bytes=max_bytes)
@@ -85,12 +87,12 @@ class Side(NamedTuple):
         return run(self.program, self.args, **self.limits._asdict())
 
     def stepped(self) -> Stepped:
-        """The run as a sequence of events."""
+        """Return the run as a sequence of events."""
         return Stepped(lambda observer: evaluated(self.program, self.args, *self.limits, observer))
 
 
 def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limits) -> Side:
-    """A side, ready to run: with its constants loaded, on `f64` in double precision."""
+    """Return a side that is ready to run: with its constants loaded, and on `f64` in double precision."""
     program = ready(program, args, limits.max_bytes)
     if backend == "f64":
         program, args = in_double(program), [*map(doubled, args)]
@@ -98,7 +100,9 @@ def side(program: ClosedJaxpr, args: Sequence[Value], backend: str, limits: Limi
 
 
 class Results(NamedTuple):
-    """The results of both sides, none of one that was stopped; what a search found; and what is said of sides that were stopped."""
+    """The results of both sides, empty for one that was stopped; the findings of a search; and
+    notes about stopped sides.
+    """
 
     results: tuple[list[Value], list[Value]]
     first: First | None = None
@@ -110,9 +114,9 @@ T = TypeVar("T")
 
 
 def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
-    """What a function gives of two sides; first of one that runs step by step.
+    """Call a function with two sides, first with one that runs step by step, and return its results.
 
-    What is compiled cannot be stopped, so that a limit of steps has to be met on the other side before.
+    A compiled run cannot be stopped, so a step limit has to be met on the other side before.
     """
     a, b = sides
     if a.steps or not b.steps:
@@ -123,11 +127,11 @@ def of_both(sides: Sequence[Side], f: Callable[[Side], T]) -> tuple[T, T]:
 
 
 def both_results(a: Side, b: Side) -> Results:
-    """The results of both sides.
+    """Return the results of both sides.
 
-    Where nothing else limits the steps, and both run step by step, each may take a hundred times as many as the other one has taken, but a
-    million at least: then it is stopped. Both are stopped after ten million where neither has ended; so is one on NumPy
-    beside one that is compiled.
+    Where no other limit is set and both run step by step, each may take a hundred times as many
+    steps as the other one has taken, but at least a million; then it is stopped. Both are stopped
+    after ten million steps where neither has ended; so is a side on NumPy beside a compiled one.
     """
     if not (a.steps and b.steps) or a.limits.step_limit is not None:
         found = _bounded((a, b), Side.results)
@@ -137,7 +141,7 @@ def both_results(a: Side, b: Side) -> Results:
 
 
 def _bounded(sides: tuple[Side, Side], f: Callable[[Side], T]) -> tuple[T, T] | list[str]:
-    """What a function gives of two sides, as `of_both`; what is said of the one on NumPy, where that has no end."""
+    """Do as `of_both`; return notes about the side on NumPy instead, where it does not end."""
     turns = Turns(_MOST if sides[0].limits.step_limit is None else None)
     try:
         with limited_turns(turns):
@@ -149,7 +153,10 @@ def _bounded(sides: tuple[Side, Side], f: Callable[[Side], T]) -> tuple[T, T] | 
 
 
 def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], list[str]]:
-    """The results of two sides on NumPy, and what is said of one that was stopped: neither has to end for the other one to be known."""
+    """Return the results of two sides on NumPy, which run alternately, and notes about a side that was stopped.
+
+    So a side that does not end does not keep the other one from ending.
+    """
 
     def run_of(side: Side) -> Alternating:
         return Alternating(lambda: evaluated(side.program, side.args, *side.limits, None))
@@ -172,10 +179,12 @@ def _alternately(a: Side, b: Side) -> tuple[tuple[list[Value], list[Value]], lis
 
 
 def not_ended(a: Side, b: Side) -> list[str]:
-    """What there is to say of a side that takes many more steps than the other one, where one is compiled and could not be stopped.
+    """Return notes about a side that takes many more steps than the other one, where one is
+    compiled and could not be stopped.
 
-    Both run on NumPy for that, one where they are the same program; not where it is known how often all their loops turn, one program
-    runs on NumPy anyway, where it is stopped, or one has effects, which would happen twice.
+    For that both run on NumPy, once where they are the same program. This is skipped where all
+    their loops have a known number of iterations, where one program runs on NumPy anyway and is
+    stopped there, and where one has effects, which would happen twice.
     """
     if (a.steps and b.steps) or a.limits.step_limit is not None:
         return []
@@ -195,15 +204,16 @@ def not_ended(a: Side, b: Side) -> list[str]:
 
 
 def _counted(side: Side) -> None:
-    """Run a side, if it is on NumPy, for its steps alone."""
+    """Run a side, if it is on NumPy, only to count its steps."""
     if side.steps:
         side.results()
 
 
 def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
-    """`_search`; where one program has loops that the other has written out, inside of these too, or equations before its loops.
+    """Do as `_search`; where one program has loops that the other has unrolled, search inside of these too.
 
-    That is a second run, where there is a difference; with effects it is the only one.
+    The same holds for equations that one program computes before its loops. This is a second run, after one that found a
+    difference; a program with effects runs only once.
     """
     loops = written_out_loops(a.program, b.program) if a.steps and b.steps else None
     if loops is None:
@@ -242,9 +252,10 @@ def _opened(
     as_written: Callable[[First | None], First | None],
     tolerance: Tolerance,
 ) -> Results:
-    """What was found, with the first difference where calls or loops are opened.
+    """Return the results, with the first difference found where calls or loops are expanded.
 
-    Where there is none, and the results agree, what was found are equations that do not stand in each other's place.
+    If that run finds none and the results agree, the original finding was a pair of equations that
+    do not correspond to each other.
     """
     first, flips = as_written(opened.first), as_written(opened.flips)
     if first is None and (found.stopped or _differ(found.results, tolerance)):
@@ -255,9 +266,10 @@ def _opened(
 def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """Run both sides and find the first equation whose results differ although its operands agree.
 
-    Both are run in step where both run equation by equation, else prefixes of them are bisected, where results differ. Where one has
-    calls in the place of equations of the other, they run without calls: in a second run, or at once where they have effects.
-    Where one computes once what the other computes several times, both do.
+    They run in step where both run equation by equation; else, where results differ, prefixes of
+    them are bisected. Where one has calls in the place of equations of the other, they run with
+    calls inlined: in a second run, or at once where they have effects. Where one computes once what
+    the other computes several times, both compute it once.
     """
     find = _in_step if a.steps and b.steps else _by_prefixes
     opened = opened_calls(a.program, b.program)
@@ -279,7 +291,7 @@ def _search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 def _searched(
     a: Side, b: Side, programs: tuple[ClosedJaxpr, ClosedJaxpr]
 ) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """The programs in which two sides are searched: without surplus where both run equation by equation."""
+    """Return the programs in which to search: without surplus where both sides run equation by equation."""
     return without_surplus(*programs) if a.steps and b.steps else programs
 
 
@@ -326,7 +338,7 @@ def _in_step(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
 
 def _stopped(name: str, error: UsageError) -> str:
-    """What there is to say of a side that took too many steps."""
+    """Return the note about a side that took too many steps."""
     said = error.diagnostics[0]
     at = "" if said.span is None else f" ({said.span})"
     return f"{name} was stopped: {said.message}{at}; --step-limit allows more"

@@ -1,7 +1,7 @@
-"""Where two programs differ of which one has calls in the place of equations of the other: inside of these calls.
+"""Find where two programs differ if one has calls in the place of equations of the other: inside of these calls.
 
-Both are run with the equations of all calls in their place, so that these have counterparts, and what is found is told where it
-stands in the programs as they are.
+Both run with all calls inlined, so that the equations of the calls have counterparts; the finding
+is then mapped back to the programs as written.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ _MOST = 100_000  # equations of a program whose calls are opened
 
 
 class Opened(NamedTuple):
-    """Two programs with the equations of all calls in their place.
+    """Two programs, and the same with all calls inlined.
 
     Attributes:
-      programs: the programs as they are; opened: without calls.
-      once: whether a program has effects, so that it runs only once.
+      programs: the programs as written.
+      opened: the programs without calls.
+      once: whether a program has effects, so that it may run only once.
     """
 
     programs: tuple[ClosedJaxpr, ClosedJaxpr]
@@ -40,7 +41,7 @@ class Opened(NamedTuple):
     once: bool
 
     def as_written(self, first: First | None) -> First | None:
-        """What was found in the opened programs, or in a part of their equations, where it stands in the programs as they are."""
+        """Map a finding in the opened programs, or in a part of their equations, to the programs as written."""
         if first is None:
             return None
         sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
@@ -56,7 +57,7 @@ class Opened(NamedTuple):
 
 
 def opened_calls(a: ClosedJaxpr, b: ClosedJaxpr) -> Opened | None:
-    """Two programs without calls; None where they have the same ones, or are large."""
+    """Return two programs with calls inlined; None where both have the same calls, or are large."""
     if _calls(a.jaxpr) == _calls(b.jaxpr) or any(count_eqns(p.jaxpr) > _MOST for p in (a, b)):
         return None
     opened = inlined(a, size=_MOST), inlined(b, size=_MOST)
@@ -68,7 +69,7 @@ Calls = Counter[tuple[Primitive, object]]
 
 @deep
 def _calls(jaxpr: Jaxpr, known: dict[Jaxpr, Calls] | None = None) -> Calls:
-    """How many calls of each name a jaxpr has, at any depth; those of a jaxpr count as often as it is used."""
+    """Count the calls of each name in a jaxpr, at any depth; those of an inner jaxpr count once for each use."""
     known = {} if known is None else known
     if jaxpr in known:
         return known[jaxpr]
@@ -83,7 +84,7 @@ def _calls(jaxpr: Jaxpr, known: dict[Jaxpr, Calls] | None = None) -> Calls:
 
 
 def _of_literals(first: First, a: Any, b: Any) -> tuple[Any, Any]:
-    """The calls around two places which are given other literals, where the equations there are the same but for these."""
+    """Return the calls around two places that differ only in literals passed to the calls; else the places."""
     signatures = Signatures()
     opened = [x.eqn for x in (first.a, first.b) if isinstance(x, Place)]
     if len(opened) < 2 or _same(opened[0], opened[1], signatures):
@@ -101,7 +102,7 @@ def _same(a: JaxprEqn, b: JaxprEqn, signatures: Signatures) -> bool:
 
 
 def _primitives(jaxpr: Jaxpr) -> Iterator[Primitive]:
-    """The primitives of the equations of a jaxpr, at any depth, but for calls."""
+    """Yield the primitives of the equations of a jaxpr, at any depth, except calls."""
     return (e.primitive for e in all_eqns(jaxpr) if called(e) is None)
 
 
@@ -113,9 +114,9 @@ def _is_one_of(place: Place | Written | None, missing: Counter[Primitive]) -> bo
 def _of_whole_call(
     place: Place | Written | None, missing: Counter[Primitive], exchanged: bool
 ) -> Any:
-    """The call around a place, where all of its equations are missing on the other side: that lacks the call; else the place.
+    """Return the call around a place if the other side lacks all of its equations, and so the call; else the place.
 
-    A call of one equation is not missing where that was exchanged for another one, which is missing on this side.
+    A call of one equation is not missing if that equation was exchanged for another one, which is missing on this side.
     """
     if isinstance(place, Place):
         for n, step in enumerate(place.path):
@@ -127,7 +128,7 @@ def _of_whole_call(
 
 
 def _beside(missing: Place, place: Place | Written | None) -> Any:
-    """The call around a place that is as deep as a call which is missing there; the place where there is none."""
+    """Return the call around a place at the depth of a call that is missing there; the place where there is none."""
     depth = len(missing.path)
     if isinstance(place, Place) and len(place.path) > depth:
         step = place.path[depth]
@@ -139,7 +140,7 @@ def _beside(missing: Place, place: Place | Written | None) -> Any:
 def _as_written(
     program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
 ) -> Place | Written | None:
-    """The place in a program of one that was found in it with its calls opened: both have the same equations in the same order."""
+    """Map a place in a program with calls inlined to the program: both have the same equations in the same order."""
     if not isinstance(place, Place):
         return place
     ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
@@ -155,7 +156,10 @@ def _as_written(
 def with_steps(
     way: Sequence[Step], path: Sequence[Step], opened: Callable[[JaxprEqn], bool]
 ) -> tuple[Step, ...]:
-    """A way into a program with the branches and steps of the path in it with some equations opened, which is without these."""
+    """Return a path in a program, with branches and steps taken from the path in the expanded program.
+
+    The latter lacks the equations for which `opened` holds.
+    """
     inside = iter(path)
     found: list[Step] = []
     for above in way:
@@ -165,19 +169,19 @@ def with_steps(
 
 
 def is_same(eqn: JaxprEqn, other: JaxprEqn) -> bool:
-    """Whether two equations are one, which may have been given other operands, or fewer results."""
+    """Whether two equations are the same one, perhaps with other operands, or fewer results."""
     return eqn is other or any(v is w for v in eqn.out_binders for w in other.out_binders)
 
 
 def like(eqn: JaxprEqn, other: JaxprEqn) -> bool:
-    """Whether an equation may have been made of another one."""
+    """Whether an equation may have been derived from another one."""
     return eqn.primitive is other.primitive and eqn.span == other.span
 
 
 def _ways(
     closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...] = ()
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """The equations of a program of which one may have been made, in order, each with the way to it."""
+    """Yield the equations of a program from which one may have been derived, in order, each with its path."""
     for eqn in closed.eqns:
         if like(eqn, wanted):
             yield eqn, path

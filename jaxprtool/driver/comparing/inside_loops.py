@@ -1,7 +1,7 @@
-"""Where two programs differ of which one has loops that the other has written out: inside of these loops.
+"""Find where two programs differ if one has loops that the other has unrolled: inside of these loops.
 
-Both are run with all loops of known length written out, so that the equations of each step have counterparts, and what is found
-is told where it stands in the programs as they are.
+Both run with all loops of known length unrolled, so that the equations of each step have
+counterparts; the finding is then mapped back to the programs as written.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ _MOST = 20_000  # equations of a program with its loops written out
 
 
 class WrittenOut(NamedTuple):
-    """Two programs with the steps of all loops one after the other.
+    """Two programs, and the same with loops unrolled.
 
     Attributes:
-      programs: the programs as they are; opened: without loops.
+      programs: the programs as written.
+      opened: the programs without loops.
       once: whether a program has effects, so that it runs only once.
     """
 
@@ -38,7 +39,7 @@ class WrittenOut(NamedTuple):
     once: bool
 
     def as_written(self, first: First | None) -> First | None:
-        """What was found in the opened programs, where it stands in the programs as they are; None of what is in neither."""
+        """Map a finding in the opened programs to the programs as written; None where it has no place there."""
         if first is None:
             return None
         found: list[Place] = []
@@ -70,7 +71,7 @@ class WrittenOut(NamedTuple):
 
 
 def written_out_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> WrittenOut | None:
-    """Two programs without loops of known length; None where they have as many of these, or long ones."""
+    """Return two programs with loops of known length unrolled; None where they have the same number of such loops, or long ones."""
     counts = _loops(a.jaxpr), _loops(b.jaxpr)
     if counts[0] == counts[1] or any(_size(p.jaxpr) > _MOST for p in (a, b)):
         return None
@@ -81,7 +82,7 @@ def written_out_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> WrittenOut | None:
 
 
 def _turns(eqn: JaxprEqn) -> range | None:
-    """The steps of a loop of known length, in order; None of another equation."""
+    """Return the steps of a loop of known length, in order; None for another equation."""
     length = eqn.params.get("length")
     if not isinstance(length, int) or "num_carry" not in eqn.params:
         return None
@@ -89,12 +90,12 @@ def _turns(eqn: JaxprEqn) -> range | None:
 
 
 def _loops(jaxpr: Jaxpr) -> int:
-    """How many loops of known length a jaxpr has, at any depth; those of a jaxpr in it count once."""
+    """Count the loops of known length in a jaxpr, at any depth; those of an inner jaxpr count once."""
     return sum(_turns(e) is not None for e in all_eqns(jaxpr) if e.primitive.holds_jaxprs)
 
 
 def _size(jaxpr: Jaxpr) -> int:
-    """How many equations a jaxpr has with its loops of known length written out, those of others once."""
+    """Count the equations of a jaxpr with its loops of known length unrolled; other inner jaxprs count once."""
     total = 0
     for eqn in jaxpr.eqns:
         total += 1
@@ -108,7 +109,7 @@ def _size(jaxpr: Jaxpr) -> int:
 
 
 def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Place | None:
-    """The place in a program of one that was found in it with its loops written out; None of what there is only then."""
+    """Map a place in a program with loops unrolled to the program; None where it exists only there."""
     ways, others = [*_ways(program, place.eqn, ())], [*_ways(opened, place.eqn, ())]
     if len(ways) != len(others):
         return None
@@ -141,7 +142,9 @@ def _all_ways(
 def _ways(
     closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...]
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """The equations of a program of which one may have been made, once for each step, in order, each with the way to it."""
+    """Yield the equations of a program from which one may have been derived, once for each step, in
+    order, each with its path.
+    """
     for eqn in closed.eqns:
         if like(eqn, wanted):
             yield eqn, path

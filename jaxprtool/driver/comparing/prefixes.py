@@ -1,8 +1,9 @@
-"""The first equation whose results differ between two runs of which one is compiled: prefixes of the programs, bisected.
+"""Find the first equation whose results differ between two runs of which one is compiled, by bisecting prefixes.
 
-A prefix is the program cut after an equation; its results are the values that the rest reads. Where the results of a pair of
-prefixes agree and those of the next pair do not, the difference arises in the next equation. If that holds jaxprs, NumPy
-says what they are given, in the order in which they run, and each is run on both backends, and searched in the same way.
+A prefix is the program cut after an equation; its results are the values that the rest reads. Where
+the results of a pair of prefixes agree and those of the next pair do not, the difference arises in
+the next equation. If that holds jaxprs, a run on NumPy gives the values on which they run, in
+order; each is run on both backends, and searched in the same way.
 """
 
 from __future__ import annotations
@@ -33,13 +34,13 @@ Pair = tuple[int, int]
 
 
 class Program(NamedTuple):
-    """A jaxpr without constants of its own, the values it is given, and what runs it.
+    """A jaxpr without constants of its own, its arguments, and a function that runs it.
 
     Attributes:
       jaxpr: the jaxpr; all its binders are arguments.
-      args: their values.
-      run: gives the results of any such jaxpr on values.
-      path: the way to the jaxpr.
+      args: the values of the arguments.
+      run: returns the results of any such jaxpr on values.
+      path: the path to the jaxpr.
     """
 
     jaxpr: Jaxpr
@@ -48,7 +49,7 @@ class Program(NamedTuple):
     path: tuple[Step, ...] = ()
 
     def values(self, n: int, outs: Sequence[Atom]) -> Sequence[Value]:
-        """The values of some variables after the first n equations."""
+        """Return the values of some variables after the first n equations."""
         if not outs:
             return []
         jaxpr = self.jaxpr
@@ -56,18 +57,18 @@ class Program(NamedTuple):
         return self.run(ClosedJaxpr(cut, []), self.args)
 
     def around(self) -> Place | None:
-        """The equation that holds the jaxpr; None at the top."""
+        """Return the equation that holds the jaxpr; None at the top."""
         return Place(self.path[-1].eqn, self.path[:-1]) if self.path else None
 
     def inside(self, jaxpr: Jaxpr, args: Sequence[Value], step: Step) -> Program:
-        """A jaxpr that an equation of this one runs."""
+        """Return the program of a jaxpr that an equation of this one runs."""
         path = (*self.path, step)
         given = [_fitting(x, v) for x, v in zip(args, jaxpr.all_binders, strict=True)]
         return self._replace(jaxpr=jaxpr, args=given, path=path)
 
 
 def _fitting(x: Value, v: Var) -> Value:
-    """A value in the type of a binder, which one side may have in double precision."""
+    """Convert a value to the type of a binder; one side may have it in double precision."""
     xp = numpy_namespace()
     x = xp.value(x)
     dtype = xp.dtype_of_aval(v.aval.dtype) if v.aval.dtype.is_inexact else x.dtype
@@ -77,21 +78,21 @@ def _fitting(x: Value, v: Var) -> Value:
 def first_of_prefixes(
     a: Program, b: Program, difference: Callable[[Any, Any], Any]
 ) -> First | None:
-    """The first pair of equations whose results differ; None where no prefix shows a difference.
+    """Return the first pair of equations whose results differ; None where no prefix shows a difference.
 
     Args:
       a, b: the programs.
-      difference: how two values differ, as `backends.differences.Found` has it.
+      difference: returns how two values differ, as a `backends.differences.Found`.
 
     Raises:
-      UnsupportedError: a backend does not take a prefix.
+      UnsupportedError: a backend does not accept a prefix.
     """
     pairs = counterparts(a.jaxpr, b.jaxpr)
     shared = [_shared(side.jaxpr, [p[k] for p in pairs]) for k, side in enumerate((a, b))]
     found: dict[int, tuple[Any, int] | None] = {}
 
     def differs(n: int) -> bool:
-        """Whether a value that the first n pairs have given is another one on the other side."""
+        """Whether the results of the first n pairs include one that differs between the sides."""
         if n not in found:
             found[n] = _differing(a, b, pairs, shared, n, difference)
         return found[n] is not None
@@ -115,7 +116,9 @@ def first_of_prefixes(
 def _of_operands(
     a: Program, b: Program, pairs: Sequence[Pair], at: Pair, difference: Callable[[Any, Any], Any]
 ) -> First | None:
-    """The equations that give a pair an operand that differs, of which one has no counterpart; None where there are none."""
+    """Return the equations that make an operand of a pair which differs, where one of them has no
+    counterpart; else None.
+    """
     p, q = a.jaxpr.eqns[at[0]], b.jaxpr.eqns[at[1]]
     if len(p.inputs) != len(q.inputs) or not same_operation(p, q, Signatures()):
         return None
@@ -136,7 +139,9 @@ def _of_operands(
 def _of_results(
     a: Program, b: Program, pairs: Sequence[Pair], difference: Callable[[Any, Any], Any]
 ) -> First | None:
-    """The equations of the first result that differs, of those that equations give which are no counterparts of each other."""
+    """Return the equations that make the first result that differs, among results whose equations
+    are not counterparts.
+    """
     for k in other_results(a.jaxpr, b.jaxpr, pairs):
         outs = [side.jaxpr.outs[k] for side in (a, b)]
         if not all(map(_is_array, outs)):
@@ -152,7 +157,9 @@ def _of_results(
 
 
 def _shared(jaxpr: Jaxpr, at: Sequence[int]) -> list[int]:
-    """For each of some equations, the position of the last one that reads a result of it; a result of the jaxpr: past all."""
+    """Return for each of some equations the position of the last equation that reads a result of
+    it; past the end for results.
+    """
     last: dict[Any, int] = {}
     for n, eqn in enumerate(jaxpr.eqns):
         last.update((x, n) for x in eqn.inputs if type(x) is not Lit)
@@ -168,7 +175,9 @@ def _differing(
     n: int,
     difference: Callable[[Any, Any], Any],
 ) -> tuple[Any, int] | None:
-    """The first difference of values that are alive after n pairs, of the last pair's first, and which result it is."""
+    """Return the first difference among the values alive after n pairs, those of the last pair
+    first, and the result's position.
+    """
     cuts = [pairs[n - 1][side] + 1 for side in (0, 1)]
     alive = [m for m in range(n - 1) if all(read[k][m] >= cuts[k] for k in (0, 1))]
     names: list[tuple[Var, Var, int]] = []
@@ -190,7 +199,9 @@ def _is_array(v: Atom) -> bool:
 
 
 class Bodies(Watch):
-    """Calls a function with each jaxpr that one equation runs, and with what that is given, until it has an answer."""
+    """Calls a function with each jaxpr that one equation runs, and with its arguments, until the
+    function has an answer.
+    """
 
     def __init__(self, tell: Callable[[Jaxpr, Sequence[Value], Step], Any]):
         super().__init__()
@@ -207,7 +218,7 @@ class Bodies(Watch):
         return True
 
     def watch(self, eqn: JaxprEqn, operands: Mapping[Any, Value]) -> Any:
-        """Run an equation on values of its operands, by variable; what was found."""
+        """Run an equation on values of its operands, by variable; return the answer."""
         alone = ClosedJaxpr(Jaxpr([*operands], [eqn], [*eqn.out_binders], []), [])
         with observed_by(self):
             eval_jaxpr(alone, [*operands.values()])
@@ -217,7 +228,9 @@ class Bodies(Watch):
 def _inside(
     a: Program, b: Program, at: Pair, difference: Callable[[Any, Any], Any]
 ) -> First | None:
-    """The first difference in the jaxprs that a pair of equations holds; None where there is none, or nobody can tell."""
+    """Return the first difference in the inner jaxprs of a pair of equations; None where there is
+    none, or it is not known.
+    """
     p, q = a.jaxpr.eqns[at[0]], b.jaxpr.eqns[at[1]]
     names = list(dict.fromkeys(x for x in p.inputs if isinstance(x, Var)))
     if not (p.primitive.holds_jaxprs and q.primitive.holds_jaxprs):
@@ -240,14 +253,14 @@ def _inside(
             return first_of_prefixes(*sides, difference)
         except (
             JaxprToolError
-        ):  # of a backend that does not take a body alone: one with collectives, say
+        ):  # the backend cannot run a body alone, for example one with collectives
             return None
 
     return Bodies(tell).watch(p, operands)
 
 
 def _held(eqn: JaxprEqn) -> Iterator[tuple[Jaxpr, Step]]:
-    """The jaxprs in the params of an equation, each with the step into it."""
+    """Return the jaxprs in the params of an equation, each with the step into it."""
     for key, value in eqn.params.items():
         inner = [closed.jaxpr for closed in jaxprs_in(value)]
         for i, jaxpr in enumerate(inner):
@@ -255,13 +268,15 @@ def _held(eqn: JaxprEqn) -> Iterator[tuple[Jaxpr, Step]]:
 
 
 def _operands_of(q: JaxprEqn, p: JaxprEqn, operands: Mapping[Any, Value]) -> dict[Any, Value]:
-    """The values of the operands of q, given those of p, in whose place it stands."""
+    """Return the values of the operands of q, given those of its counterpart p."""
     pairs = [(y, x) for x, y in zip(p.inputs, q.inputs, strict=True) if type(y) is not Lit]
     return {y: numpy_namespace().value(operands.get(x, x)) for y, x in pairs}
 
 
 def _made(eqn: JaxprEqn, operands: Mapping[Any, Value]) -> dict[tuple[str, int | None], Jaxpr]:
-    """The jaxprs that evaluation runs in the place of those in the params of an equation (of all devices at once)."""
+    """Return the jaxprs that evaluation runs in the place of those in the params of an equation
+    (for all devices at once).
+    """
     made: dict[tuple[str, int | None], Jaxpr] = {}
 
     def keep(jaxpr: Jaxpr, _args: Sequence[Value], step: Step) -> None:

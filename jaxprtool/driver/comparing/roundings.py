@@ -1,4 +1,4 @@
-"""How much of a difference between two backends the rounding of a program explains, where its results do not show it."""
+"""Estimate how much of a difference between two backends rounding explains, where the results do not show it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ _ROUNDINGS = 6  # runs with other roundings
 def rooms_of_rounding(
     sides: tuple[Side, Side], results: tuple[Sequence[Value], Sequence[Value]], *, one: bool
 ) -> list[Any]:
-    """How far rounding moves each result, elementwise: sixteen times what other roundings of the equations do, on NumPy.
+    """Return how far rounding moves each result, elementwise: sixteen times the effect of other roundings on NumPy.
 
-    Where a program subtracts what is nearly equal (the logarithm of a determinant that is 1), that is far more than its results show.
-    A program that may run once only leaves no room, nor does a side in double precision, which is there to show the rounding of the
-    other one; nor a result that has another shape on the other side.
+    Where a program subtracts nearly equal values (the logarithm of a determinant that is 1), that
+    is far more than its results suggest. It is zero for a program that may run only once, where a
+    side is in double precision, since that is meant to show the rounding of the other one, and for
+    results of different shapes.
 
     Args:
-      sides: what was run.
-      results: what the runs gave.
+      sides: the sides that ran.
+      results: the results of the runs.
       one: whether both run the same program.
     """
     rooms: list[Any] = [0.0] * min(map(len, results))
@@ -45,7 +46,7 @@ def rooms_of_rounding(
 
 
 def _rooms(run: Side, results: Sequence[Value]) -> list[Any]:
-    """The same of one side."""
+    """Return the same for one side."""
     from jaxprtool.backends.agreement import larger  # noqa: PLC0415 (gateway: NumPy)
 
     rooms: list[Any] = [0.0] * len(results)

@@ -1,4 +1,6 @@
-"""What other runs have left: folders of values, and files of digests; compared with each other, or with a program that runs."""
+"""Read the saved results of other runs (folders of values, files of digests) and compare them, also
+with a running program.
+"""
 
 from __future__ import annotations
 
@@ -33,15 +35,16 @@ Ins = list[str | None] | None
 
 
 class Saved(NamedTuple):
-    """What a run has left.
+    """The saved results of a run.
 
     Attributes:
-      name: of the folder or file.
-      results: what there is of each result, by the key of its equation and its position, in the order of the run.
+      name: the name of the folder or file.
+      results: the entry of each result, by the key of its equation and its position, in the order
+        of the run.
       places: the place of each equation, by its key.
-      folder: whether they are values, in files, and not digests.
-      ins: the hashes of the operands of each equation, by its key, with None for a literal: another one is another equation.
-        None where they are not known.
+      folder: whether they are values, in files, not digests.
+      ins: the hashes of the operands of each equation, by its key, with None for a literal: an
+        equation with another literal is another equation. None where they are not known.
     """
 
     name: str
@@ -51,21 +54,21 @@ class Saved(NamedTuple):
     ins: dict[str, Ins]
 
     def kinds(self) -> Kinds:
-        """What each equation is, by its key."""
+        """Return primitive and result types of each equation, by its key."""
         types: dict[str, list[str]] = {}
         for (key, _), entry in self.results.items():
             types.setdefault(key, []).append(str(entry.get("type")))
         return kinds_of(self.places, types)
 
     def made_alone(self, paired_keys: set[str]) -> dict[str, Ins]:
-        """Of digests, what results of equations that the other run does not have are made of: by hash, the operands' hashes."""
+        """Return, for digests, hash -> operands' hashes for the results of equations that only this run has."""
         if self.folder:
             return {}
         items = self.results.items()
         return {str(x["hash"]): self.ins[k] for (k, _), x in items if k not in paired_keys}
 
     def value(self, entry: dict[str, Any]) -> Any:
-        """The value of a result of a folder."""
+        """Return the value of a result in a folder."""
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
         file = str(entry.get("file", ""))
@@ -76,17 +79,17 @@ class Saved(NamedTuple):
         return arrays.fit(arrays.load_npy(path), arrays.Slot(-1, Var(aval), path), path)
 
 
-_FIRST = b'{"key": '  # of a line of digests
+_FIRST = b'{"key": '  # the beginning of a line of digests
 
 
 def is_saved(path: str) -> bool:
-    """Whether a name is that of a folder of values, or of a file of digests."""
+    """Whether a path is that of a folder of values, or of a file of digests."""
     return path.endswith(".jsonl") or os.path.isdir(path) or _begins_as_digests(path)
 
 
 def _begins_as_digests(path: str) -> bool:
-    """Whether what a file begins with is a digest, whatever its name."""
-    if not os.path.isfile(path):  # what is read of a pipe is gone
+    """Whether a file begins like a file of digests, whatever its name."""
+    if not os.path.isfile(path):  # reading from a pipe would consume it
         return False
     try:
         with open(path, "rb") as f:
@@ -96,7 +99,7 @@ def _begins_as_digests(path: str) -> bool:
 
 
 def load_saved(path: str) -> Saved:
-    """Read a folder that `run --save-values` wrote, or a file of what `run --digest` wrote.
+    """Read a folder that `run --save-values` wrote, or a file that `run --digest` wrote.
 
     Raises:
       UsageError: it is neither, or damaged.
@@ -144,7 +147,7 @@ def _without_literals(ins: Sequence[Any], literals: Sequence[int]) -> list[str |
 
 
 def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
-    """Compare what two runs have left, result by result of each equation that both have."""
+    """Compare the saved results of two runs, result by result of each equation that both have."""
     if a.folder != b.folder:
         message = f"{a.name} and {b.name}: one is a folder of values, and one a file of digests"
         fail(UsageError, message, "bad-usage", help="save the same of both runs")
@@ -180,7 +183,7 @@ def _alone(a: Saved, b: Saved, common: int) -> str:
 
 
 def _between(first: First | None, *runs: Saved) -> str:
-    """What to do where the first difference is a loop of which a run has not kept all steps."""
+    """Return advice where the first difference is a loop of which a run has not saved all steps."""
     if first is None or first.a is None:
         return ""
     place = first.a.json()
@@ -207,7 +210,7 @@ def compare_with_run(
     *,
     swap: bool = False,
 ) -> Comparison:
-    """Compare a program that runs on NumPy now with what another run has left; values are compared as they are computed."""
+    """Run a program on NumPy and compare its results with those saved by another run, as they are computed."""
     found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
     left, digested, hashes = {key for key, _ in saved.results}, digest_lines(), digests().Hashes()
     theirs = saved.kinds()
@@ -243,7 +246,7 @@ def compare_with_run(
 
 
 def _is_another(record: Record, theirs: Kind | None) -> bool:
-    """Whether an equation that ran is another one than what was saved with its key: another primitive, with other types."""
+    """Whether an equation that ran is not the one saved with its key: it has another primitive, with other types."""
     if theirs is None:
         return True
     if theirs[0] == record.place.eqn.primitive.name:
@@ -254,13 +257,16 @@ def _is_another(record: Record, theirs: Kind | None) -> bool:
 
 
 class _Table:
-    """Differences so far: those that differ are kept, and the first.
+    """The differences so far.
 
     Attributes:
-      first: the first whose operands agree; perhaps: the first of which that is not known.
-      alike: of values that were compared and are not the same, by their hashes, whether they agree within the tolerance.
-      common: the hashes of values that both had in the same place.
-      alone: of each run, what values are made of that it alone has, by equations without a counterpart.
+      outputs: the results that differ.
+      first: the first of them whose operands agree.
+      perhaps: the first of them for which that is not known.
+      alike: by the hashes of two values that were compared and are not identical, whether they
+        agree within the tolerance.
+      common: the hashes of values that both runs have in the same place.
+      alone: for each run, hash -> operands' hashes for values of equations without a counterpart.
     """
 
     def __init__(self, a: str, b: str, tolerance: Tolerance):
@@ -285,10 +291,10 @@ class _Table:
         self._add(key, found, a, b, agree=self._agree(p, q))
 
     def _agree(self, p: Ins, q: Ins) -> bool | None:
-        """Whether operands agree; None where nobody knows."""
+        """Whether operands agree; None where it is not known."""
         if p is None or q is None:
             return None
-        if len(p) != len(q):  # another operation stands in its place
+        if len(p) != len(q):  # different numbers of results: it is another operation
             return True if self._are_others(p, q) else None
         self.common |= {s for s, t in zip(p, q, strict=True) if s == t}
         if self._are_others(p, q):
@@ -299,14 +305,18 @@ class _Table:
         return False if False in found else None if None in found else True
 
     def _are_others(self, p: Sequence[str | None], q: Sequence[str | None]) -> bool:
-        """Whether operands are other values, or in another order, of those that both have: then the equation was changed."""
+        """Whether operands are other values of those that both runs have, or in another order: then
+        the equation was changed.
+        """
         if self.outputs or p == q:
             return False
         pairs = (({*p} - {*q}, self.alone[0]), ({*q} - {*p}, self.alone[1]))
         return all(self._is_of_common(hashes, made) for hashes, made in pairs)
 
     def _is_of_common(self, hashes: set[str | None], made: dict[str, Ins]) -> bool:
-        """Whether values are those that both have, or made of these by equations that the other run does not have."""
+        """Whether both runs have these values, or they are made of such values by equations that
+        the other run lacks.
+        """
         left, seen = [*hashes], set[str]()
         while left:
             one = left.pop()
@@ -329,7 +339,7 @@ class _Table:
         p: Ins,
         q: Ins,
     ) -> None:
-        """Compare two digests; p, q: as of `values`. The operands agree where their hashes do."""
+        """Compare two digests; p, q: as for `values`. The operands agree where their hashes do."""
         made = differences().Found
         n = int(x["hash"] != y["hash"] or x["type"] != y["type"])
         agree = p == q or self._agree(p, q) is True
@@ -352,7 +362,7 @@ class _Table:
             self.flips = here
 
     def comparison(self, *notes: str) -> Comparison:
-        """The answer. Raises UsageError where nothing could be compared."""
+        """Return the answer. Raises UsageError where nothing could be compared."""
         if not self.count:
             message = f"{self.names[0]} and {self.names[1]} have no equation in common"
             fail(UsageError, message, "nothing-common")

@@ -1,8 +1,8 @@
-"""Which equation of one run stands in the place of which of another, by what both have left.
+"""Pair the equations of two runs by their saved results.
 
-Equations have the same key where they come from the same line and scopes and are as many there before them. Another release
-of JAX may make other operations of a line, more or fewer: then those of the same line are aligned by their primitives and
-types.
+The key of an equation consists of its line, its scopes and the number of such equations before it.
+Another release of JAX may make other operations of a line, more or fewer: then the equations of the
+same line are aligned by their primitives and types.
 """
 
 from __future__ import annotations
@@ -14,17 +14,19 @@ from jaxprtool.analyses.diffing.align import align
 
 __all__ = ["Kinds", "kinds_of", "paired"]
 
-Kind = tuple[str, tuple[str, ...]]  # primitive, types of the results
+Kind = tuple[str, tuple[str, ...]]  # name of the primitive, types of the results
 Kinds = dict[str, Kind]
 
 
 def kinds_of(places: Mapping[str, Written], types: Mapping[str, Sequence[str]]) -> Kinds:
-    """What each equation is, by its key."""
+    """Return primitive and result types of each equation, by its key."""
     return {k: (str(p.json().get("primitive")), tuple(types.get(k, ()))) for k, p in places.items()}
 
 
 def paired(a: Kinds, b: Kinds) -> dict[str, str]:
-    """The key in B of the equation that stands in the place of each one of A; those of lines that give the same types stay."""
+    """Return the key in B of the counterpart of each equation of A; lines whose results have the
+    same types are paired in order.
+    """
     groups = _groups(a), _groups(b)
     found: dict[str, str] = {}
     for group, keys in groups[0].items():
@@ -37,7 +39,7 @@ def paired(a: Kinds, b: Kinds) -> dict[str, str]:
 
 
 def _groups(kinds: Kinds) -> dict[str, list[str]]:
-    """The keys of the equations of one line and scope in one step of the loops around, in order."""
+    """Return the keys of the equations of one line and scope in one step of the loops around, in order."""
     groups: dict[str, list[str]] = {}
     for key in kinds:
         groups.setdefault(key.rpartition("#")[0], []).append(key)
@@ -45,7 +47,7 @@ def _groups(kinds: Kinds) -> dict[str, list[str]]:
 
 
 def _complete(keys: Sequence[str]) -> bool:
-    """Whether all equations of a group were kept, so that their numbers go up one by one."""
+    """Whether all equations of a group were saved, so that their numbers are consecutive."""
     return all(key.rpartition("#")[2] == str(i) for i, key in enumerate(keys))
 
 
@@ -57,7 +59,7 @@ def _aligned(keys: Sequence[str], others: Sequence[str], a: Kinds, b: Kinds) -> 
     pairs = align([kinds, types], len(keys), len(others))
     i = j = 0
     for p, q in [*pairs, (len(keys), len(others))]:
-        if p - i == q - j:  # as many on both sides: each stands in the place of one
+        if p - i == q - j:  # equally many on both sides: they correspond in order
             pairs += zip(range(i, p), range(j, q), strict=True)
         i, j = p + 1, q + 1
     return {keys[p]: others[q] for p, q in pairs}

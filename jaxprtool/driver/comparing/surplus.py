@@ -1,4 +1,6 @@
-"""Two programs of which one lacks what the other computes several times, or for nothing."""
+"""Remove from two programs what only one of them computes in addition: copies of equations, and
+values that nothing reads.
+"""
 
 from __future__ import annotations
 
@@ -18,16 +20,17 @@ _MOST = 100_000  # equations of a program in which copies are looked for
 
 
 def without_surplus(a: ClosedJaxpr, b: ClosedJaxpr) -> tuple[ClosedJaxpr, ClosedJaxpr]:
-    """The programs without what nobody reads, and without copies of equations where one program has none; as they are where large.
+    """Return the programs without unread values, and without copies of equations where one program has none.
 
-    Loops that differ in results which nobody reads would not correspond result by result. The first of several copies stays, at
-    its place. Where both programs have copies these have counterparts.
+    Large programs are returned as they are. Loops that differ in unread results would not
+    correspond result by result. The first of several copies stays, at its place. Where both
+    programs have copies, the copies are counterparts, and stay.
     """
     return _without_surplus(a, b)[0]
 
 
 def with_copies(first: First, a: ClosedJaxpr, b: ClosedJaxpr) -> First:
-    """The first difference, with the equations that compute the same as those there and were left out for it."""
+    """Return the first difference, with the copies of its equations that were left out."""
     if not _without_surplus(a, b)[1]:
         return first
     found = [
@@ -38,7 +41,7 @@ def with_copies(first: First, a: ClosedJaxpr, b: ClosedJaxpr) -> First:
 
 
 def _copies(program: ClosedJaxpr, place: Place | Written | None) -> list[Place]:
-    """The equations beside one that compute the same again."""
+    """Return the equations beside one that compute the same again."""
     if not isinstance(place, Place):
         return []
     inside = (inner.jaxpr for eqn in all_eqns(program.jaxpr) for inner in sub_jaxprs(eqn))
@@ -53,7 +56,7 @@ Programs = tuple[ClosedJaxpr, ClosedJaxpr]
 
 
 def _without_surplus(a: ClosedJaxpr, b: ClosedJaxpr) -> tuple[Programs, bool]:
-    """The programs of `without_surplus`, and whether copies of equations were left out."""
+    """Return the programs of `without_surplus`, and whether copies of equations were left out."""
     if max(count_eqns(a.jaxpr), count_eqns(b.jaxpr)) > _MOST or _count(a) == _count(b):
         return (a, b), False
     live = _live(a), _live(b)
@@ -66,12 +69,14 @@ def _without_surplus(a: ClosedJaxpr, b: ClosedJaxpr) -> tuple[Programs, bool]:
 
 
 def _count(program: ClosedJaxpr) -> int:
-    """How many equations and results of these a program has, at any depth: a loop may lack a result that nobody reads."""
+    """Count equations and their results, at any depth: a loop may lack a result that nothing reads."""
     return sum(1 + len(e.out_binders) for e in all_eqns(program.jaxpr))
 
 
 def _live(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without dead equations, at any depth; its arguments and constants stay, and those of jaxprs that hold them."""
+    """Return the program without dead equations, at any depth; its arguments and constants stay,
+    and those of inner jaxprs.
+    """
     return map_programs(_without_dead(program), _without_dead)
 
 

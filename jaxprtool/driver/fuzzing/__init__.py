@@ -1,1 +1,1 @@
-"""Random programs, and the columns that they are run through."""
+"""Random programs, and the columns through which they are run."""

@@ -1,4 +1,6 @@
-"""Columns that programs are run through: what one implementation gives, against another that has to give the same."""
+"""Columns for random programs: each compares the results of one implementation with another that
+has to give the same.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,8 @@ from jaxprtool.passes.precisions.jitter import Jitter, flushed
 
 __all__ = ["COLUMNS", "Deviation", "Refused", "Tried", "column_named", "deviation", "tried"]
 
-_NOISY = 48  # runs with rounding errors of their own, of one place or of a few
-MAX_BYTES, STEP_LIMIT = 1 << 26, 200  # of a run
+_NOISY = 48  # runs with their own rounding errors, of one place or a few
+MAX_BYTES, STEP_LIMIT = 1 << 26, 200  # limits of a run
 BATCH = 3  # elements of a batch
 
 
@@ -37,7 +39,7 @@ class Deviation:
       column: its name.
       kind: `differs`, or `crash`.
       message: what differs, in words.
-      of: the type of the exception, of a crash.
+      of: the type of the exception, for a crash.
     """
 
     column: str
@@ -47,19 +49,20 @@ class Deviation:
 
 
 class Refused(Exception):
-    """A side of a column does not take the program, and says why."""
+    """A side of a column does not accept the program, and gives the reason."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """What a column compares: a program on NumPy, and another way to its results.
+    """The two sides that a column compares: a program on NumPy, and another way to its results.
 
     Attributes:
-      program: the program that ours is evaluated as.
+      program: the program that is evaluated on NumPy.
       args: its arguments.
-      theirs: gives the results of another implementation, of such arguments.
-      names: what the two are called.
-      check: raises JaxprToolError where the other implementation refuses the program, without computing anything.
+      theirs: returns the results of the other implementation, for such arguments.
+      names: the names of the two sides.
+      check: raises JaxprToolError where the other implementation refuses the program, without
+        computing anything.
     """
 
     program: ClosedJaxpr
@@ -74,7 +77,10 @@ def _evaluated(program: ClosedJaxpr, args: Sequence[Value]) -> list[Value]:
 
 
 def _numpy(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
-    """NumPy twice: what it refuses otherwise than by a message, or draws without a key."""
+    """Run NumPy twice.
+
+    This finds exceptions other than messages, and random numbers drawn without a key.
+    """
     return Sides(program, args, lambda given: _evaluated(program, given), ("numpy", "numpy"))
 
 
@@ -100,7 +106,7 @@ def _jax(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
 
 
 def _jvp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
-    """The jvp of the program on NumPy, and JAX's."""
+    """Compare the jvp of the program on NumPy with JAX's."""
     from jaxprtool.backends.jax.derivatives import jvp_with_jax  # noqa: PLC0415 (gateway: JAX)
 
     tangents, n = _directions(program.in_avals, 1), len(args)
@@ -116,7 +122,7 @@ def _jvp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
 
 
 def _vjp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
-    """The vjp of the program on NumPy, and JAX's."""
+    """Compare the vjp of the program on NumPy with JAX's."""
     from jaxprtool.backends.jax.derivatives import vjp_with_jax  # noqa: PLC0415 (gateway: JAX)
 
     cotangents, n = _directions(program.out_avals, 2), len(args)
@@ -132,7 +138,7 @@ def _vjp(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
 
 
 def _vmap(program: ClosedJaxpr, args: Sequence[Value]) -> Sides:
-    """The vmap of the program on NumPy, and a loop over the batch."""
+    """Compare the vmap of the program on NumPy with a loop over the batch."""
     from jaxprtool.backends import batches  # noqa: PLC0415 (gateway: NumPy)
 
     axes = [None if i % 4 == 3 else i % (a.ndim + 1) for i, a in enumerate(program.in_avals)]
@@ -169,7 +175,10 @@ _NEEDS = {"xla": "jaxlib", "jax": "jax", "jvp": "jax", "vjp": "jax"}
 
 
 def column_named(name: str) -> str:
-    """The name of a column. Raises UsageError where there is none of that name, or it needs what is not installed."""
+    """Return the name of a column.
+
+    Raises UsageError where there is none of that name, or it needs a package that is missing.
+    """
     if name not in COLUMNS:
         message = f"there is no column {name!r}, but {', '.join(COLUMNS)}"
         fail(UsageError, message, "option", help=f"--check {','.join(COLUMNS)}")
@@ -181,7 +190,7 @@ def column_named(name: str) -> str:
 
 
 def _directions(avals: Sequence[Any], seed: int) -> list[Value]:
-    """A tangent for each inexact type."""
+    """Return a tangent for each inexact type."""
     from jaxprtool.backends.arrays import generate  # noqa: PLC0415 (gateway: NumPy)
 
     pairs = enumerate(avals)
@@ -193,7 +202,7 @@ def _directions(avals: Sequence[Any], seed: int) -> list[Value]:
 
 
 def deviation(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Deviation | None:
-    """How a program fails in a column; None where it does not.
+    """Return how a program fails in a column; None where it does not.
 
     Args:
       name: a key of `COLUMNS`.
@@ -201,7 +210,7 @@ def deviation(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Deviati
       args: values of its arguments.
 
     Raises:
-      Refused: a side does not take the program, and says so.
+      Refused: a side does not accept the program, and says so.
     """
     try:
         with silent():
@@ -222,14 +231,15 @@ def deviation(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Deviati
         raise Refused(str(e)) from e
     except (Refused, KeyboardInterrupt, MemoryError):
         raise
-    except Exception as e:  # whatever it is, a user would see it
+    except Exception as e:  # any exception counts, since a user would see it
         return Deviation(name, "crash", f"{type(e).__name__}: {e}", type(e).__name__)
 
 
 def _beside_a_run(program: ClosedJaxpr, args: Sequence[Value], sides: Sides) -> Sides:
-    """A column of derivatives, with the results that JAX gives without one.
+    """Return a column of derivatives whose results, apart from derivatives, are those of a plain run by JAX.
 
-    JAX's rules can compute a result anew: that of `cumlogsumexp` has complex numbers on another branch of the logarithm.
+    JAX's rules may compute a result anew: that of `cumlogsumexp` has complex numbers on another
+    branch of the logarithm.
     """
 
     def theirs(given: Sequence[Value]) -> Sequence[Value]:
@@ -243,7 +253,7 @@ class Tried(NamedTuple):
     """What a column compared.
 
     Attributes:
-      program, args: the program that was drawn, or the part of it that the column takes.
+      program, args: the program that was drawn, or the part of it that the column accepts.
       found: how it fails; None where it does not.
     """
 
@@ -253,12 +263,12 @@ class Tried(NamedTuple):
 
 
 def tried(name: str, program: ClosedJaxpr, args: Sequence[Value]) -> Tried:
-    """Run a program through a column or, where that refuses it, the part of it that the column takes (`driver.fuzzing.taken`).
+    """Run a program through a column or, where that refuses it, the part of it that the column accepts.
 
-    Parameters are those of `deviation`.
+    See `driver.fuzzing.taken`. Parameters are those of `deviation`.
 
     Raises:
-      Refused: it takes no part either.
+      Refused: it accepts no part either.
     """
     parts = [
         lambda: (program, args),
@@ -284,13 +294,15 @@ def _taken(
     references: bool,
     running: bool = False,
 ) -> tuple[ClosedJaxpr, Sequence[Value]]:
-    """The part that a column takes. Raises Refused where it takes no equation.
+    """Return the part of a program that a column accepts.
+
+    Raises Refused where it accepts no equation.
 
     Args:
-      name: of the column.
+      name: the name of the column.
       program, args: the program.
       references: whether equations of references and tokens stay.
-      running: whether each equation is run by itself, which tells what XLA refuses.
+      running: whether each equation is run by itself, which shows what XLA refuses.
     """
     finite, takes = name in _DERIVATIVES, partial(_takes, name, running=running)
     with silent():
@@ -303,7 +315,7 @@ def _taken(
 def _takes(
     name: str, program: ClosedJaxpr, args: Sequence[Value], *, running: bool = False
 ) -> bool:
-    """Whether neither side of a column refuses the types of a program or, with `running`, to run it."""
+    """Whether both sides of a column accept the types of a program and, with `running`, run it."""
     try:
         sides = COLUMNS[name](program, args)
         sides.check()
@@ -313,7 +325,7 @@ def _takes(
     except (JaxprToolError, Refused):
         return False
     except Exception:
-        return True  # it is for the column to find
+        return True  # the column reports it when it is tried
 
 
 def _is_finite(program: ClosedJaxpr, args: Sequence[Value]) -> bool:
@@ -324,7 +336,10 @@ def _is_finite(program: ClosedJaxpr, args: Sequence[Value]) -> bool:
 
 
 def _compared(name: str, sides: Sides, *, finite: bool) -> Deviation | None:
-    """What differs; `finite`: only where all values are finite they have to be equal."""
+    """Return what differs.
+
+    With `finite`, the results have to agree only where all values are finite.
+    """
     from jaxprtool.backends.stability import (  # noqa: PLC0415 (gateway: NumPy)
         all_finite,
         normal,

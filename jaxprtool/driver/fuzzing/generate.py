@@ -1,4 +1,4 @@
-"""Random programs with values for their arguments, as files."""
+"""Generate random programs with values for their arguments, and write them to files."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ class Generated:
     """A random program.
 
     Attributes:
-      seed: what it is drawn with.
-      program: the program; as it is read back from its text, so that all its variables have names.
+      seed: its seed.
+      program: the program, as read back from its text, so that all its variables have names.
       args: values of its arguments.
       ordinary: whether these are finite numbers of ordinary size.
     """
@@ -58,11 +58,11 @@ class Generated:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What programs are drawn.
+    """Which programs are drawn.
 
     Attributes:
-      size: how many equations they have; None for a few.
-      primitives: the names of those they consist of; all where there is none.
+      size: the number of their equations; None for a few.
+      primitives: the names of the primitives to use; () for all.
     """
 
     size: int | None = None
@@ -79,10 +79,10 @@ class Recipe:
 
 
 def generated(seed: int, recipe: Recipe = Recipe()) -> Generated:
-    """The program of a seed: always the same one.
+    """Return the program of a seed: always the same one.
 
     Raises:
-      UsageError: there are no examples that consist of the primitives alone.
+      UsageError: there are no examples that use only these primitives.
     """
     from jaxprtool.backends import samples, stability  # noqa: PLC0415 (gateway: NumPy)
 
@@ -150,7 +150,7 @@ class Written(Answer):
 
 
 def write_many(programs: Sequence[Generated], folder: str) -> Written:
-    """Write programs and their arguments to a folder, which is made where it is missing."""
+    """Write programs and their arguments to a folder, which is made if it is missing."""
     made_folder(folder)
     return Written(programs, [write_generated(g, folder) for g in programs])
 
@@ -163,7 +163,7 @@ def npz_of_nothing() -> bytes:
 
 
 def made_folder(path: str) -> str:
-    """A folder, which is made where it is missing. Raises UsageError where it cannot be."""
+    """Make a folder if it is missing; return it. Raises UsageError where it cannot be made."""
     try:
         os.makedirs(path, exist_ok=True)
     except OSError as e:

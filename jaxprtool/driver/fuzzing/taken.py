@@ -1,4 +1,6 @@
-"""The part of a program that a column takes: without the equations that it refuses, whose results become arguments."""
+"""The part of a program that a column accepts: without the equations that it refuses, whose results
+become arguments.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +18,16 @@ __all__ = ["Taking", "taken_part"]
 
 
 class Taking(NamedTuple):
-    """What is taken.
+    """Which equations are taken.
 
     Attributes:
-      takes: whether a column takes a program of one equation, with these arguments.
-      max_bytes, step_limit: of the run of one equation.
-      finite: whether equations with infinities or NaNs in their results are left out, and ordinary numbers stand for such arguments.
-      references: whether equations of references and tokens stay, which cannot be asked for by themselves.
-      seed: of the ordinary numbers.
+      takes: whether a column accepts a program of one equation, with these arguments.
+      max_bytes, step_limit: limits for the run of one equation.
+      finite: whether equations with infinities or NaNs in their results are left out, and such
+        arguments replaced by ordinary numbers.
+      references: whether equations of references and tokens are taken; `takes` cannot be asked
+        about them alone.
+      seed: the seed of the ordinary numbers.
     """
 
     takes: Callable[[ClosedJaxpr, Sequence[Value]], bool]
@@ -37,18 +41,20 @@ class Taking(NamedTuple):
 def taken_part(
     program: ClosedJaxpr, args: Sequence[Value], how: Taking
 ) -> tuple[ClosedJaxpr, list[Value]]:
-    """The equations of a program that a column takes, each by itself, at their values on NumPy.
+    """Return the equations of a program that a column accepts, each by itself, at their values on NumPy.
 
-    Left out is an equation that the column refuses, that is refused where it runs, or whose operands do not determine its results.
-    Its results become arguments, with the values that they have, or with ordinary ones where there are none.
+    An equation is left out if the column refuses it, if it fails when it runs, or if its operands
+    do not determine its results. Its results become arguments, with the values that they have, or
+    with ordinary ones where there are none.
 
     Args:
       program: a well-typed program without constants.
       args: values of its arguments.
-      how: what is taken.
+      how: which equations are taken.
 
     Returns:
-      A program, without equations where none is taken, and values of its arguments. What no equation reads is among its results.
+      A program, without equations where none is taken, and values of its arguments. Values that no
+        equation reads are among its results.
     """
     part = _Part(how)
     for v, x in zip(program.jaxpr.in_binders, args, strict=True):
@@ -59,12 +65,12 @@ def taken_part(
 
 
 class _Part:
-    """The part as it grows.
+    """The part under construction.
 
     Attributes:
-      eqns: the equations that are taken.
+      eqns: the equations taken so far.
       given: the arguments.
-      values: of arguments and results.
+      values: the values of arguments and results.
     """
 
     def __init__(self, how: Taking):
@@ -74,7 +80,9 @@ class _Part:
         self.values: dict[Var, Value] = {}
 
     def give(self, v: Var, x: Value | None) -> None:
-        """Make a variable an argument: with this value, unless there is none or an ordinary one is asked for."""
+        """Make a variable an argument with this value; an ordinary one is drawn where there is
+        none, or where finite ones are needed.
+        """
         from jaxprtool.backends import samples, stability  # noqa: PLC0415 (gateway: NumPy)
 
         if x is None or (self.how.finite and not stability.all_finite(x)):
@@ -83,7 +91,7 @@ class _Part:
         self.values[v] = x
 
     def add(self, eqn: JaxprEqn) -> None:
-        """Take an equation, or make those of its results arguments that may be."""
+        """Take an equation, or else make its results arguments, as far as their types allow it."""
         read = [*dict.fromkeys(x for x in eqn.inputs if isinstance(x, Var))]
         known = all(v in self.values for v in read)
         outs, taken = self._tried(eqn, read) if known else (None, False)
@@ -96,7 +104,7 @@ class _Part:
                 self.give(v, x)
 
     def _tried(self, eqn: JaxprEqn, read: Sequence[Var]) -> tuple[list[Value] | None, bool]:
-        """The values of the results of an equation, where it determines any, and whether it is taken."""
+        """Return the values of the results of an equation, where it determines any, and whether it is taken."""
         from jaxprtool.backends.stability import all_finite  # noqa: PLC0415 (gateway: NumPy)
 
         outs = [*eqn.out_binders]
@@ -119,7 +127,7 @@ class _Part:
         return found, self.how.takes(alone, args)
 
     def made(self, program: ClosedJaxpr) -> tuple[ClosedJaxpr, list[Value]]:
-        """The program of the equations, and the values of its arguments."""
+        """Return the program of the equations, and the values of its arguments."""
         used = {x for e in self.eqns for x in e.inputs if isinstance(x, Var)}
         made = [v for e in self.eqns for v in e.out_binders if is_sized(v.aval)]
         asked = {x for x in program.jaxpr.outs if isinstance(x, Var)}

@@ -1,1 +1,1 @@
-"""Projects of users: their settings, what is kept of them, and their repositories."""
+"""Projects of users: their settings, their snapshots, and their repositories."""

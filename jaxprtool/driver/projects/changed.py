@@ -1,4 +1,4 @@
-"""How a program has changed since it was kept: its text alone, what it computes with, or what it computes."""
+"""Classify how a program has changed since its snapshot: only its text, its numbers, or what it computes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONSTANTS, DIFFERENT = "constants within tolerance", "different"
 
 
 class Kind(NamedTuple):
-    """How programs differ: one of the four words, and more about it, or ""."""
+    """How programs differ: one of the four words, and details, or ""."""
 
     word: str
     note: str = ""
@@ -37,15 +37,17 @@ class Kind(NamedTuple):
 def kind_of_change(
     a: Programs, b: Programs, rtol: float | None = None, atol: float | None = None
 ) -> Kind:
-    """How the programs of two texts differ.
+    """Return how the programs of two texts differ.
 
-    *printer only*: they have one hash, so that names, layout and dialect differ at most. *constants within tolerance*: they are
-    equal but for inexact numbers in them that are close. *equivalent*: they have one normal form. *different*: anything else,
-    arguments or results of other types (weak types among them) too.
+    *printer only*: they have one hash, so that at most names, layout and dialect differ. *constants
+    within tolerance*: they are equal except for inexact numbers in them that are close.
+    *equivalent*: they have one normal form. *different*: anything else, including other types of
+    arguments or results (weak types among them).
 
     Args:
       a, b: well-typed programs by name.
-      rtol, atol: how far numbers may be from each other; by default, what rounding of their types explains.
+      rtol, atol: how far numbers may be from each other; by default, what rounding of their types
+        explains.
 
     Raises:
       UsageError: a file with constants cannot be read.
@@ -90,7 +92,7 @@ def _types(avals: Sequence[Aval]) -> str:
 
 
 def _close(a: ClosedJaxpr, b: ClosedJaxpr, rtol: float | None, atol: float | None) -> str | None:
-    """How far inexact numbers are from each other, where all else is equal and they are close; else None."""
+    """Return how far inexact numbers are from each other, where all else is equal and they are close; else None."""
     if program_hash(without_inexact(a)) != program_hash(without_inexact(b)):
         return None
     from jaxprtool.backends import agreement, numpy_eval  # noqa: PLC0415 (gateway: NumPy)
@@ -117,11 +119,12 @@ Figures = dict[str, int | None]
 
 @deep
 def figures(programs: Programs) -> Figures:
-    """What the programs of a file cost together; None for what is not known.
+    """Return the total cost of the programs of a file; None for a figure that is not known.
 
     Returns:
-      equations (those that run), flops, bytes, peak (of memory, in bytes; the largest), residuals (bytes besides arguments and constants that a
-      reverse pass keeps), collectives (how many equations communicate) and sent (the bytes that they send).
+      equations (those that run), flops, bytes, peak (of memory, in bytes; the largest), residuals
+        (bytes besides arguments and constants that a reverse pass saves), collectives (the number
+        of equations that communicate) and sent (the bytes that they send).
     """
     each = [_figures(p) for p in programs.values()]
     return {key: _joined(key, [f[key] for f in each]) for key in each[0]} if each else {}

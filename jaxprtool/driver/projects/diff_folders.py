@@ -1,4 +1,4 @@
-"""diff of two folders: the files of programs with equal names."""
+"""diff of two folders: compare the files of programs with equal names."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ class FileDifference(NamedTuple):
     """How the files of one name in two folders differ.
 
     Attributes:
-      name: of both, relative to the folders.
+      name: the name of both, relative to the folders.
       kind: `equal`, `changed`, `added`, `removed`, or `unreadable`.
-      summary: what differs, in a line; of a file of one folder alone its size, of an unreadable one why.
-      difference: of files that were compared.
+      summary: what differs, in a line; for a file of one folder alone its size, for an unreadable
+        one the reason.
+      difference: the difference of files that were compared; else None.
     """
 
     name: str
@@ -96,7 +97,7 @@ class FolderDifference(NamedTuple):
 
 
 def are_folders(a: str, b: str) -> bool:
-    """Whether both are folders. Raises UsageError where one alone is."""
+    """Whether both are folders. Raises UsageError where only one is."""
     found = [os.path.isdir(x) for x in (a, b)]
     if any(found) and not all(found):
         folder, other = (a, b) if found[0] else (b, a)
@@ -150,7 +151,7 @@ def _names(folder: str) -> set[str]:
 def _compared(
     name: str, a: str, b: str, load: Load, counts: dict[str, Any], context: int
 ) -> FileDifference:
-    """A file of two folders; "" is a folder that does not have it."""
+    """Compare a file of two folders; "" stands for a folder that does not have it."""
     try:
         programs = [load(os.path.join(folder, name)) for folder in (a, b) if folder]
         if len(programs) == 1:

@@ -1,7 +1,8 @@
 """git: how a repository shows differences of `.jaxpr` files, and merges them.
 
-A driver for `git diff` compares the programs of a file; `git log -p` and `git show` compare its texts, laid out anew. A driver for
-merges compares programs too: what only one side has changed is taken from that side, whatever happened to names.
+A driver for `git diff` compares the programs of a file; `git log -p` and `git show` compare its
+texts, laid out anew. A driver for merges compares programs too: what only one side has changed is
+taken from that side, regardless of names.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _NOTHING = "/dev/null"  # what git calls the side of a file that is not there
 
 
 def _settings() -> dict[str, str]:
-    """What git is told: the names of its settings, and their values."""
+    """Return the names and values of the settings for git."""
     ours = f"{shlex.quote(sys.executable)} -m jaxprtool git-setup"
     return {
         "diff.jaxpr.command": f"{ours} diff",
@@ -49,13 +50,13 @@ def _settings() -> dict[str, str]:
 
 
 def set_up(folder: str = ".") -> list[str]:
-    """Tell the repository that a folder is in how `.jaxpr` files are compared and merged.
+    """Configure the repository of a folder for comparing and merging `.jaxpr` files.
 
     Returns:
       What was done, in lines.
 
     Raises:
-      UsageError: it is no repository, there is no git, or a file cannot be written.
+      UsageError: it is no repository, git is not installed, or a file cannot be written.
     """
     top, found = _top(folder), list[str]()
     for key, value in _settings().items():
@@ -97,7 +98,10 @@ def _lines(path: str) -> list[str]:
 
 
 def _git(words: Sequence[str], folder: str, *, failing: bool = False) -> str:
-    """What git prints. Raises UsageError when there is no git, or it fails; "" where it may."""
+    """Return the output of git.
+
+    Raises UsageError when git is not installed, or fails; "" where it may fail.
+    """
     try:
         done = subprocess.run(["git", *words], cwd=folder, capture_output=True, text=True)
     except OSError as e:
@@ -113,14 +117,14 @@ def _git(words: Sequence[str], folder: str, *, failing: bool = False) -> str:
 
 
 def difference(path: str, old: str, new: str) -> list[str]:
-    """What `git diff` shows of a file.
+    """Return what `git diff` shows for a file.
 
     Args:
       path: its name in the repository, below whose folder its constants are.
       old, new: the files that hold both sides, or `/dev/null`.
 
     Returns:
-      A diff by structure; of a file that is new, gone or no jaxpr, a diff of the lines.
+      A diff by structure; for a file that is new, gone or no jaxpr, a diff of the lines.
     """
     head = [f"diff --jaxpr a/{path} b/{path}"]
     texts = [_text(file) for file in (old, new)]
@@ -154,8 +158,8 @@ def laid_out(file: str) -> str:
 def merge(base: str, ours: str, theirs: str, path: str) -> bool:
     """Merge two versions of a file into `ours`.
 
-    Of each program in it the side is taken that has changed it. Where both have, their lines are merged, and the result is
-    taken if it is well-typed.
+    For each program in it the version of the side that has changed it is taken. Where both have,
+    their lines are merged, and the result is taken if it is well-typed.
 
     Args:
       base, ours, theirs: files with the common ancestor and both versions.
@@ -185,7 +189,9 @@ def _is_typed(text: str, path: str) -> bool:
 
 
 def _chosen(texts: Sequence[str], path: str) -> str | None:
-    """The text of the programs, each of the side that has changed it; None where both have changed one, or one is no jaxpr."""
+    """Return the text of the programs, each of the side that has changed it; None where both have
+    changed one, or one is no jaxpr.
+    """
     try:
         base, ours, theirs = (load(text, path) if text.strip() else {} for text in texts)
         picked: Programs = {}
@@ -207,7 +213,9 @@ def _chosen(texts: Sequence[str], path: str) -> str | None:
 
 
 def _side(base: Version, ours: Version, theirs: Version) -> int | None:
-    """Which version of a program a merge takes: 1 (ours), 2 (theirs), either if 0; None where both have changed it."""
+    """Return which version of a program a merge takes: 1 (ours), 2 (theirs), 0 for either; None
+    where both have changed it.
+    """
     if _same(ours, theirs):
         return 0
     if _same(base, ours):

@@ -16,10 +16,11 @@ _FILE = "pyproject.toml"
 
 
 def dialect_of_project(path: str) -> str:
-    """The dialect that a project writes its files in, `dialect = "jax-0.12"`; "" where nothing says it.
+    """Return the dialect in which a project writes its files, `dialect = "jax-0.12"`; "" where the
+    settings do not name one.
 
     Args:
-      path: of a file of the project; what comes from a pipe is of the project of the current folder.
+      path: a file of the project; input from a pipe belongs to the project of the current folder.
 
     Raises:
       UsageError: the settings cannot be read, or name no dialect.

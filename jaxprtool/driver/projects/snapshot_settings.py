@@ -1,4 +1,4 @@
-"""What is kept of a project: `[tool.jaxprtool.snapshot]` in its `pyproject.toml`.
+"""The snapshot settings of a project: `[tool.jaxprtool.snapshot]` in its `pyproject.toml`.
 
 [tool.jaxprtool.snapshot]
 directory = "jaxprs"
@@ -30,16 +30,17 @@ _NAME = re.compile(r"\w[\w.+=@-]*")
 
 
 class Entry(NamedTuple):
-    """A program that is kept.
+    """A program of which a snapshot is kept.
 
     Attributes:
-      name: what its files are called.
+      name: the name of its files.
       function: `file.py:name` or `module:name`.
-      shapes, like, static, x64, frontend, rules: how it is traced, as `driver.trace` takes them.
-      verbs: what is made of it and kept too.
-      passes: a pipeline that runs on the program and on what verbs make, before they are kept; "" for none.
-      wrt: the arguments of jvp, linearize, vjp and grad; None for what each takes by default.
-      in_axes, axis_size: of vmap; None for the defaults.
+      shapes, like, static, x64, frontend, rules: how it is traced, as for `driver.trace`.
+      verbs: the transformations of it that are kept too.
+      passes: a pipeline that runs on the program and its transformations before they are kept; ""
+        for none.
+      wrt: the arguments for jvp, linearize, vjp and grad; None for the default of each.
+      in_axes, axis_size: for vmap; None for the defaults.
     """
 
     name: str
@@ -58,13 +59,13 @@ class Entry(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What is kept of a project.
+    """The snapshot settings of a project.
 
     Attributes:
       file: the `pyproject.toml`.
       directory: the folder of the programs.
       entries: the programs.
-      rtol, atol: how far constants may be from those that were kept; None: what rounding explains.
+      rtol, atol: how far constants may be from those of the snapshot; None: what rounding explains.
     """
 
     file: str
@@ -122,7 +123,7 @@ def _number(file: str, value: Any, where: str) -> float:
 
 
 def _texts(file: str, value: Any, where: str) -> list[str]:
-    """A list of texts, or one of them alone."""
+    """Return a list of texts, given a list or a single one."""
     if isinstance(value, str):
         return [value]
     values = cast("list[Any]", _of_kind(file, value, list, where, "a list of texts"))
@@ -165,7 +166,9 @@ def _entry(file: str, name: str, table: Any) -> Entry:
 
 
 def _positions(file: str, value: Any, where: str) -> list[int | str]:
-    """Names and positions of arguments, in a list or one of them alone; a text may have several, as `--wrt` does."""
+    """Return names and positions of arguments, given a list or a single one; a text may contain
+    several, as for `--wrt`.
+    """
     found: list[int | str] = []
     for x in cast("list[Any]", value if isinstance(value, list) else [value]):
         some = parse_positions(x) if isinstance(x, str) else (x,)
@@ -178,7 +181,7 @@ def _positions(file: str, value: Any, where: str) -> list[int | str]:
 
 
 def _check_verbs(file: str, found: Mapping[str, Any], where: str) -> None:
-    """Refuse verbs that there are not, or twice; and keys that none of the verbs reads."""
+    """Refuse unknown or repeated verbs, and keys that none of the verbs reads."""
     verbs = found.get("verbs", ())
     for i, verb in enumerate(verbs):
         if verb not in VERBS:
@@ -219,7 +222,7 @@ def _function(file: str, value: Any, where: str) -> str:
 
 
 def _beside(file: str, name: str) -> str:
-    """A name of something in a module, whose file is relative to the folder of the settings."""
+    """Return the name of an object in a module, whose file is relative to the folder of the settings."""
     module, colon, attribute = name.rpartition(":")
     if not module.endswith(".py"):
         return name
@@ -228,7 +231,7 @@ def _beside(file: str, name: str) -> str:
 
 
 def _axes(file: str, value: Any, where: str) -> Any:
-    """Axes of vmap: numbers, and `"-"` for an argument that is not mapped, in lists and tables."""
+    """Return axes for vmap: numbers, and `"-"` for an argument that is not mapped, in lists and tables."""
     if isinstance(value, dict):
         named = cast("dict[str, Any]", value)
         return {k: _axes(file, v, where) for k, v in named.items()}

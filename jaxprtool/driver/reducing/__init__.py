@@ -1,1 +1,1 @@
-"""What has to stay true of a program while `reduce` makes it smaller."""
+"""The tests that a program has to pass while `reduce` makes it smaller."""

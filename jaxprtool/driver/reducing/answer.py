@@ -1,4 +1,4 @@
-"""What the answers of `reduce` say alike, of a program and of a text that is none."""
+"""The common part of the answers of `reduce`, for a program and for a text that is none."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _ENDS = {"time": "the time is up", "interrupted": "interrupted"}
 
 
 class Smaller(Answer):
-    """Something small that fails as something large does.
+    """A small program or text that fails as a large one does.
 
     Attributes:
-      failure: what stayed true of it.
-      before, after: how large the two are: named tuples that read as text.
+      failure: the failure that was kept.
+      before, after: the sizes of the two: named tuples that read as text.
       ladder: the sizes on the way, each with what was removed.
-      tests: how many candidates were tested.
-      seconds: how long it took.
+      tests: the number of candidates that were tested.
+      seconds: the time it took.
       ended: "done", "time" where the time was up, "interrupted".
     """
 
@@ -34,11 +34,11 @@ class Smaller(Answer):
     ended: str
 
     def summary(self, written: Sequence[str], smallest: str) -> list[str]:
-        """Lines for people.
+        """Return lines for people.
 
         Args:
           written: the files that hold it.
-          smallest: what it may not be, where the search ended before its time.
+          smallest: the superlative that may not apply, where the search was cut short.
         """
         found = [f"failure: {self.failure}", f"before:  {self.before}", f"after:   {self.after}"]
         if written:

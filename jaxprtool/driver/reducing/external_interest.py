@@ -1,4 +1,4 @@
-"""Tests of candidates that run other processes: a command of the user's, or a verb that crashes."""
+"""Tests of candidates that run other processes: a user's command, or a verb that crashes."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ _FAULT = 3  # the exit status of a verb for a fault of ours
 
 
 def _remove_stale() -> None:
-    """Remove the folders of candidates that processes of this user have left which were killed.
+    """Remove the folders of candidates left behind by killed processes of this user.
 
-    A process that is not there may run in another container that has the same folder: so old ones alone, in which nobody has
-    written for long, are removed.
+    A process that does not exist here may run in another container that shares the folder. So only
+    old folders are removed, in which nothing was written for long.
     """
     with contextlib.suppress(OSError), os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
@@ -56,7 +56,7 @@ def _remove_stale() -> None:
 
 
 def _runs(process: int) -> bool:
-    """Whether there is a process with a number."""
+    """Whether a process with this number exists."""
     try:
         os.kill(process, 0)
     except ProcessLookupError:
@@ -67,7 +67,7 @@ def _runs(process: int) -> bool:
 
 
 class Done(NamedTuple):
-    """How a process ended: its exit status (negative for a signal; None past the time limit), and what it wrote."""
+    """How a process ended: its exit status (negative for a signal; None past the time limit), and its output."""
 
     status: int | None
     output: str
@@ -78,7 +78,7 @@ class External(Interest):
 
     Args:
       words: the command; `{}` stands for the file and `{args}` for that of the arguments.
-      fail_regex: what the output has to hold, besides.
+      fail_regex: a pattern that the output has to match, in addition.
     """
 
     external = True
@@ -95,22 +95,22 @@ class External(Interest):
 
     @abstractmethod
     def failure(self, c: Candidate | str) -> Failure | None:
-        """As there, of a text that is no program too."""
+        """Do as `Interest.failure`, also for a text that is no program."""
 
     @abstractmethod
     def __call__(self, c: Candidate | str) -> bool:
-        """As there, of a text too."""
+        """Do as `Interest.__call__`, also for a text."""
 
     @abstractmethod
     def why_not(self, c: Candidate | str) -> str:
-        """As there, of a text too."""
+        """Do as `Interest.why_not`, also for a text."""
 
     def stop(self) -> None:
         for process in [*self._running]:
             _end(process)
 
     def close(self) -> None:
-        """End what runs, and remove the files of all candidates; no test begins after this."""
+        """End the running tests, and remove the files of all candidates; no test begins after this."""
         with self._lock:
             self._closed = True
             self.stop()
@@ -118,7 +118,9 @@ class External(Interest):
                 shutil.rmtree(self._root, ignore_errors=True)
 
     def _written(self, c: Candidate | str) -> tuple[str, str, str]:
-        """Write a candidate: the folder of this thread, the file in it, and that of the arguments ("" for a text)."""
+        """Write a candidate; return the folder of this thread, the file in it, and that of the
+        arguments ("" for a text).
+        """
         with self._lock:
             if self._closed:
                 fail(UsageError, "the tests have ended", "interrupted")
@@ -147,12 +149,14 @@ class External(Interest):
         return done
 
     def _words_for_text(self) -> Sequence[str]:
-        """The command without the arguments of a program."""
+        """Return the command without the arguments of a program."""
         pairs = zip(self.words, [*self.words[1:], ""], strict=True)
         return [w for w, after in pairs if w != ARGS_MARK and (w, after) != ("--args", ARGS_MARK)]
 
     def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
-        """Run a command until it ends; past the limit it is killed with all that it has started, which may hold its output open."""
+        """Run a command until it ends; past the limit it is killed with all its children, which may
+        keep its output open.
+        """
         try:
             process = subprocess.Popen(
                 words,
@@ -177,7 +181,7 @@ class External(Interest):
             self._running.discard(process)
 
     def matches(self, done: Done) -> bool:
-        """Whether the output holds what it has to."""
+        """Whether the output matches the required pattern."""
         return self.regex is None or self.regex.search(done.output) is not None
 
 
@@ -189,7 +193,7 @@ def _compiled(regex: str) -> re.Pattern[str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a test, and what it has started."""
+    """Kill a test and its children."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -235,10 +239,11 @@ class Command(External):
 
 
 def crash_words(crash: Sequence[str] | str) -> list[str]:
-    """The words of a verb with its options, with the file in them, and the arguments where the verb takes some.
+    """Return the words of a verb with its options, with the file in them, and the arguments where the verb takes some.
 
     Args:
-      crash: the words, or all of them in one. Without `{}` the file comes first, and without `{args}` the arguments last.
+      crash: the words, or all of them in one. Without `{}` the file comes first, and without
+        `{args}` the arguments last.
 
     Raises:
       UsageError: there are none, or a quote is not closed.
@@ -262,8 +267,9 @@ class Crash(External):
     Plug-ins that are loaded here are loaded there too.
 
     Args:
-      words: the verb with its options; `{}` stands for the file, `{args}` for that of the arguments.
-      fail_regex: what its output has to hold, instead of the same message.
+      words: the verb with its options; `{}` stands for the file, `{args}` for that of the
+        arguments.
+      fail_regex: a pattern that its output has to match, instead of the same message.
     """
 
     def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
@@ -279,7 +285,7 @@ class Crash(External):
             return None
         self.recorded, message = found
         status, code, _ = self.recorded
-        if code == "usage":  # of every candidate, whatever it is
+        if code == "usage":  # wrong usage fails for every candidate
             help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
             fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
@@ -290,7 +296,9 @@ class Crash(External):
         return found is not None and found[0] == self.recorded
 
     def _failed(self, c: Candidate | str) -> tuple[tuple[int, str, str], str] | None:
-        """Status, code and normalised message, and the message; None where the verb does what it is for, or takes too long."""
+        """Return status, code and normalised message, and the message; None where the verb
+        succeeds, or takes too long.
+        """
         done = self.run(c)
         if not done.status or not self.matches(done):
             return None
@@ -312,7 +320,7 @@ class Crash(External):
 
 
 def _first_error(output: str) -> tuple[str, str]:
-    """Code and message of the first error among lines of JSON; empty where there is none."""
+    """Return code and message of the first error among lines of JSON; empty where there is none."""
     for line in output.splitlines():
         if line.startswith("{"):
             try:

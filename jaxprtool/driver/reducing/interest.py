@@ -1,7 +1,8 @@
-"""What has to stay true of a program that is made smaller: tests in this process.
+"""Tests, in this process, of the failure that a program has to keep while it is made smaller.
 
-Each test is established on the program as it is given, where it records the failure: a code, a normalised message, the equation
-in which it begins. A candidate is interesting only if it fails in the same way.
+Each test is established on the original program, where it records the failure: a code, a normalised
+message, the equation in which it begins. A candidate is interesting only if it fails in the same
+way.
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Failure:
-    """What is wrong with a program, as it is compared.
+    """The failure of a program, in a form for comparison.
 
     Attributes:
       code: the kind: `nan`, `differs`, the code of a diagnostic, ...
@@ -83,11 +84,11 @@ class Interest(ABC):
     """A test of candidates.
 
     Attributes:
-      needs_values: whether candidates have values for their arguments.
+      needs_values: whether candidates need values for their arguments.
       well_typed: whether candidates have to be well-typed.
       external: whether it runs another process, so that several tests can run at once.
-      deadline: when tests in other processes end, as `time.monotonic` gives it; None for no limit.
-      labels: what to call the arguments of the first candidate in messages.
+      deadline: when tests in other processes end, by `time.monotonic`; None for no limit.
+      labels: the names of the arguments of the first candidate in messages.
     """
 
     needs_values = True
@@ -97,22 +98,22 @@ class Interest(ABC):
     labels: Sequence[str] = ()
 
     def stop(self) -> None:  # noqa: B027 (most tests run in this process)
-        """End the tests that run now in other processes."""
+        """End the tests that are running in other processes."""
 
     @abstractmethod
     def failure(self, c: Candidate) -> Failure | None:
-        """The failure of the program as it is given, which is recorded; None where there is none."""
+        """Return and record the failure of the original program; None where there is none."""
 
     @abstractmethod
     def __call__(self, c: Candidate) -> bool:
-        """Whether a candidate fails in the way that was recorded."""
+        """Whether a candidate fails in the recorded way."""
 
     def shortcuts(self) -> Iterable[Candidate]:
-        """Candidates that are worth trying first; known once the failure is."""
+        """Return candidates that are worth trying first; they are known once the failure is."""
         return ()
 
     def why_not(self, c: Candidate) -> str:
-        """Why a program without the failure has none, in words."""
+        """Explain why a program does not show the failure, in words."""
         del c
         return "the program does not show it"
 
@@ -125,11 +126,12 @@ FAULTS = (
 
 
 class Appears(Interest):
-    """A result has a NaN (or an infinity) which begins in the same equation as in the program, and no argument has one.
+    """A result has a NaN (or an infinity) which begins in the same equation as in the program, and
+    no argument has one.
 
     Args:
       kind: `nan` or `inf`.
-      max_bytes: for the arrays of a run.
+      max_bytes: the limit for the arrays of a run.
     """
 
     def __init__(self, kind: str, max_bytes: int | None):
@@ -185,9 +187,9 @@ class Differs(Interest):
 
     Args:
       backends: two of `BACKENDS`.
-      tolerance: `rtol` and `atol`, results a and b differ where |a - b| > atol + rtol max(|a|, |b|), or `ulp`, where more than
-        so many steps from float to float lie between; integers and booleans differ where they are not equal. Empty, they
-        differ where they do in `compare`.
+      tolerance: `rtol` and `atol`: results a and b differ where |a - b| > atol + rtol max(|a|,
+        |b|); or `ulp`: where more than so many steps from float to float lie between. Integers and
+        booleans differ where they are not equal. Empty, they differ where they do in `compare`.
     """
 
     def __init__(
@@ -232,7 +234,9 @@ def _apart(
     tolerance: dict[str, Any],
     rooms: Sequence[Any] = (),
 ) -> list[Any]:
-    """How those results differ that do so beyond a tolerance, and by more than their rooms, elementwise."""
+    """Return the differences of the results that differ beyond a tolerance, and by more than their
+    rooms, elementwise.
+    """
     from jaxprtool.backends.differences import difference  # noqa: PLC0415 (gateway: NumPy)
 
     pairs = zip(zip(*results, strict=True), chain(rooms, repeat(0.0)), strict=False)
@@ -248,11 +252,11 @@ def _check_end(c: Candidate, max_bytes: int | None) -> None:
         if e.diagnostics[0].code in ("step-limit", "time-limit"):
             raise
     except FAULTS:
-        pass  # NumPy need not take what the two others do
+        pass  # NumPy need not support what the two backends do
 
 
 class Slow(Interest):
-    """Evaluation on NumPy takes at least so many seconds, besides what it takes to prepare a program for it."""
+    """Evaluation on NumPy takes at least so many seconds, not counting the preparation of the program."""
 
     def __init__(self, seconds: float, max_bytes: int | None):
         self.seconds, self.max_bytes = seconds, max_bytes
@@ -281,7 +285,10 @@ class Slow(Interest):
         return f"a run takes {self._took:.3g} seconds"
 
     def _taken(self, c: Candidate) -> float:
-        """How long a run takes; the first one of a program prepares it, and decides only where that is quick enough too."""
+        """Return the time of a run.
+
+        The first run of a program includes its preparation, so a slow one is repeated.
+        """
         first = self._run(c)
         return first if first < self.seconds else min(first, self._run(c))
 
@@ -293,7 +300,7 @@ class Slow(Interest):
 
 
 class CheckError(Interest):
-    """`check` reports an error of a code, with the same message up to names and numbers."""
+    """`check` reports an error with a code, and the same message up to names and numbers."""
 
     needs_values = False
     well_typed = False
@@ -313,7 +320,7 @@ class CheckError(Interest):
         return not self.messages.isdisjoint(self._found(c))
 
     def _found(self, c: Candidate) -> dict[str, str]:
-        """The messages of the errors of the code, by the normalised ones."""
+        """Return the messages of the errors with the code, by their normalised forms."""
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:
@@ -328,8 +335,8 @@ class CheckError(Interest):
         return {}
 
     def why_not(self, c: Candidate) -> str:
-        """As there. Raises UsageError for a code that nobody has."""
-        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
+        """Do as `Interest.why_not`. Raises UsageError for a code that does not exist."""
+        find_page(self.code)  # programs may load plug-ins with codes of their own
         try:
             typecheck_jaxpr(c.jaxpr)
         except JaxprTypeError as e:
@@ -338,7 +345,7 @@ class CheckError(Interest):
 
 
 def none_of_code(code: str, found: Sequence[Diagnostic]) -> str:
-    """What to say where `check` reports errors, and none of a code."""
+    """Return the message where `check` reports errors, but none with a code."""
     codes = ", ".join(dict.fromkeys(d.code for d in found))
     return f"check reports {counted(len(found), 'error')}, none of the code {code}: {codes}"
 
@@ -350,10 +357,12 @@ _SHORT_NAME = re.compile(r"[a-z]{1,3}")  # as JAX names variables
 
 
 def normalised(message: str, names: Iterable[str] = ()) -> str:
-    """A message without places, types, numbers and the names of variables, all of which change as a program gets smaller.
+    """Return a message without positions, types, numbers and names of variables, which change as a
+    program gets smaller.
 
-    JAX calls the variables of a large program `a`, `is`, `no` and `of` as well. A short word is taken for a variable whether
-    or not a program has one of this name, so that the message stays the same when the variable is removed.
+    The variables of a large program may be called `a`, `is`, `no` and `of`. A short word is taken
+    for a variable whether or not a program has one of this name, so that the message stays the same
+    when the variable is removed.
     """
     message = _TYPE.sub("TYPE", without_places(message))
     message = _NUMBER.sub("N", message)
@@ -369,7 +378,7 @@ def normalised(message: str, names: Iterable[str] = ()) -> str:
 
 
 def names_in(jaxpr: Jaxpr) -> set[str]:
-    """The names of the variables of a jaxpr."""
+    """Return the names of the variables of a jaxpr."""
     binders = [*jaxpr.all_binders, *(v for e in jaxpr.eqns for v in e.out_binders)]
     used = [x for e in jaxpr.eqns for x in e.inputs]
     return {name for v in (*binders, *used) if (name := getattr(v, "name", None))}

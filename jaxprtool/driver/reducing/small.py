@@ -1,4 +1,4 @@
-"""A candidate as files: its text, and the values of its arguments by name beside it."""
+"""Write a candidate as files: its text, and the values of its arguments by name beside it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,19 @@ ARGS_MARK = "{args}"  # in a command, the file of the arguments
 
 
 def args_path(path: str) -> str:
-    """The file of the arguments of a program in a file: `SMALL.args.npz` of `SMALL`."""
+    """Return the file of the arguments of a program in a file: `SMALL.args.npz` for `SMALL`."""
     return f"{path}.args.npz"
 
 
 def as_read(c: Candidate) -> ClosedJaxpr:
-    """The program of a candidate as it is read back from its text, so that each argument has a name of its own."""
+    """Return the program of a candidate as read back from its text, so that each argument has a name of its own."""
     return parse(program_text({"": c.program}))
 
 
 def small_text(program: ClosedJaxpr, args: Sequence[Value] | None) -> str:
-    """The text of a program, below a comment with the values of its arguments as `--args` takes them (but for long ones)."""
+    """Return the text of a program, below a comment with the values of its arguments for `--args`
+    (except long ones).
+    """
     text = program_text({"": program})
     if not args:
         return text
@@ -44,7 +46,7 @@ _LONGEST = 200  # characters of a value in a comment
 
 
 def write_small(c: Candidate, path: str, comments: str = "") -> str:
-    """Write a candidate to a file, and the values of its arguments beside it; returns the name of the latter."""
+    """Write a candidate to a file, and the values of its arguments beside it; return the name of the latter."""
     beside = args_path(path)
     if c.args is not None:
         from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)

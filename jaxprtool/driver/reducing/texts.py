@@ -1,4 +1,4 @@
-"""reduce of a text that is no program, since names in it are unbound or bound twice, or it is malformed."""
+"""reduce for a text that is no program, since names in it are unbound or bound twice, or it is malformed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class TextRescue:
 
     def __init__(self, output: str | None):
         self.output = output
-        self.search: TextSearch | None = None  # what has the text
+        self.search: TextSearch | None = None  # holds the current text
 
     def __call__(self) -> None:
         """Write it, where there is a file for it."""
@@ -74,10 +74,10 @@ class TextInterest(Protocol):
 
 
 class CheckedText:
-    """`check` reports the same error of a code, and none that it does not report of the whole text."""
+    """`check` reports the same error with a code, and none that it does not report for the whole text."""
 
     def __init__(self, code: str, load: Load):
-        """Of a code; load: gives the programs of a text."""
+        """Prepare the test for a code; `load` returns the programs of a text."""
         self.code, self.load = code, load
         self.known: dict[tuple[str, str], Diagnostic] = {}
         self.wanted = "", ""
@@ -95,25 +95,26 @@ class CheckedText:
         return self.wanted in found and found.keys() <= self.known.keys()
 
     def why_not(self, c: str) -> str:
-        """As there. Raises UsageError for a code that nobody has."""
-        find_page(self.code)  # a plug-in may have codes of its own, which its programs show
+        """Do as `Interest.why_not`. Raises UsageError for a code that does not exist."""
+        find_page(self.code)  # programs may load plug-ins with codes of their own
         return none_of_code(self.code, [*_errors(c, self.load).values()])
 
 
 def reduce_text(
     text: str, interest: TextInterest, how: How, rescue: TextRescue | None = None
 ) -> ReducedText:
-    """Make a text shorter as long as it fails as it does.
+    """Make a text shorter as long as it fails in the same way.
 
     Args:
       text: the text.
-      interest: what has to stay true.
-      how: where to, and how; `jobs` and `mode` make no difference.
-      rescue: what writes the shortest text so far if the process is interrupted.
+      interest: the test of the failure.
+      how: where the result is written, and how; `jobs` and `mode` have no effect.
+      rescue: writes the shortest text so far if the process is interrupted.
 
     Raises:
       NotInteresting: the text does not fail so.
-      UsageError: an option that is for programs, a test that cannot be run, a file that cannot be written.
+      UsageError: an option that is for programs, a test that cannot be run, a file that cannot be
+        written.
     """
     if how.scrub or how.keep_good is not None:
         option = "--scrub" if how.scrub else "--keep-good"
@@ -169,7 +170,7 @@ def _key(d: Diagnostic) -> tuple[str, str]:
 
 
 def _errors(text: str, load: Load) -> dict[tuple[str, str], Diagnostic]:
-    """What `check` says of a text, by codes and messages; nothing where that is a fault of ours."""
+    """Return the errors that `check` reports for a text, by codes and messages; nothing for an internal error."""
     try:
         with silent():
             check(lambda: load(text))

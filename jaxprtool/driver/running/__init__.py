@@ -1,1 +1,1 @@
-"""Runs of programs: where they run, whether they end, what is recorded of them, and their results."""
+"""Runs of programs: where they run, whether they end, recordings of them, and their results."""

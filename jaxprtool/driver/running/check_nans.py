@@ -36,9 +36,11 @@ class NanError(JaxprToolError):
 
 @contextmanager
 def stopping_at_nans(program: ClosedJaxpr) -> Generator[Observer]:
-    """An observer that ends the evaluation of a program, with NanError, at the first equation whose result is a NaN.
+    """Return an observer that ends the evaluation of a program, with NanError, at the first
+    equation whose result has a NaN.
 
-    A NaN that the program itself writes, as a literal, is none that an equation gives, unless a result has it at the end.
+    A NaN that the program itself contains as a literal does not count, unless a result of the
+    program has it.
     """
     flow = Flow(Sought(nan=True), stop=True)
     try:
@@ -52,7 +54,7 @@ def stopping_at_nans(program: ClosedJaxpr) -> Generator[Observer]:
 
 
 def check_options(jit: bool, through: str | None) -> None:
-    """Raise UsageError where a program does not run on NumPy."""
+    """Raise UsageError for options with which a program does not run on NumPy."""
     if jit or through is not None:
         goes = f"--check-nans goes without {'--jit' if jit else '--through'}"
         help = "`jaxprtool blame --jit` looks at what is compiled"
@@ -62,9 +64,10 @@ def check_options(jit: bool, through: str | None) -> None:
 def run_words(
     source: ClosedJaxpr | Compiled, words: Sequence[str], name: str, alone: bool = True, **how: Any
 ) -> list[Value]:
-    """As `driver.run.run_words`, but stop, with NanError, at the first equation that makes a NaN.
+    """Do as `driver.run.run_words`, but stop, with NanError, at the first equation that makes a NaN.
 
-    name: what places call the text of a program that was traced. alone: whether nothing else is observed.
+    name: the name, in places, of the text of a program that was traced. alone: whether nothing else
+    is observed.
     """
     if not alone:
         message = "--check-nans goes without --print, --save-values and --digest"

@@ -16,11 +16,11 @@ CONNECT_TIMEOUT = 300  # seconds, JAX's own
 
 
 class Processes(NamedTuple):
-    """The processes that run one program together, and which of them this one is.
+    """The processes that run one program together, and the position of this one.
 
     Attributes:
       coordinator: HOST:PORT, where process 0 listens.
-      num_processes: how many there are.
+      num_processes: their number.
       process_id: the number of this one, from 0 on.
       timeout: seconds to wait for the others.
     """
@@ -37,7 +37,7 @@ def processes_of(
     index: int | None,
     timeout: float = CONNECT_TIMEOUT,
 ) -> Processes | None:
-    """The processes that options name; None when none of the three is given.
+    """Return the processes that options name; None when none of the three is given.
 
     Raises UsageError when some are missing or do not fit together.
     """
@@ -64,19 +64,20 @@ def processes_of(
 def run_together(
     program: StableHLO, args: Sequence[Value], processes: Processes, devices: int | None = None
 ) -> list[Value]:
-    """The results of a lowered program that all processes run at the same time.
+    """Return the results of a lowered program that all processes run at the same time.
 
     Args:
       program: the same in all processes.
       args: the whole arguments, the same in all processes; each gives its devices their parts.
       processes: the processes that run the program together.
-      devices: how many host devices each process has; by default the program's, divided evenly.
+      devices: the number of host devices of each process; by default the program's, divided evenly.
 
     Returns:
       The whole results, in every process.
 
     Raises:
-      UsageError: the devices do not fit the program, the others are not there or run something else.
+      UsageError: the devices do not fit the program, the others do not connect or run something
+        else.
     """
     each = _devices_each(program.devices, processes.num_processes, devices)
     distributed, xla = _backends()
@@ -88,7 +89,7 @@ def run_together(
             executable = xla.compile_stablehlo(program, cluster.runtime(each))
         arrays = executable.host_arguments(args)
         cluster.agree("value for the arguments", [a.tobytes() for a in arrays])
-    except JaxprToolError:  # the others have it too
+    except JaxprToolError:  # the other processes raise it too
         cluster.close()
         raise
     with cluster.quiet():

@@ -1,4 +1,4 @@
-"""Whether a program ends: what is compiled cannot be stopped, so that its steps are counted on NumPy before it runs."""
+"""Check whether a program ends: a compiled run cannot be stopped, so its steps are counted on NumPy before it runs."""
 
 from __future__ import annotations
 
@@ -21,15 +21,17 @@ def check_end(
     max_bytes: int | None = None,
     step_limit: int | None = None,
 ) -> None:
-    """Run a program that is `ready` on NumPy, unless it is known how often each of its loops turns.
+    """Run a program that is `ready` on NumPy, unless the number of iterations of each of its loops is known.
 
     Args:
-      program, args: the program, and values of the constants that it does not hold, then of its arguments.
-      max_bytes, step_limit: as of `driver.run`. None: the limit stays as it is outside.
+      program: the program.
+      args: values of the constants that it does not hold, then of its arguments.
+      max_bytes, step_limit: as for `driver.run`. None: the limit from outside stays.
 
     Raises:
-      UsageError: a loop takes more steps than are allowed; the program has effects, which would happen once more.
-      JaxprToolError: NumPy does not take the program.
+      UsageError: a loop takes more steps than are allowed; the program has effects, which would
+        happen once more.
+      JaxprToolError: NumPy cannot run the program.
     """
     if ends_for_sure(program):
         return
@@ -46,8 +48,8 @@ def check_end(
 
 
 def ends_for_sure(program: ClosedJaxpr) -> bool:
-    """Whether it is known how often each loop of a program turns."""
+    """Whether the number of iterations of each loop of a program is known."""
     try:
         return cost_jaxpr(program.jaxpr).is_known
-    except MissingRuleError:  # of a primitive that somebody else has defined
+    except MissingRuleError:  # a primitive defined elsewhere has no cost rule
         return False

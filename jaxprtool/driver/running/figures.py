@@ -1,4 +1,4 @@
-"""What XLA says of a compiled program, beside what the program says: operations, bytes, loops, and what shares memory."""
+"""XLA's figures of a compiled program, beside the program's own: operations, bytes, loops, and shared memory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,24 @@ class CompiledFigures(Report):
     """The figures of a compiled program.
 
     Attributes:
-      once: XLA's estimates, each of `flops`, `transcendentals` and `bytes accessed`, where the body of a loop counts once.
-      turns: the same, where it counts as often as the loop turns; None where XLA does not say.
-      known: whether the turns of all loops are known.
+      once: XLA's estimates, each of `flops`, `transcendentals` and `bytes accessed`, where the body
+        of a loop counts once.
+      turns: the same, where it counts once for each iteration; None where XLA has none.
+      known: whether the numbers of iterations of all loops are known.
       loops: the loops of the optimised HLO (`Compiled.loops`).
-      memory: bytes for `arguments`, `results`, `temporaries`, the `peak`, and those of results that lie where arguments did.
-      aliases: (result, argument or None, other result or None, kind): what is the same value, or the same memory.
-      before: `total` of `jaxprtool cost`, before XLA optimises; None where a primitive has no cost rule.
+      memory: bytes for `arguments`, `results`, `temporaries`, the `peak`, and those of results that
+        share memory with arguments.
+      aliases: (result, argument or None, other result or None, kind): which values are the same, or
+        share memory.
+      before: `total` of `jaxprtool cost`, before XLA optimises; None where a primitive has no cost
+        rule.
     """
 
     __slots__ = ("aliases", "before", "known", "loops", "memory", "once", "turns")
 
     def __init__(self, compiled: Compiled, program: ClosedJaxpr, trips: int | None):
         costs = compiled.cost_analysis()
-        self.once = {name: costs.get(name, 0.0) for name in _COSTS}  # it leaves out zeros
+        self.once = {name: costs.get(name, 0.0) for name in _COSTS}  # XLA leaves out costs of zero
         self.turns, self.known = compiled.cost_with_turns(trips) or (None, False)
         self.loops = compiled.loops()
         self.memory = {
@@ -82,18 +86,19 @@ class CompiledFigures(Report):
 
 
 def figures(compiled: Compiled, program: ClosedJaxpr, trips: int | None = None) -> CompiledFigures:
-    """What XLA says of a compiled program.
+    """Return XLA's figures of a compiled program.
 
     Args:
       compiled: the compiled program.
       program: the program.
-      trips: the turns of a loop of which neither XLA nor the program knows them; None: unknown.
+      trips: the number of iterations of loops for which neither XLA nor the program knows it; None:
+        unknown.
     """
     return CompiledFigures(compiled, program, trips)
 
 
 def _same_values(program: ClosedJaxpr) -> list[tuple[int, int | None, int | None, str]]:
-    """Results that are arguments, or other results."""
+    """Return the results that are arguments, or other results."""
     jaxpr = program.jaxpr
     arguments = {v: i for i, v in enumerate(jaxpr.in_binders)}
     first: dict[Any, int] = {}

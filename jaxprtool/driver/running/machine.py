@@ -1,4 +1,4 @@
-"""What the machine has."""
+"""The memory of the machine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["default_max_bytes"]
 
 
 def default_max_bytes() -> int:
-    """Three quarters of the machine's memory, or of what a container may take of it."""
+    """Return three quarters of the machine's memory, or of the memory limit of the container."""
     total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return min([total, *_container_limits()]) * 3 // 4
 

@@ -1,4 +1,6 @@
-"""blame --jit: what is bad only when XLA compiles the program, and the shortest part of it that shows it."""
+"""blame --jit: find a value that is bad only when XLA compiles the program, and the shortest part
+of it that shows it.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +27,13 @@ __all__ = ["OnlyCompiled", "only_compiled", "why_not_twice"]
 
 @dataclass
 class OnlyCompiled:
-    """A bad value that NumPy does not show, and XLA does.
+    """A bad value that a compiled run shows, and a run on NumPy does not.
 
     Attributes:
-      kind: what it is.
+      kind: the kind of the bad value.
       place: the last equation of the shortest compiled prefix that shows it.
-      equations: how many equations that prefix has; total: how many there are.
+      equations: the number of equations of that prefix.
+      total: the number of equations of the program.
       type: the type of the bad value.
       results: the positions of the results of the whole program that are bad.
     """
@@ -62,7 +65,7 @@ class OnlyCompiled:
 
 
 def why_not_twice(program: ClosedJaxpr) -> str:
-    """Why a program may not run a second time, or "": it has effects, or calls functions of Python."""
+    """Return why a program must not run a second time, or "": it has effects, or calls Python functions."""
     if jaxpr_has_effects(program.jaxpr):
         return "it has effects"
     for eqn in all_eqns(program.jaxpr):
@@ -74,19 +77,20 @@ def why_not_twice(program: ClosedJaxpr) -> str:
 def only_compiled(
     program: ClosedJaxpr, args: Sequence[Value], sought: Sought, known: Container[Var] = ()
 ) -> OnlyCompiled | None:
-    """What is bad in the results of a program when XLA compiles it; None where nothing is.
+    """Find what is bad in the results of a program when XLA compiles it; None where nothing is.
 
-    The shortest prefix is found by bisection: prefixes whose last values live on are compiled with these as results. Of a
-    call, a branch and a step of a loop the prefix inside is found too.
+    The shortest prefix is found by bisection: prefixes are compiled whose results are the values
+    that the rest reads. The prefix inside of a call, a branch and a step of a loop is found too.
 
     Args:
-      program: a program that shows nothing bad on NumPy, and may run several times (`why_not_twice`).
-      args: as of `driver.run`.
-      sought: what is bad.
-      known: variables that are bad on NumPy too, of which the program drops what is bad.
+      program: a program that shows nothing bad on NumPy, and may run several times
+        (`why_not_twice`).
+      args: as for `driver.run`.
+      sought: which values are bad.
+      known: variables that are bad on NumPy too, and whose bad values the program drops.
 
     Raises:
-      UnsupportedError: XLA does not take the program.
+      UnsupportedError: XLA does not accept the program.
     """
     given = iter(args)
     consts = [next(given) if c is None else c for c in load_constants(program).consts]
@@ -134,7 +138,10 @@ class _Bad:
 
 
 def _shortest(program: ClosedJaxpr, shows: Callable[[ClosedJaxpr], bool]) -> int:
-    """The length of a prefix that shows it while the one before does not; the whole program shows it."""
+    """Return the length of a prefix that shows the bad value, while the prefix one shorter does not.
+
+    The whole program shows it.
+    """
     good, bad = 0, len(program.eqns)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -147,7 +154,7 @@ def _shortest(program: ClosedJaxpr, shows: Callable[[ClosedJaxpr], bool]) -> int
 
 
 def _prefix(program: ClosedJaxpr, n: int, outs: Sequence[Any] | None = None) -> ClosedJaxpr:
-    """The first equations, with the values that live on as results."""
+    """Return the first n equations as a program, whose results are the values that the rest reads."""
     jaxpr = program.jaxpr
     if n == len(jaxpr.eqns) and outs is None:
         return program
@@ -161,7 +168,7 @@ def _prefix(program: ClosedJaxpr, n: int, outs: Sequence[Any] | None = None) -> 
 
 
 def _values_before(program: ClosedJaxpr, n: int, args: Sequence[Value]) -> list[Value]:
-    """The operands of equation n, counted from 1, as the compiled prefix before it gives them."""
+    """Return the operands of equation n, counted from 1, by running the compiled prefix before it."""
     inputs = program.eqns[n - 1].inputs
     variables = [x for x in inputs if not isinstance(x, Lit)]
     found = iter(run(_prefix(program, n - 1, variables), args, jit=True))
@@ -172,9 +179,11 @@ def _values_before(program: ClosedJaxpr, n: int, args: Sequence[Value]) -> list[
 def _inside(
     eqn: JaxprEqn, program: ClosedJaxpr, n: int, args: Sequence[Value], bad: _Bad
 ) -> tuple[ClosedJaxpr, Sequence[Value], Step] | None:
-    """The first jaxpr inside equation n that shows something bad when it is compiled, what it is given, and the step into it.
+    """Return the first jaxpr inside equation n that shows a bad value when compiled, its arguments,
+    and the step into it.
 
-    NumPy says which run, in what order and on what, from the operands that the compiled prefix before gives.
+    A run on NumPy gives the jaxprs that run, their order and their arguments, starting from the
+    operands that the compiled prefix computes.
     """
     if not eqn.primitive.holds_jaxprs:
         return None
@@ -188,7 +197,7 @@ def _inside(
             bodies[jaxpr] = ClosedJaxpr(whole, [])
         try:
             shown = bad.first(bodies[jaxpr], given)
-        except JaxprToolError:  # of a body that XLA does not take alone: one with collectives, say
+        except JaxprToolError:  # XLA cannot compile the body alone, for example with collectives
             return None
         return None if shown is None else (bodies[jaxpr], [*given], step)
 

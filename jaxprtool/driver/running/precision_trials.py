@@ -1,4 +1,4 @@
-"""What becomes of the errors of results when some equations are done in a wider precision: it is tried, not guessed."""
+"""Measure how the errors of results change when some equations run in a wider precision, by trying it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 
 __all__ = ["together_of", "trials_of"]
 
-_HELPS = 0.5  # what leaves less than this part of the error is what it comes from
-_GOOD = 0.01  # what leaves less than this part needs nothing more
-_NEARLY = 4  # times the error when all equations are wide: that of few
-_MANY = 3  # that help together, for each one that may be tried alone: all from where a value is rounded to where it is cancelled
-_RUNS = 5  # to find equations that help together, for each one that may be tried alone
+_HELPS = 0.5  # equations whose widening leaves less than this part of the error cause it
+_GOOD = 0.01  # if less than this part is left, no further equation is needed
+_NEARLY = 4  # equations suffice if at most so many times the error with all equations wide is left
+# most equations that help together, per equation tried alone: all from where a value is rounded to where it is cancelled
+_MANY = 3
+_RUNS = 5  # most runs to find equations that help together, per equation tried alone
 
 
 def trials_of(
@@ -26,22 +27,25 @@ def trials_of(
     count: int,
     error_with: Callable[[Collection[JaxprEqn]], float],
 ) -> list[Trial]:
-    """What becomes of the largest error of a result when one equation, and those that read it, are done in a wider precision.
+    """Try one equation, with those that read it, in a wider precision, and return the largest error
+    of a result for each.
 
-    What reads a result in its own type would round it as the equation does. The equations that add most are tried. Where none of
-    these is what the error comes from, that one is looked for among all by halves: an equation that adds little may be what
-    later ones amplify most.
+    The readers are included because they would otherwise round the result to its own type, as the
+    equation does. The equations that add most error are tried. Where the error does not come from
+    one of these, the equation it comes from is searched among all by bisection: an equation that
+    adds little may be what later ones amplify most.
 
     Args:
       program: the program.
       worst: the errors of its equations, the one that adds most first.
-      can_be: the equations that can be done in the wider precision.
+      can_be: the equations that can run in the wider precision.
       before: the largest relative error of a result.
-      count: how many of the worst are tried; 0: nothing is.
-      error_with: the error when some equations are done in the wider precision; the program runs again for each call.
+      count: how many of the worst are tried; 0: none.
+      error_with: returns the error with some equations in the wider precision; the program runs
+        again for each call.
 
     Returns:
-      What was tried, what helps most first.
+      The trials, the most helpful first.
     """
     if not count:
         return []
@@ -71,7 +75,9 @@ def _position(eqn: JaxprEqn) -> int:
 def _by_halves(
     eqns: Sequence[JaxprEqn], error: Callable[[Sequence[JaxprEqn]], float], before: float
 ) -> tuple[JaxprEqn | None, float]:
-    """The equation that the error comes from most, and what it leaves; None where all of them together do not help."""
+    """Return the equation from which most of the error comes, and the error without it; None where
+    all together do not help.
+    """
     after = error(eqns)
     if after > _HELPS * before:
         return None, before
@@ -90,17 +96,19 @@ def together_of(
     count: int,
     error_with: Callable[[Collection[JaxprEqn]], float],
 ) -> Together | None:
-    """Few equations that help together, where none helps as much alone: a value is rounded all the way to where it is cancelled.
+    """Find few equations that help together, where none helps as much alone.
 
-    All that are left out leave the error small. The number of runs is bounded; in large programs the equations
-    may not be the fewest.
+    An example is a value that is rounded at every step until it is cancelled. The remaining error
+    stays small without all other equations. The number of runs is bounded; in large programs the
+    equations may not be the fewest.
 
     Args:
-      worst, can_be, before, count, error_with: as of `trials_of`.
-      trials: what that has found.
+      worst, can_be, before, count, error_with: as for `trials_of`.
+      trials: the results of `trials_of`.
 
     Returns:
-      The equations in the order of the program, at most `_MANY` times `count`; None where one helps as much alone, or all together do not.
+      The equations in the order of the program, at most `_MANY` times `count`; None where one helps
+        as much alone, or all together do not.
     """
     alone = min((t.after for t in trials), default=before)
     if not count or alone <= _GOOD * before:
@@ -122,7 +130,7 @@ def together_of(
 def _fewest(
     eqns: list[JaxprEqn], helps: Callable[[Sequence[JaxprEqn]], bool], runs: int
 ) -> list[JaxprEqn]:
-    """As few of some equations as are found to help, by leaving out halves, quarters and so on."""
+    """Reduce a list of equations to few that still help, by leaving out halves, quarters and so on."""
     size = (len(eqns) + 1) // 2
     while size:
         i = 0

@@ -1,4 +1,4 @@
-"""Where goes what a program prints, when its results are for something else than to be shown."""
+"""Where the output of a program goes while its results are used for something else."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ __all__ = ["printing_aside", "silent"]
 
 
 def printing_aside() -> redirect_stdout[Any]:
-    """Inside the block what a program prints goes to standard error, which has its control characters escaped."""
+    """Send what a program prints inside the block to standard error, with control characters escaped."""
     return redirect_stdout(PrintableStream(sys.stderr))
 
 
 @contextmanager
 def silent() -> Generator[None]:
-    """Inside the block nothing is shown: neither what a program prints nor what it warns of, a thousand times."""
+    """Hide what a program prints, and its warnings, inside the block, where it may run a thousand times."""
     with (
         open(os.devnull, "w") as nowhere,
         redirect_stdout(nowhere),

@@ -1,4 +1,4 @@
-"""Values of a run as they are computed: printed, saved to a folder, or as digests."""
+"""Record values of a run as they are computed: print them, save them to a folder, or write digests."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Recording(NamedTuple):
     """What is recorded of a run.
 
     Attributes:
-      variables: whose values are printed, by the names in the text.
+      variables: the variables whose values are printed, by their names in the text.
       folder: where every intermediate is saved, or "".
       digests: whether a line of JSON is written for each equation.
-      selection: of which equations.
-      every: every how many steps of a loop are kept, besides the first and the last; 0: no others.
+      selection: the equations to record.
+      every: save every n-th step of a loop, besides the first and the last; 0: no others.
       max_bytes: how much is saved at most.
     """
 
@@ -61,10 +61,10 @@ def recording(
     every: int | None,
     max_bytes: int | None,
 ) -> Recording:
-    """What the options of `run` say, as words.
+    """Return the recording that the options of `run` describe, as words.
 
     Raises:
-      UsageError: one of them says nothing.
+      UsageError: one of them has no meaning.
     """
     names = tuple(filter(None, (name.strip() for name in (variables or "").split(","))))
     selection = selection_of(select or "")
@@ -88,7 +88,7 @@ def recorded(
     warn: Callable[[str], None],
     name: str = "",
 ) -> Generator[Observer]:
-    """Record a run that takes place in the block, with the observer that is given there.
+    """Record a run that takes place in the block, with the observer that is yielded.
 
     Args:
       what: what is recorded.
@@ -96,10 +96,11 @@ def recorded(
       write: takes a line of JSON.
       echo: prints a line for people.
       warn: prints a warning: that not everything was saved.
-      name: what the program is called.
+      name: the name of the program.
 
     Raises:
-      UsageError: there is no variable of a name, or no equation that is selected; the folder cannot be written, or holds other things.
+      UsageError: there is no variable of a name, or no equation that is selected; the folder cannot
+        be written, or holds other things.
     """
     names = variable_names(program) if what.variables or what.folder else {}
     _check_selection(what.selection, program)
@@ -135,7 +136,7 @@ def recorded(
 
 
 def digests() -> Any:
-    """The functions that give hashes and digests of arrays."""
+    """Return the module with the functions that compute hashes and digests of arrays."""
     from jaxprtool.backends import digests as found  # noqa: PLC0415 (gateway: NumPy)
 
     return found
@@ -147,9 +148,10 @@ def literals_of(record: Record) -> list[int]:
 
 
 def digest_lines() -> Callable[[Record], dict[str, Any]]:
-    """A function that gives records without their values.
+    """Return a function that converts records to lines without their values.
 
-    They have the keys key, place, ins (hashes), literals (which of these), and outs (type, hash, norm, min, max, nans, infs).
+    They have the keys key, place, ins (hashes), literals (which of these), and outs (type, hash,
+    norm, min, max, nans, infs).
     """
     hashes, digest = digests().Hashes(), digests().digest
 
@@ -173,7 +175,9 @@ def digest_lines() -> Callable[[Record], dict[str, Any]]:
 
 
 def variable_names(program: ClosedJaxpr) -> dict[Var, str]:
-    """The name that each variable an equation binds has in the text of the program, at any depth; a traced one has them from `with_places`."""
+    """Return the name of each variable that an equation binds, at any depth; a traced program gets
+    them from `with_places`.
+    """
     bound = (v for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders)
     return {v: v.name for v in bound if v.name}
 
@@ -188,7 +192,7 @@ def _check_variables(wanted: Sequence[str], known: Mapping[str, Any]) -> None:
 
 
 def _check_selection(selection: Selection, program: ClosedJaxpr) -> None:
-    """Refuse to record nothing: an earlier run's values would make room for none."""
+    """Refuse an empty selection: recording nothing would still delete an earlier run's values."""
     if selection == ALL:
         return
     names, looked_at = set[str](), 0
@@ -197,7 +201,7 @@ def _check_selection(selection: Selection, program: ClosedJaxpr) -> None:
             return
         looked_at += 1
         names.add(eqn.primitive.name)
-    if looked_at >= MOST:  # nobody knows of the others
+    if looked_at >= MOST:  # the other equations were not examined
         return
     held, wanted = sorted(names), [x for x in selection.primitives if x not in names]
     near = [found for x in wanted for found in close_names(x, held)]
@@ -237,7 +241,7 @@ class _Folder:
     """A folder of values.
 
     Attributes:
-      left_out: how many values were not saved, since there was no room.
+      left_out: the number of values that were not saved for lack of room.
     """
 
     def __init__(self, what: Recording, names: dict[Var, str]):
@@ -289,7 +293,7 @@ class _Folder:
 
 
 def _make_folder(path: str) -> None:
-    """A folder that is empty, or has been; what an earlier run has saved there is removed."""
+    """Make an empty folder; values that an earlier run has saved there are removed."""
     try:
         os.makedirs(path, exist_ok=True)
         entries = os.listdir(path)

@@ -1,4 +1,4 @@
-"""Results of programs: as text, JSON and files, in the trees that they form."""
+"""Results of programs as text, JSON and files, in the trees that they form."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _WIDTH = 80
 def shown(
     results: Sequence[Value], interface: Interface | None = None, *, as_json: bool = False
 ) -> list[str]:
-    """Results as lines: for people, or one line of JSON.
+    """Return results as lines: for people, or one line of JSON.
 
-    Where the program has an interface the lines show the tree of the results. In JSON the tree holds their positions:
-    `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}, "schema": 1}`.
+    Where the program has an interface the lines show the tree of the results. In JSON the tree
+    holds their positions: `{"outs": [...], "tree": {"loss": 0, "h": [1, 2]}, "schema": 1}`.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
@@ -40,7 +40,7 @@ def shown(
 
 
 def _positions(tree: Tree, positions: Iterator[int]) -> Any:
-    """The tree in JSON, with the position of each leaf."""
+    """Return the tree in JSON, with the position of each leaf."""
     if tree.kind == "leaf":
         return next(positions)
     if tree.kind == "none":
@@ -52,7 +52,7 @@ def _positions(tree: Tree, positions: Iterator[int]) -> Any:
 
 
 def _lines(label: str, tree: Tree, texts: Iterator[str], after: str, indent: int) -> Iterator[str]:
-    """The lines of a tree with the texts of its leaves, on one line where it fits."""
+    """Return the lines of a tree with the texts of its leaves, on one line where it fits."""
     pad = " " * indent
     if tree.kind == "leaf":
         first, *rest = f"{pad}{label}{next(texts)}{after}".split("\n")
@@ -73,7 +73,7 @@ def _lines(label: str, tree: Tree, texts: Iterator[str], after: str, indent: int
 
 
 def check_output(path: str) -> None:
-    """Raise UsageError for a file that results cannot be written to, by its name."""
+    """Raise UsageError for a file that results cannot be written to, judging by its name."""
     if not path.endswith((".npy", ".npz")) and (not os.path.exists(path) or os.path.isfile(path)):
         stem = path.rpartition(".")[0] or path
         fail(
@@ -85,10 +85,11 @@ def check_output(path: str) -> None:
 
 
 def packed(results: Sequence[Value], path: str, interface: Interface | None = None) -> bytes:
-    """Results as the bytes of a `.npy` or `.npz` file.
+    """Return results as the bytes of a `.npy` or `.npz` file.
 
-    The arrays are called by their places in the tree (`loss`, `params["w"]`, `out0` for the first of a tuple or the only
-    one), so that `--args` finds those that are named like arguments; without an interface `out0`, `out1`, ...
+    The arrays are named by their paths in the tree (`loss`, `params["w"]`, `out0` for the first of
+    a tuple or the only one), so that `--args` finds those with the names of arguments; without an
+    interface `out0`, `out1`, ...
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 

@@ -75,14 +75,14 @@ def _digest(data: bytes) -> bytes:
 
 
 def decode_artifact(data: bytes, name: str = "the artifact") -> Artifact:
-    """The contents of an artifact.
+    """Return the contents of an artifact.
 
     Args:
       data: the bytes of the file.
-      name: what to call it in messages.
+      name: its name in messages.
 
     Raises:
-      UsageError: it is none, is cut short or damaged, or was written by a later version.
+      UsageError: it is no artifact, is cut short or damaged, or was written by a later version.
     """
     if not is_artifact(data):
         fail(
@@ -117,7 +117,7 @@ def decode_artifact(data: bytes, name: str = "the artifact") -> Artifact:
 
 
 def _read_parts(header: bytes, text: bytes, code: bytes) -> Artifact:
-    """What the parts say; raises one of several errors where they are not what `encode_artifact` writes."""
+    """Read the parts; raises one of several errors where they are not what `encode_artifact` writes."""
     fields = json.loads(header)
     ins, outs = ([_type_from_json(t) for t in fields[k]] for k in ("in", "out"))
     devices, names = fields.get("devices", 1), (fields["jaxlib"], fields["machine"])

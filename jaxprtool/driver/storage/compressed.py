@@ -14,7 +14,7 @@ _PIECE = 1 << 20
 
 
 class _Kind(NamedTuple):
-    """A kind of compression: its first bytes, and what makes a decompressor."""
+    """A kind of compression: its first bytes, and a function that makes a decompressor."""
 
     magic: bytes
     name: str
@@ -59,14 +59,14 @@ def decompressed(data: bytes, name: str) -> bytes:
 
 
 def _member(reader: Any, data: bytes, pieces: list[bytes], name: str) -> bytes:
-    """Add what one member holds to pieces; returns what is left of the data."""
+    """Append the contents of one member to pieces; return the rest of the data."""
     total = sum(map(len, pieces))
     while not reader.eof:
         try:
             piece = reader.decompress(data, _PIECE)
         except Exception as e:  # each module has a class of its own, which derives from this alone
             _damaged(name, str(e))
-        # zlib keeps the rest of the input apart, the others to themselves
+        # zlib keeps unread input in `unconsumed_tail`, other modules inside the reader
         data = getattr(reader, "unconsumed_tail", b"")
         if not piece and not reader.eof and not data:
             _damaged(name, "it is cut short")

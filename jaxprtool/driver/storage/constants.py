@@ -1,4 +1,6 @@
-"""Constants that a file keeps in an `.npz` file beside it, and constants that are given apart from the program."""
+"""Constants in an `.npz` file beside the text of a program, and constants that are given separately
+from the program.
+"""
 
 from __future__ import annotations
 
@@ -54,11 +56,11 @@ def _map_constants(program: ClosedJaxpr, f: Callable[[Var, Value], Value]) -> Cl
 
 
 def anchor(program: ClosedJaxpr, folder: str, allowed: Sequence[str] = ()) -> ClosedJaxpr:
-    """The program with absolute names of `.npz` files, which hold wherever it is written next.
+    """Return the program with absolute names of `.npz` files, which stay valid wherever it is written next.
 
     Args:
       program: a program just read.
-      folder: the folder of its text, which the names are relative to.
+      folder: the folder of its text, to which the names are relative.
       allowed: other folders that files may be in.
 
     Raises:
@@ -149,8 +151,8 @@ class Beside(NamedTuple):
     """How the constants of programs are written: their form in the text, and a file beside it.
 
     Attributes:
-      placed: what is written for the value of a constant, as `format_file` takes it.
-      path: of the `.npz` file; "" where none is needed.
+      placed: returns what is written for the value of a constant, as for `format_file`.
+      path: the path of the `.npz` file; "" where none is needed.
       data: its bytes.
     """
 
@@ -175,13 +177,13 @@ def beside(
     path: str = "",
     moved: Callable[[Value], bool] = is_large,
 ) -> Beside:
-    """Large constants in an `.npz` file beside the text, the others in the text.
+    """Put large constants in an `.npz` file beside the text, the others in the text.
 
     Args:
-      programs: what will be written.
+      programs: the programs to write.
       output: the file of the text. References to files below its folder stay references.
-      path: of the `.npz` file; "" for a name made of the text's and of what the file holds.
-      moved: whether a constant goes from the text into the file.
+      path: the `.npz` file; "" for a name made of the text's name and of the contents.
+      moved: whether a constant is moved from the text into the file.
 
     Raises:
       UsageError: a file that a program refers to cannot be read.
@@ -227,14 +229,17 @@ def beside(
 
 
 def _written(name: str) -> str:
-    """The name of a file as it stands in a text. Raises UsageError for one that cannot."""
+    """Return the name of a file as it is spelled in a text.
+
+    Raises UsageError for one that cannot be.
+    """
     if not name.isprintable() or '"' in name:
         fail(UsageError, f"a program cannot refer to a file of the name {name!r}", "npz-path")
     return name
 
 
 def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Value]]:
-    """The constants with a value of programs and of all jaxprs in them, with their binders."""
+    """Return the constants with a value of programs and of all jaxprs in them, with their binders."""
     for program in programs.values():
         for current in _all_programs(program):
             for v, c in zip(current.jaxpr.const_binders, current.consts, strict=False):
@@ -248,20 +253,21 @@ def _constants(programs: Mapping[str, ClosedJaxpr]) -> Iterator[tuple[Var, Value
 def with_consts(
     program: ClosedJaxpr, values: Mapping[str, Value] | Sequence[Value] | str
 ) -> ClosedJaxpr:
-    """Give values to constants that a program's text does not hold, those of inner jaxprs too; logs drop them.
+    """Give values to constants that a program's text lacks, also in inner jaxprs; logs drop such values.
 
     Args:
-      program: as it was read. Constants are called by the names in its text.
-      values: arrays of the constants' types by name, or the path of an `.npz` file that has some of them. A name that
-        stands for the constants of several inner jaxprs is for each of them. A sequence, as the `consts` of JAX, has the
-        values of the program's own constants, in their order.
+      program: the program as it was read. Constants have the names in its text.
+      values: arrays of the constants' types by name, or the path of an `.npz` file that has some of
+        them. A name that the constants of several inner jaxprs share gives its value to each of
+        them. A sequence, as JAX's `consts`, has the values of the program's own constants, in their
+        order.
 
     Returns:
       The program with these values.
 
     Raises:
-      UsageError: no constant without a value has a name that is given, or none has one of those in the file; a sequence has
-        another length; a type is another; the file cannot be read.
+      UsageError: no constant without a value has a name that is given, or none has one of those in
+        the file; a sequence has another length; a type is another; the file cannot be read.
     """
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 

@@ -23,7 +23,7 @@ _OTHER = (
     (re.compile(r"jax_\d+_.*\.jaxpr\.html", re.DOTALL), "jaxprs as web pages"),
     (re.compile(r"jax_\d+_.*\.eqn_count_pprof", re.DOTALL), "counts of equations"),
 )
-_NO_NAME = re.compile(r"[^\w.\-]+")  # what stands in no name of a program
+_NO_NAME = re.compile(r"[^\w.\-]+")  # characters that are not in names of programs
 _SETTING = (
     "set JAX_DUMP_IR_MODES=jaxpr beside JAX_DUMP_IR_TO (jaxpr,stablehlo for both), and run the program again; "
     "a release of JAX that does not know this writes only StableHLO: print(jax.make_jaxpr(f)(*args)) there"
@@ -31,14 +31,15 @@ _SETTING = (
 
 
 def programs_of_dump(folder: str) -> tuple[dict[str, ClosedJaxpr], list[Diagnostic]]:
-    """The programs in a folder that JAX has written to.
+    """Return the programs in a folder that JAX has written to.
 
     Args:
       folder: its name.
 
     Returns:
-      The programs by the names of the functions, in the order of compilation; of several with one name, the second is
-      `name_2`. Their constants have no values. And a warning for each that cannot be read.
+      The programs by the names of the functions, in the order of compilation; of several with one
+        name, the second is `name_2`. Their constants have no values. Also a warning for each that
+        cannot be read.
 
     Raises:
       UsageError: no such folder; it holds no jaxprs.
@@ -85,13 +86,13 @@ def _jaxprs(folder: str) -> list[tuple[int, str, str]]:
 
 
 def _what_else(files: Sequence[str]) -> str:
-    """What of JAX a folder holds besides jaxprs; "" for nothing."""
+    """Return what else of JAX's output a folder holds; "" for nothing."""
     counts = [(sum(bool(p.fullmatch(f)) for f in files), what) for p, what in _OTHER]
     return " and ".join(f"{what} ({counted(n, 'file')})" for n, what in counts if n)
 
 
 def _free_name(function: str, taken: dict[str, ClosedJaxpr]) -> str:
-    """A name for the program of a function that no other has."""
+    """Return a name for the program of a function that no other has."""
     name = function
     if _NO_NAME.search(name):  # `<lambda>`
         name = _NO_NAME.sub("_", name).strip("_") or "jaxpr"

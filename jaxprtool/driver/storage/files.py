@@ -29,7 +29,7 @@ __all__ = [
 
 STDIN = "<stdin>"
 _VALUES = pattern(r"[^\s=,:(){}\[\]\"']+\.np[yz]\b")
-_MOST_FILES = 10_000  # in a folder, among which one with a similar name is looked for
+_MOST_FILES = 10_000  # files of a folder among which to look for a similar name
 
 
 def split_selector(path: str) -> tuple[str, str]:
@@ -46,10 +46,11 @@ def files_of_values(words: Sequence[str]) -> set[str]:
 
 
 def read_bytes(path: str) -> tuple[bytes, str]:
-    """The contents of a file, or of standard input for `-` or `<stdin>`, and its name for messages.
+    """Return the contents of a file, or of standard input for `-` or `<stdin>`, and its name for messages.
 
     Raises:
-      UsageError: missing, a folder, not readable; standard input is a terminal; compressed, and damaged or too large.
+      UsageError: missing, a folder, not readable; standard input is a terminal; compressed, and
+        damaged or too large.
     """
     if path in ("-", STDIN):
         return decompressed(_read_stdin(), STDIN), STDIN
@@ -62,7 +63,7 @@ def read_bytes(path: str) -> tuple[bytes, str]:
 
 
 def _nearest(path: str) -> str:
-    """Files beside one that is missing that may be meant, as a help line; or ""."""
+    """Return files with names like that of a missing one, as a help line; or ""."""
     folder, name = os.path.split(path)
     try:
         files = [] if os.path.lexists(path) else os.listdir(folder or ".")[:_MOST_FILES]
@@ -103,10 +104,11 @@ def decode(data: bytes, name: str) -> str:
 
 
 def read_programs(text: str, name: str = STDIN) -> dict[str, ClosedJaxpr]:
-    """The programs of a text, by name ("" for one without a name).
+    """Return the programs of a text, by name ("" for one without a name).
 
     Raises:
-      JaxprParseError: the text is no jaxpr; of a text in another language that is known, a diagnostic says which.
+      JaxprParseError: the text is no jaxpr; for a text in another known language, a diagnostic
+        names it.
     """
     try:
         return parse_file(text, name)
@@ -121,17 +123,18 @@ def read_programs(text: str, name: str = STDIN) -> dict[str, ClosedJaxpr]:
 def load(
     text: str, name: str = STDIN, selector: str = "", allowed: Sequence[str] = ()
 ) -> dict[str, ClosedJaxpr]:
-    """The programs of a text, by name ("" for one without a name).
+    """Return the programs of a text, by name ("" for one without a name).
 
     Args:
       text: the text of a file.
-      name: what to call it in messages.
+      name: its name in messages.
       selector: when given, only the program of this name.
       allowed: folders that constants may be read from, besides that of the file.
 
     Raises:
       JaxprParseError: the text is no jaxpr.
-      UsageError: no program has the given name; a constant is in a file outside of the allowed folders.
+      UsageError: no program has the given name; a constant is in a file outside of the allowed
+        folders.
     """
     programs = read_programs(text, name)
     folder = os.path.dirname(name)

@@ -1,4 +1,4 @@
-"""Help for files that hold no jaxpr: what they hold, and how to get a jaxpr."""
+"""Help for files that hold no jaxpr: what they contain, and how to get a jaxpr."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["data_help", "text_help"]
 
 
 class _Language(NamedTuple):
-    """A language: a pattern at the beginning of a line that is its own, its name, and what to do with it."""
+    """A language: a pattern for the beginning of a line that identifies it, its name, and what to do with it."""
 
     pattern: re.Pattern[str]
     name: str
@@ -70,9 +70,10 @@ _MAGIC = (
 
 
 def text_help(text: str, name: str) -> tuple[str, str]:
-    """The language of a text that is no jaxpr, and how to get a jaxpr; empty for an unknown language.
+    """Return the language of a text that is no jaxpr, and how to get a jaxpr; empty for an unknown language.
 
-    A text that holds the beginning of a jaxpr is one with a mistake in it, whatever else it looks like.
+    A text that contains the beginning of a jaxpr is taken for a malformed jaxpr, whatever else it
+    looks like.
     """
     head = text[:_HEAD]
     if _JAXPR.search(head) and not head.lstrip().startswith(("import ", "from ", '"""')):

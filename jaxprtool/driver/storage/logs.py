@@ -1,4 +1,4 @@
-"""Jaxprs in logs: in a text that holds other lines, and words before and after them."""
+"""Find jaxprs in logs: in a text with other lines, and words before and after those of the jaxprs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Excerpt(NamedTuple):
 
     Attributes:
       line: the number of its first line in the text, counted from 1.
-      text: the piece, with blanks in the place of what stands before each of its lines.
+      text: the piece, with blanks in the place of what precedes it on each line.
     """
 
     line: int
@@ -110,7 +110,7 @@ def excerpts(text: str) -> Iterator[Excerpt]:
 
 
 class _Piece:
-    """A piece that begins at a place of a text, up to the brace that ends it.
+    """A piece from a position of a text up to the brace that ends it.
 
     One that is cut off ends before the next program, or with the text.
 
@@ -148,7 +148,7 @@ class _Piece:
         self.text = "\n".join([first, *[" " * width + body for _, body in bodies[1:]]])
 
     def _stop(self, body: str) -> int:
-        """The column of a line after which the program is complete; -1 where it goes on."""
+        """Return the column of a line after which the program is complete; -1 where it continues."""
         for m in _BRACES.finditer(body):
             if m[0] == "{":
                 self.depth += 1
@@ -164,14 +164,14 @@ class _Piece:
         return width, line[width:]
 
     def _begins_anew(self, blank: int, body: str) -> bool:
-        """Whether another program begins in a line, though this one is not complete: what is inside is indented."""
+        """Whether another program begins in a line before this one is complete: inner lines are indented."""
         m = _HEAD.search(body) if self.depth > 0 else None
         if m is None:
             return False
         return not body[0].isspace() or blank + m.start() <= self.least
 
     def _sections(self, lines: Sequence[str], row: int) -> list[tuple[int, str]]:
-        """The lines from a row on that say more of the program, in the way of this tool."""
+        """Return the lines from a row on that belong to the program in this tool's own notation."""
         found: list[tuple[int, str]] = []
         for line in lines[row:]:
             blank, body = self._without_stamp(line)
@@ -182,7 +182,7 @@ class _Piece:
 
 
 def _stamp(before: str) -> re.Pattern[str]:
-    """Matches what a line has in common with what stands before the first line, up to the values of numbers."""
+    """Return a pattern for what precedes the first line on its line, up to the values of numbers."""
     pattern = ""
     for part in reversed(_STAMP.findall(before)[:_LONGEST_STAMP]):
         own = r" *\d+" if part.strip().isdigit() else re.escape(part)

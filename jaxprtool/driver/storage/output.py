@@ -14,15 +14,15 @@ from jaxprtool.syntax.version import HEADER
 
 __all__ = ["INLINE", "Written", "as_written", "program_text", "write_programs"]
 
-INLINE = "inline"  # as the place of constants: in the text
+INLINE = "inline"  # value of `consts` for constants in the text
 
 
 def program_text(programs: Mapping[str, ClosedJaxpr], dialect: str = "") -> str:
-    """The lossless text of programs, which holds all that they need: large constants as base64.
+    """Return the lossless text of programs with everything that they need: large constants as base64.
 
     Args:
       programs: by name; "" for one without a name.
-      dialect: the release of JAX whose print it is to be; "" for that of each program.
+      dialect: the release of JAX whose print to write; "" for that of each program.
 
     Raises:
       UsageError: a file that holds a constant cannot be read.
@@ -55,16 +55,16 @@ def write_programs(
         fail(UsageError, f"constants are written to an .npz file, or {INLINE}: {consts}", "option")
     parts = inline(programs) if consts == INLINE else beside(programs, output, consts)
     made = _whole(programs, parts, comments, dialect)
-    if made.arrays:  # first, so that no text ever names a file that is not there
+    if made.arrays:  # before the text, which must not name a missing file
         write_output(made.arrays, made.data)
     write_output(output, made.text)
 
 
 class Written(NamedTuple):
-    """What a file of programs holds.
+    """The contents of a file of programs.
 
     Attributes:
-      text: of the file.
+      text: its text.
       arrays: the `.npz` file beside it; "" where none is needed.
       data: the bytes of that.
     """
@@ -75,7 +75,10 @@ class Written(NamedTuple):
 
 
 def as_written(programs: Mapping[str, ClosedJaxpr], output: str, dialect: str = "") -> Written:
-    """What `write_programs` writes to a file. Raises UsageError when a file that holds a constant cannot be read."""
+    """Return what `write_programs` writes to a file.
+
+    Raises UsageError when a file that holds a constant cannot be read.
+    """
     return _whole(programs, beside(programs, output), "", dialect)
 
 

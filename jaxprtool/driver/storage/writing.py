@@ -1,4 +1,4 @@
-"""Writing files so that each is whole or untouched, and nothing else is left behind."""
+"""Write files so that each is whole or untouched, and nothing else is left behind."""
 
 from __future__ import annotations
 
@@ -55,7 +55,9 @@ def write_output(path: str, data: str | bytes) -> None:
 
 
 def _create(path: str, target: str) -> tuple[str, int]:
-    """A temporary file in the folder of a file, by a name that nobody has: the name, and it opened."""
+    """Create a temporary file in the folder of a file, with a name that no other has; return the
+    name, and the open file.
+    """
     while True:
         temporary = os.path.join(os.path.dirname(target), f".jaxprtool-{os.urandom(12).hex()}.tmp")
         with _lock:
@@ -82,7 +84,7 @@ def _keep_mode(handle: int, target: str) -> None:
 
 
 def _write_special(path: str, target: str, raw: bytes) -> None:
-    """Write to what is no plain file (`/dev/null`, a pipe); nothing can take its place."""
+    """Write to a file that is not a plain one (`/dev/null`, a pipe), which cannot be replaced."""
     try:
         with open(target, "wb") as f:
             f.write(raw)
@@ -91,7 +93,7 @@ def _write_special(path: str, target: str, raw: bytes) -> None:
 
 
 def check_writable(path: str) -> None:
-    """Raise UsageError where a file can certainly not be written, before the work of which it is the result."""
+    """Raise UsageError where a file can certainly not be written, before the work whose result it would hold."""
     target = os.path.realpath(path)
     folder = os.path.dirname(target)
     reason = 0
@@ -111,7 +113,7 @@ def _cannot_write(path: str, error: OSError) -> NoReturn:
 
 
 def remove_temporaries() -> None:
-    """Remove what is being written, for a process that ends now; no other file is begun."""
+    """Remove the files that are being written, for a process that ends now; no other file is begun."""
     _lock.acquire(timeout=_LOCK_SECONDS)
     for path in [*_temporaries]:
         with contextlib.suppress(OSError):
@@ -120,12 +122,12 @@ def remove_temporaries() -> None:
 
 @contextlib.contextmanager
 def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator[None]:
-    """While the block runs (in the main thread), signals that end the process remove temporary files first.
+    """Let signals that end the process remove temporary files first, while the block runs (in the main thread).
 
     Signals that are ignored stay so.
 
     Args:
-      rescue: what else is done before: files are written that are to stay. It has some seconds.
+      rescue: called before that, to write files that are to stay. It has some seconds.
     """
     before: dict[int, Any] = {}
     for name in _DEADLY:
@@ -140,7 +142,7 @@ def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator
 
 
 def _end(rescue: Callable[[], None], number: int, _frame: Any) -> None:
-    """Rescue what is to stay, remove temporary files and what is drawn on the terminal, then end by the same signal."""
+    """Call the rescue, remove temporary files and what is drawn on the terminal, then end by the same signal."""
     signal.signal(number, signal.SIG_IGN)  # what is left to do is short
     # In a thread of its own: the one that has the signal may hold the lock.
     rescuing = threading.Thread(target=rescue, daemon=True)

@@ -3,10 +3,10 @@
     [project.entry-points."jaxprtool.plugins"]
     my_sin = "my_library.jaxprtool_plugin"
 
-The name of an entry point is that of a primitive, its value the module that declares it; a module with several primitives
-has an entry point for each. So what is installed is known without importing any of it, and a program that holds a
-primitive costs the one module that declares it. Distributions are searched when a program first holds a primitive that
-nobody has declared.
+The name of an entry point is that of a primitive, its value the module that declares it; a module
+with several primitives has an entry point for each. So the installed primitives are known without
+importing any plug-in, and a program with a primitive costs only the import of the one module that
+declares it. Distributions are searched when a program first holds an undeclared primitive.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def load_plugins(primitive: str) -> None:
 
 
 def only_built_in() -> None:
-    """From now on import plug-ins of this package alone, for a program of which nothing else is to be run."""
+    """From now on import only plug-ins of this package, for a program for which no other code may be run."""
     global _others
     _others = False
     _modules.cache_clear()
@@ -119,7 +119,7 @@ _others = True
 
 @functools.cache
 def _modules() -> dict[str, list[str]]:
-    """The modules that declare each primitive, as the entry points of what is installed say."""
+    """Return the modules that declare each primitive, by the entry points of installed distributions."""
     # It is slow, and only programs with primitives that nobody declares need it.
     from importlib.metadata import entry_points  # noqa: PLC0415
 
@@ -135,7 +135,7 @@ def _modules() -> dict[str, list[str]]:
 
 @functools.cache
 def _declares(module: str, primitive: str) -> bool:
-    """Import a plug-in; whether it has declared a primitive."""
+    """Import a plug-in; return whether it has declared a primitive."""
     error = _failure(module)
     if error is None and find_primitive(primitive).known:
         return True
@@ -147,7 +147,7 @@ def _declares(module: str, primitive: str) -> bool:
 
 @functools.cache
 def _failure(module: str) -> str | None:
-    """Import a module; what went wrong, or None."""
+    """Import a module; return what went wrong, or None."""
     if ":" in module:
         return "its entry point names something in a module, and has to name the module"
     try:

@@ -1,4 +1,4 @@
-"""Finding a user's Python function by name, and saying what went wrong in the user's own terms."""
+"""Find a user's Python function by name, and report errors in the user's own terms."""
 
 from __future__ import annotations
 
@@ -43,12 +43,13 @@ def is_function(path: str) -> bool:
 
 
 def load_function(target: str) -> Callable[..., Any]:
-    """The function that `module:name` or `path/file.py:name` means; `name` may have dots.
+    """Return the function that `module:name` or `path/file.py:name` means; `name` may have dots.
 
-    The current folder (and a file's own folder) is where modules are looked for first.
+    Modules are searched first in the current folder, and in a file's own folder.
 
     Raises:
-      UsageError: there is no such module, file or name, the name is no function, or the module fails.
+      UsageError: there is no such module, file or name, the name is no function, or the module
+        fails.
     """
     module_name, colon, name = target.rpartition(":")
     if not colon or not module_name or not name:
@@ -66,18 +67,19 @@ def load_function(target: str) -> Callable[..., Any]:
 
 
 def example_arguments(name: str, beside: str) -> tuple[Any, ...]:
-    """The arguments that `--like NAME` stands for.
+    """Return the arguments for which `--like NAME` stands.
 
     Args:
-      name: `module:name`, `path/file.py:name`, or the name alone of something in the module of `beside`. What
-        it names is a value, or a function that is called without arguments; `NAME(8,128)` calls it with numbers.
-      beside: the function that the arguments are for, as `load_function` takes it.
+      name: `module:name`, `path/file.py:name`, or only the name of an object in the module of
+        `beside`. It names a value, or a function that is called without arguments; `NAME(8,128)`
+        calls it with numbers.
+      beside: the function that the arguments are for, as for `load_function`.
 
     Returns:
       The elements of a tuple; anything else is a single argument.
 
     Raises:
-      UsageError: there is nothing of that name, or it raises.
+      UsageError: there is no object of that name, or it raises.
     """
     called = _CALLED.fullmatch(name)
     named, numbers = called.groups() if called else (name, "")
@@ -160,13 +162,13 @@ _brought_jax: dict[str, bool] = {}
 
 
 def brings_jax(target: str) -> bool:
-    """Whether loading the module of a function, the first time, was what loaded JAX."""
+    """Whether loading the module of a function, the first time, loaded JAX."""
     name = target.rpartition(":")[0]
     return _brought_jax.get(name) or _brought_jax.get(os.path.abspath(name), False)
 
 
 def _nearest_module(name: str) -> str:
-    """What may be meant by the name of a module that is not there."""
+    """Return similar names for a module that does not exist."""
     files = [x for x in os.listdir() if x.endswith(".py")]
     near = close_names(name, [x.removesuffix(".py") for x in files])
     if near:
@@ -202,13 +204,13 @@ def user_error(error: BaseException, doing: str) -> NoReturn:
         first, rest = error.msg, []
     message = f"{doing} raised {type(error).__name__}" + (f": {first}" if first else "")
     help = _concretization_help(error) or _devices_help(message) or _beginning(rest)
-    if isinstance(error, SystemExit) and error.code == 2:  # as parsers of arguments end
+    if isinstance(error, SystemExit) and error.code == 2:  # as argument parsers exit
         help = "the code runs without arguments of a command line: `sys.argv` has its name alone"
     raise UsageError(Diagnostic(message, "user-exception", span, help)) from error
 
 
 def _devices_help(message: str) -> str:
-    """What to do where JAX finds too few devices for a mesh."""
+    """Return what to do where JAX finds too few devices for a mesh."""
     few = "number of devices" in message.lower()
     return "--host-devices N gives JAX N devices on this host" if few else ""
 
@@ -219,7 +221,7 @@ _KEEP_STATIC = "an argument that says how, not what, is given as --static name=v
 
 
 def _concretization_help(error: BaseException) -> str:
-    """What to do about an exception that came from looking at a value that is not known; "" for others."""
+    """Return what to do about an exception for reading a value that is not known; "" for other exceptions."""
     kinds = [k.__name__ for k in type(error).__mro__]
     if "TracerBoolConversionError" in kinds:
         return f"{_KEEP_STATIC}; a choice by a value is made with jax.lax.cond or jax.numpy.where"
@@ -235,7 +237,7 @@ def _concretization_help(error: BaseException) -> str:
 
 
 def _beginning(paragraphs: Sequence[str]) -> str:
-    """The first paragraphs of what an exception says besides; JAX puts long advice after them."""
+    """Return the first paragraphs of an exception's message; JAX puts long advice after them."""
     told = itertools.takewhile(lambda p: not p.startswith("---"), paragraphs)
     sizes = itertools.accumulate(map(len, paragraphs))
     return " ".join(p for p, n in zip(told, sizes, strict=False) if n <= _LONGEST_HELP)

@@ -1,4 +1,4 @@
-"""A user's Python files and modules: each is run once, whatever asks for it, and as if the user ran it."""
+"""A user's Python files and modules: each is run once, whatever needs it, and as if the user ran it."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ _set_handler = signal.signal
 
 @contextmanager
 def as_script(path: str) -> Generator[None]:
-    """Run code of the user's inside the block as Python would run the file: `sys.argv` has its path alone, and not our arguments, and
-    handlers of signals can be set, which Python allows in the main thread only.
+    """Run a user's code inside the block as Python would run the file.
 
-    This is for calls of functions; `imported` runs a module in the main thread."""
+    `sys.argv` has only its path, not our arguments, and handlers of signals can be set, which
+    Python allows only in the main thread. This is for calls of functions; `imported` runs a module
+    in the main thread.
+    """
     argv, before = sys.argv, signal.signal
     sys.argv, signal.signal = [path], _handler_set_in_main_thread
     try:
@@ -35,12 +37,13 @@ def as_script(path: str) -> Generator[None]:
 
 
 def _handler_set_in_main_thread(signalnum: Any, handler: Any, /) -> Any:
-    """`signal.signal`, which a file that imported it in such a block may call later, too."""
+    """A replacement for `signal.signal`, which a file that imported it in such a block may call later, too."""
     return run_in_waiting_thread(_set_handler, signalnum, handler)
 
 
 def imported(name: str, path: str | None = None) -> Any:
-    """Import a module of the user's as Python runs a script: in the main thread, where `asyncio` has an event loop, for example.
+    """Import a user's module as Python runs a script: in the main thread, where `asyncio` has an
+    event loop, for example.
 
     Args:
       name: the module, or the file as the user names it.
@@ -59,7 +62,9 @@ def imported(name: str, path: str | None = None) -> Any:
 
 
 def _take_default_flags() -> None:
-    """Give the flags of `absl` their defaults, as `absl.app.run` would without arguments; a read of one raises until then."""
+    """Give the flags of `absl` their defaults, as `absl.app.run` would without arguments; reading
+    one raises until then.
+    """
     flags: Any = sys.modules.get("absl.flags")
     if flags is not None and not flags.FLAGS.is_parsed():
         flags.FLAGS.mark_as_parsed()
@@ -104,7 +109,7 @@ def _member_of_package(path: str) -> Any:
 
 
 def _levels(path: str) -> int:
-    """How many folders up the relative imports of a file reach; 0 where it has none, or cannot be read."""
+    """Return how many folders up the relative imports of a file reach; 0 where it has none, or cannot be read."""
     try:
         with open(path, "rb") as f:
             tree = ast.parse(f.read())

@@ -18,7 +18,8 @@ __all__ = ["load_plugin", "loaded_plugins", "plugin_at_work"]
 def load_plugin(name: str) -> None:
     """Import a module by its name, or a file by its path (`plugins/my_ops.py`), once.
 
-    Programs that are read from then on may hold the primitives that it declares: to us, or to JAX alone.
+    Programs that are read from then on may contain the primitives that it declares to this package,
+    or only to JAX.
 
     Raises:
       UsageError: there is no such module or file, or running it raised an exception.
@@ -37,12 +38,12 @@ def load_plugin(name: str) -> None:
 
 
 def loaded_plugins() -> list[str]:
-    """What has been loaded: paths of files, and names of modules."""
+    """Return the loaded plug-ins: paths of files, and names of modules."""
     return [*_loaded]
 
 
 def plugin_at_work(error: BaseException) -> traceback.FrameSummary | None:
-    """The innermost line of a plug-in that an exception came through; None where none was at work."""
+    """Return the innermost line of a plug-in in the traceback of an exception; None where none is in it."""
     homes = [*filter(None, map(_home, _loaded))]
     frames = traceback.extract_tb(error.__traceback__)
     return next(

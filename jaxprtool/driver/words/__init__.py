@@ -1,1 +1,1 @@
-"""What a user writes on the command line, as values, types, trees and positions."""
+"""Words of the command line as values, types, trees and positions."""

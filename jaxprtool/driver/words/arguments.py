@@ -1,7 +1,8 @@
 """The arguments of a program that an option refers to, and their names.
 
-The leaves of the function that was traced are called by its parameters and the way down from them (`params["w"]`,
-or `params.w` and `params/w` where that means one thing only); in a program without an interface, variables by their names.
+The leaves of the function that was traced are named by its parameters and the path from them
+(`params["w"]`, or `params.w` and `params/w` where that is unambiguous); in a program without an
+interface, variables by their names.
 """
 
 from __future__ import annotations
@@ -39,21 +40,21 @@ class AmbiguousNameWarning(JaxprToolWarning):
 
 
 def describe(program: ClosedJaxpr, i: int) -> str:
-    """Argument i for a message."""
+    """Return the name of argument i for a message."""
     return argument_label(i, program.jaxpr.in_binders[i].name, program.interface)
 
 
 def parts_called(
     name: str, interface: Interface | None, binders: Sequence[Var], *, inside: bool = False
 ) -> list[Part]:
-    """The parts of the arguments that a name means: none, one, or several where it is ambiguous.
+    """Return the parts of the arguments that a name means: none, one, or several where it is ambiguous.
 
-    The arguments of the function and what is below them come first, then the variables. A warning is given where an
-    argument and another variable have one name.
+    The arguments of the function and the parts below them come first, then the variables. A warning
+    is given where an argument and another variable have one name.
 
     Args:
       name: the name.
-      interface: of the program, or None.
+      interface: the interface of the program, or None.
       binders: the variables of the leaves.
       inside: whether the name may be that of a part of the only argument (`w` for `params["w"]`).
     """
@@ -78,7 +79,7 @@ def _step(name: str) -> str:
 
 
 def similar_names(name: str, interface: Interface | None, binders: Sequence[Var]) -> str:
-    """The help for a name that no argument has: it lists similar names, or all names."""
+    """Return the help for a name that no argument has: it lists similar names, or all names."""
     known = [v.name for v in binders if v.name]
     every = known
     below: list[str] = []
@@ -100,7 +101,7 @@ def similar_names(name: str, interface: Interface | None, binders: Sequence[Var]
 
 
 def _parent(name: str, interface: Interface) -> str:
-    """The help for a name of which the beginning is that of a part with children: which it has; "" for any other."""
+    """Return the help for a name that begins like a part with children: it lists these; "" for any other."""
     for i in range(len(name) - 1, 0, -1):
         found = interface.find(name[:i]) if name[i] in "[./" else []
         if found and found[0].tree.children:
@@ -111,10 +112,10 @@ def _parent(name: str, interface: Interface) -> str:
 
 
 def part_named(program: ClosedJaxpr, name: str, option: str, *, inside: bool = False) -> Part:
-    """The part of the arguments that a name means (see `parts_called`).
+    """Return the part of the arguments that a name means (see `parts_called`).
 
     Raises:
-      UsageError: no argument has the name, which may be that of a constant; or it means several things.
+      UsageError: no argument has the name, which may be that of a constant; or it is ambiguous.
     """
     jaxpr, interface = program.jaxpr, program.interface
     found = parts_called(name, interface, jaxpr.in_binders, inside=inside)
@@ -138,12 +139,13 @@ def refuse_ambiguous(what: str, found: Sequence[Part], interface: Interface) -> 
 
 
 def argument_parts(program: ClosedJaxpr, wanted: Sequence[Position], option: str) -> list[Part]:
-    """The parts of the arguments that are wanted.
+    """Return the requested parts of the arguments.
 
     Args:
       program: the program.
-      wanted: positions of leaves, negative ones counted from the end, and names (see `parts_called`).
-      option: what to call the list in messages.
+      wanted: positions of leaves, negative ones counted from the end, and names (see
+        `parts_called`).
+      option: the name of the list in messages.
 
     Raises:
       UsageError: there is no such argument, or one is named twice.
@@ -169,13 +171,13 @@ def argument_parts(program: ClosedJaxpr, wanted: Sequence[Position], option: str
 
 
 def flags_of(program: ClosedJaxpr, parts: Sequence[Part]) -> list[bool]:
-    """For each leaf of the arguments whether it is in one of the parts."""
+    """Return for each leaf of the arguments whether it is in one of the parts."""
     positions = {i for part in parts for i in part.positions}
     return [i in positions for i in range(len(program.in_avals))]
 
 
 def inexact_flags(program: ClosedJaxpr, parts: Sequence[Part], option: str) -> list[bool]:
-    """`flags_of` parts that have tangents; raises UsageError where a leaf of them is an integer or boolean."""
+    """Return `flags_of` parts that have tangents; raises UsageError where a leaf of them is an integer or boolean."""
     flags = flags_of(program, parts)
     for i, (v, wanted) in enumerate(zip(program.jaxpr.in_binders, flags, strict=True)):
         if wanted and not is_inexact(v.aval):
@@ -191,10 +193,10 @@ def inexact_flags(program: ClosedJaxpr, parts: Sequence[Part], option: str) -> l
 def differentiated(
     program: ClosedJaxpr, wrt: Sequence[Position] | None
 ) -> tuple[list[bool], list[Part] | None]:
-    """The arguments that `--wrt` names: for each leaf whether it is among them, and the parts in their order.
+    """Return the arguments that `--wrt` names: for each leaf whether it is among them, and the parts in their order.
 
-    Without names these are all inexact leaves, and there are no parts (None). Raises UsageError as `argument_parts` and
-    `inexact_flags` do.
+    Without names these are all inexact leaves, and there are no parts (None). Raises UsageError as
+    `argument_parts` and `inexact_flags` do.
     """
     if wrt is None:
         return inexact(program.in_avals), None

@@ -28,16 +28,16 @@ _EXAMPLE = "--domain 'x: f32[3] in [-1, 1]'"
 def parse_domains(
     texts: Sequence[str], binders: Sequence[Var], interface: Interface | None
 ) -> dict[int, Domain]:
-    """The domains of arguments, by their positions.
+    """Return the domains of arguments, by their positions.
 
     Args:
-      texts: what the module describes, one each.
+      texts: domains as described in the module, one each.
       binders: the arguments.
       interface: their names and trees; a name may mean all arrays of a tree.
 
     Raises:
-      UsageError: a text is no domain; there is no such argument, or it has another type; a domain is empty, or holds no number
-        of its type.
+      UsageError: a text is no domain; there is no such argument, or it has another type; a domain
+        is empty, or holds no number of its type.
     """
     from jaxprtool.backends.samples import member  # noqa: PLC0415 (gateway: NumPy)
 

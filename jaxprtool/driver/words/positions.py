@@ -1,4 +1,4 @@
-"""Arguments as words name them: positions, ranges of them and names, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
+"""Positions of arguments as words: positions, ranges of them and names, `0,2`, `0-3`, `w1,b1`, `params["w"]`."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ _RANGE = pattern(r"(\d+)-(\d+)")
 _STEP = r"\[(?:\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\[\]\"']*)\]"
 _NAME = pattern(rf"[^\W\d](?:[^,=\s\[]|{_STEP})*")
 _PART = pattern(rf"\s*((?:[^,\[]|{_STEP}|\[)*)(?:,|\Z)")
-_MOST = 100_000  # arguments that a range may mean
+_MOST = 100_000  # most arguments in a range
 
 
 def parse_positions(text: str) -> tuple[int | str, ...] | None:
-    """The positions and names that a text lists; None where it is no such list."""
+    """Return the positions and names that a text lists; None where it is no such list."""
     found: list[int | str] = []
     for part in filter(None, [m[1].strip() for m in _PART.finditer(text)]):
         both = _RANGE.fullmatch(part)

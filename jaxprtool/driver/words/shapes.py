@@ -35,12 +35,12 @@ Classes = Callable[[str], type | None]
 
 
 def parse_shape(text: str, what: str = "--shape", classes: Classes = lambda name: None) -> Any:
-    """The pytree of types that a text spells.
+    """Return the pytree of types that a text spells.
 
     Args:
       text: the text.
-      what: what to call it in messages.
-      classes: the class that a name means; None for none.
+      what: its name in messages.
+      classes: returns the class that a name means; None for none.
 
     Returns:
       A `ShapedArray`, or tuples, lists, dicts, None and objects of classes that hold them.
@@ -58,7 +58,7 @@ def parse_shape(text: str, what: str = "--shape", classes: Classes = lambda name
 
 
 class _Reader:
-    """A text and how far it is read."""
+    """A text and the position up to which it is read."""
 
     def __init__(self, text: str, what: str, classes: Classes):
         self.text, self.source, self.pos = text, Source(text, what), 0
@@ -69,7 +69,7 @@ class _Reader:
         fail(UsageError, message, "bad-shape", span=span, help=help)
 
     def next(self) -> tuple[str, str, int]:
-        """Kind, text and start of the next token; kind is "" at the end."""
+        """Return kind, text and start of the next token; kind is "" at the end."""
         m = _TOKEN.match(self.text, self.pos)
         if m is None:
             start = len(self.text) - len(self.text[self.pos :].lstrip())
@@ -148,7 +148,7 @@ class _Reader:
         return ""
 
     def argument(self, depth: int) -> Any:
-        """What a class is called with: a value, or a literal for a field that is no array."""
+        """Read an argument of a class: a value, or a literal for a field that is no array."""
         kind, text, _ = self.peek()
         if kind == "string":
             return self.next()[1][1:-1]
@@ -164,7 +164,7 @@ class _Reader:
         return self.value(depth)
 
     def word(self, text: str, start: int) -> NoReturn:
-        """A word where a type should be: an element type without a shape, most likely."""
+        """Read a word where a type should be: an element type without a shape, most likely."""
         end = start + len(text)
         if find_dtype(text) is not None:
             help = f"a scalar is spelled {text}[]"
@@ -193,7 +193,7 @@ class _Reader:
         return ShapedArray(tuple(shape), dtype)
 
     def items(self, opening: str, start: int, depth: int) -> Any:
-        """What stands between brackets."""
+        """Read the items between brackets."""
         pairs: dict[Any, Any] = {}
         values: list[Any] = []
         comma, trailing = True, False

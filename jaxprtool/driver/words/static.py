@@ -11,7 +11,7 @@ __all__ = ["parse_static"]
 
 
 def parse_static(text: str) -> tuple[str, Any]:
-    """`name=value` as the name and the value: a Python literal, `true` or `false`, or else a string.
+    """Return the name and the value in `name=value`: a Python literal, `true` or `false`, or else a string.
 
     Raises:
       UsageError: there is no `=`, or no name before it.

@@ -33,11 +33,11 @@ _NOTHING = ("None", "null")
 
 
 def parse_value(text: str, what: str) -> Any:
-    """The value that a text spells.
+    """Return the value that a text spells.
 
     Args:
       text: the text.
-      what: what to call it in messages.
+      what: its name in messages.
 
     Raises:
       UsageError: with the position in the text.
@@ -46,7 +46,7 @@ def parse_value(text: str, what: str) -> Any:
 
 
 class _Reader:
-    """A text and how far it is read."""
+    """A text and the position up to which it is read."""
 
     def __init__(self, text: str, what: str):
         self.text, self.source, self.pos = text, Source(text, what), 0
@@ -56,7 +56,7 @@ class _Reader:
         fail(UsageError, message, "bad-value", span=span, help=help)
 
     def next(self) -> tuple[str, str, int]:
-        """Kind, text and start of the next token; kind is "" at the end."""
+        """Return kind, text and start of the next token; kind is "" at the end."""
         m = _TOKEN.match(self.text, self.pos)
         if m is None:
             start = len(self.text) - len(self.text[self.pos :].lstrip())
@@ -98,7 +98,7 @@ class _Reader:
         self.fail(start, f"a value was expected, not {text!r}" if kind else "a value was expected")
 
     def separator(self, opening: str, start: int) -> bool:
-        """Whether a further item may come after one: a comma was there, and not the closing bracket."""
+        """Whether a further item may follow: there was a comma, and not the closing bracket."""
         kind, text, at = self.next()
         if text == _CLOSING[opening]:
             return False
@@ -124,7 +124,7 @@ class _Reader:
         return values
 
     def members(self, start: int, depth: int) -> WordTree:
-        """What a class is called with: a dict where all have names."""
+        """Read the arguments of a class; they are a dict where all have names."""
         found: list[tuple[str, WordTree]] = []
         more = not self.closes("(")
         while more:
@@ -165,14 +165,14 @@ def is_node(value: object) -> TypeGuard[Sequence[Any] | Mapping[str, Any]]:
 def spread(
     part: Part, value: WordTree | int | None, name: str, option: str, *, whole: bool
 ) -> Iterator[tuple[Part, str, Any]]:
-    """Which part of a tree each word of a value is for, with the name of that part.
+    """Yield the part of a tree for which each word of a value is, with the name of that part.
 
     Args:
       part: the tree, and the position of its first leaf.
-      value: a word is for all leaves of what it stands for; lists may be the value of one leaf. A caller in Python may
-        give an axis (an int or None) in the place of a word.
-      name: of the part.
-      option: what the value is given to, for messages.
+      value: a word is for all leaves of its part; lists may be the value of one leaf. A caller in
+        Python may give an axis (an int or None) in the place of a word.
+      name: the name of the part.
+      option: the option that the value belongs to, for messages.
       whole: whether the value of a dict has to have all its keys.
 
     Yields:
@@ -201,7 +201,7 @@ def spread(
 def _by_key(
     tree: Tree, value: Mapping[Any, WordTree], name: str, option: str, whole: bool
 ) -> dict[int, WordTree]:
-    """The value of each child that has one, by position, where values are given by key."""
+    """Return the value of each child that has one, by position, where values are given by key."""
     if tree.kind not in ("dict", "object") or None in tree.keys:
         _refuse(tree, name, option, "a dict")
     known = {str(k): i for i, k in enumerate(tree.keys)}

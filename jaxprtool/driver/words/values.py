@@ -39,7 +39,7 @@ _GENERATOR = pattern(r"(random|zeros|ones|ramp)(?::(\d+))?\Z")
 
 
 def is_word(text: str) -> bool:
-    """Whether a word of the command line reads like a value (and not like an option or a jaxpr file)."""
+    """Whether a word of the command line reads like a value (not like an option or a jaxpr file)."""
     return (
         text.startswith(("[", "(", "{"))
         or text.endswith((".npy", ".npz"))
@@ -52,7 +52,7 @@ def is_word(text: str) -> bool:
 
 
 def split_words(texts: Sequence[str]) -> list[str]:
-    """The words of some texts: cut at spaces that are not inside brackets."""
+    """Split texts into words, at spaces that are not inside brackets."""
     words: list[str] = []
     for text in texts:
         depth, word = 0, ""
@@ -68,7 +68,7 @@ def split_words(texts: Sequence[str]) -> list[str]:
 
 
 def open_binders(program: ClosedJaxpr) -> list[Var]:
-    """The binders that a caller gives values for: constants without a value, then the arguments."""
+    """Return the binders for which a caller gives values: constants without a value, then the arguments."""
     pairs = zip(program.jaxpr.const_binders, program.consts, strict=True)
     return [*(v for v, c in pairs if c is None), *program.jaxpr.in_binders]
 
@@ -81,18 +81,18 @@ def arguments(
     max_bytes: int | None = None,
     below: Mapping[Var, int] | None = None,
 ) -> list[Value]:
-    """Values for binders, as NumPy arrays of the right shapes and dtypes.
+    """Return values for binders, as NumPy arrays of the right shapes and dtypes.
 
     Args:
-      binders: what is to be given, as `open_binders` lists it.
-      words: what the module's docstring describes, one word each.
-      interface: the names and trees of the binders, as `interpreters.interfaces.of_open` gives them.
+      binders: the binders, as from `open_binders`.
+      words: words as described in the module's docstring.
+      interface: the names and trees of the binders, as from `interpreters.interfaces.of_open`.
       max_bytes: refuse to make more than this.
-      below: of binders of integers, what random ones are to be below.
+      below: by integer binder, an exclusive upper bound of random values.
 
     Raises:
-      UsageError: wrong number, shape, dtype or structure (the message names the argument and both types), an
-        unreadable file, a word that is none of the above, too large.
+      UsageError: wrong number, shape, dtype or structure (the message names the argument and both
+        types), an unreadable file, a word that is none of the above, too large.
     """
     names = interface.names() if interface else [v.name or "_" for v in binders]
     check_types(binders, "--args", sized=True)
@@ -108,7 +108,7 @@ def arguments(
             giving.give(part, giving.value(m[2], part), name)
         elif not giving.by_name(word):
             unnamed.append(word)
-    if not binders:  # a generator then has no argument to make
+    if not binders:  # there is no argument for a generator to make
         unnamed = [w for w in unnamed if not _GENERATOR.match(w)]
     for k, word in enumerate(unnamed):
         giving.give_next(word, k == len(unnamed) - 1)
@@ -121,8 +121,8 @@ class _Giving:
 
     Attributes:
       values: by the position of the argument.
-      too_many: how many words were for none.
-      below: what random integers are to be below.
+      too_many: the number of words without an argument.
+      below: the exclusive upper bounds of random integers.
     """
 
     def __init__(
@@ -142,7 +142,10 @@ class _Giving:
         self.too_many = 0
 
     def part(self, name: str, what: str) -> tuple[Part, str]:
-        """The part of the arguments that a name means, and what it is called. Raises UsageError for none."""
+        """Return the part of the arguments that a name means, and its full name.
+
+        Raises UsageError for none.
+        """
         found = parts_called(name, self.interface, self.binders, inside=True)
         if len(found) > 1 and self.interface is not None:
             refuse_ambiguous(what, found, self.interface)
@@ -153,12 +156,14 @@ class _Giving:
         return found[0], name
 
     def value(self, word: str, part: Part) -> WordTree:
-        """The value of a word for a part: for one array it is read later, when its type is known."""
+        """Return the value of a word for a part; a file for one array is read later, when its type is known."""
         is_tree = part.tree != LEAF and not {*"{[("}.isdisjoint(word)
         return parse_value(word, "--args") if is_tree else word
 
     def by_name(self, word: str) -> bool:
-        """Take a dict of arguments by name, or an `.npz` file of arrays that are named for arguments; whether it is one."""
+        """Take a dict of arguments by name, or an `.npz` file of arrays named like arguments;
+        return whether it is one.
+        """
         if word.startswith("{"):
             value = parse_value(word, "--args")
             interface = self.interface
@@ -173,12 +178,12 @@ class _Giving:
         return False
 
     def _takes_dict(self) -> bool:
-        """Whether an argument that is left is a tree that a dict without its name may stand for."""
+        """Whether one of the remaining arguments is a tree for which a dict without its name may stand."""
         parts = self.interface.parts() if self.interface else []
         return any(p.tree.kind in ("dict", "object") and p.start not in self.values for p in parts)
 
     def give(self, part: Part, value: WordTree, name: str) -> None:
-        """Take a value for a part of the arguments."""
+        """Assign a value to a part of the arguments."""
         for below, called, word in spread(part, value, name, "--args", whole=True):
             for i in below.positions:
                 if i in self.values:
@@ -198,7 +203,7 @@ class _Giving:
         self.values.update((slot.position, x) for slot, x in zip(slots, made, strict=False))
 
     def give_next(self, word: str, last: bool) -> None:
-        """Take a word without a name for the first of the arguments that are left, or as many as it is for."""
+        """Assign a word without a name to the first of the remaining arguments, or to as many as it has values for."""
         left = [slot for slot in self.slots if slot.position not in self.values]
         if _TREE.match(word) and left:
             for part in self.interface.parts() if self.interface else ():
@@ -215,9 +220,9 @@ class _Giving:
         return next(name for p, (name, _) in pairs if p.start == part.start and p.tree.size)
 
     def _made(self, word: WordTree, left: Sequence[Value], last: bool) -> list[Value]:
-        """The values that one word gives, for the arguments that are left.
+        """Return the values that one word gives, for the remaining arguments.
 
-        When there is none left it still gives one (None), so that the message can count them.
+        When none is left it still returns one (None), so that the message can count them.
         """
         arrays = self.arrays
         if not isinstance(word, str):
@@ -243,7 +248,9 @@ class _Giving:
         return [arrays.from_literal(value, left[0])]
 
     def _give_members(self, path: str, within: Part | None) -> bool:
-        """Take the arrays of an `.npz` file that are named for arguments, or for what is in a part; whether there are any."""
+        """Take the arrays of an `.npz` file that are named like arguments, or like parts of one;
+        return whether there are any.
+        """
         found: dict[str, int] = {}
         members = self.arrays.member_names(path)
         for key in sorted(members):
@@ -275,14 +282,14 @@ class _Giving:
 
 
 def _literal(value: WordTree) -> Any:
-    """Nested lists of words as nested lists of numbers."""
+    """Convert nested lists of words to nested lists of numbers."""
     if isinstance(value, str):
         return parse_literal(value)
     return [_literal(x) for x in value]
 
 
 def _example(tree: Tree) -> str:
-    """A value of the structure of a tree."""
+    """Return a value with the structure of a tree."""
     return str(tree).replace("*", "zeros")
 
 

@@ -1,1 +1,1 @@
-"""Columns of the table of rules that are facts or short answers, and no interpreters: what other layers ask of an operation."""
+"""Columns of the table of rules that are no interpreters: facts about operations that other layers ask for."""

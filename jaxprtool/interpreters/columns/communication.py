@@ -1,11 +1,11 @@
-"""What collectives send between the members of named axes.
+"""Count the bytes that collectives send between the members of named axes.
 
 Contract of a `sends` rule:
 
     rule(in_avals, out_avals, members, **params) -> bytes
 
-The bytes that each of so many members sends to others, by an algorithm that sends as little as possible (a ring). An operation
-without one sends nothing.
+It returns the bytes that each of `members` members sends to others, by an algorithm that sends as
+few as possible (a ring). An operation without a rule sends nothing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ sends_rules = RuleTable("sends")
 
 
 def bytes_sent(eqn: JaxprEqn, axes: Sequence[str], sizes: Mapping[str, int]) -> int | None:
-    """The bytes that each member sends along named axes; None where the equation is no collective, or an axis is not bound.
+    """Return the bytes that each member sends along named axes; None where the equation is no
+    collective, or an axis is not bound.
 
     Args:
       eqn: the equation.
@@ -45,5 +46,5 @@ def bytes_sent(eqn: JaxprEqn, axes: Sequence[str], sizes: Mapping[str, int]) -> 
 
 
 def _held(aval: Aval) -> Aval:
-    """The type of a value, that of a future once it is there."""
+    """Return the type of a value; for a future, the type of the value that it will deliver."""
     return getattr(aval, "inner", aval)

@@ -4,9 +4,10 @@ Contract of a `determined` rule:
 
     rule(in_avals, params) -> True, False or "finite"
 
-It says whether they do, or do where all values are finite. A primitive without one is determined. Rules say no of random bits
-that a platform draws in its own way, of memory that nobody has written, of an order that is free, and of promises on
-operands (indices that are unique, say) that random ones break.
+"finite" means that the results are determined where all values are finite. A primitive without a
+rule is determined. Rules return False for random bits that a platform draws in its own way, for
+uninitialised memory, for an order that is free, and where params make a promise about operands
+(that indices are unique, say) that random operands break.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ determined_rules = RuleTable("determined")
 
 
 def undetermined(in_avals: Any, params: dict[str, Any]) -> bool:
-    """The rule of an operation whose results nothing determines."""
+    """The rule of an operation whose results are never determined."""
     del in_avals, params
     return False
 
@@ -32,7 +33,7 @@ Determined = bool | Literal["finite"]
 
 
 def is_determined(program: ClosedJaxpr) -> Determined:
-    """Whether all equations of a program, in nested jaxprs too, have results that their operands and params determine."""
+    """Whether operands and params determine the results of all equations of a program, nested jaxprs included."""
     found = [*map(_is_determined_itself, all_eqns(program.jaxpr))]
     return all(found) and ("finite" if "finite" in found else True)
 

@@ -1,14 +1,15 @@
-"""PRNG keys as their words, u32[..., n].
+"""PRNG keys represented by their words, u32[..., n].
 
-An operation that only moves or compares keys does the same to their words: it is mapped over an axis of words at the end.
+An operation that only moves or compares keys does the same to their words: it is batched over an
+axis of words at the end.
 
 Contract of a `keys` rule, for operations that take keys in this way:
 
     rule(out, dim, size) -> out
 
-It gets a result of the batch rule, the axis along which the words are (None: the result is the same for all words), and the
-number of words. It moves the axis to the end, or reduces over it. Its attribute `gives_keys` says whether the result is an
-array of keys.
+It gets a result of the batch rule, the axis of the words (None: the result is the same for all
+words), and the number of words. It moves the axis to the end, or reduces over it. Its attribute
+`gives_keys` says whether the result is an array of keys.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""Layouts of the results of operations on a mesh, where types have them (`f32[8@x,4]`).
+"""Compute the layouts of the results of operations on a mesh, for types that have layouts (`f32[8@x,4]`).
 
 Contract of a `layout` rule:
 
     rule(in_avals, out_aval, **params) -> spec      (a sequence, see `Placement.spec`)
 
-An operation without one takes the layout of the first operand that has the result's shape and a layout. What is still to be
-summed along an axis, in some operand, or was, is so in the result.
+An operation without a rule takes the layout of the first operand that has the result's shape and a
+layout. Axes that are unreduced or reduced in some operand are so in the result.
 
 Makers: `reduced_layout`; `spec_of` helps others.
 
@@ -57,7 +57,7 @@ def fault_of_sums(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
 def laid_out(
     primitive: Primitive, in_avals: Sequence[Aval], out_aval: Aval, params: dict[str, ParamValue]
 ) -> Value:
-    """The type of a result, with its layout."""
+    """Return the type of a result, with its layout."""
     groups = _groups(in_avals)
     rule = layout_rules.find(primitive)
     if rule is not None:
@@ -71,7 +71,10 @@ def laid_out(
 
 
 def _groups(in_avals: Sequence[Aval]) -> AxisGroups:
-    """The axes along which a result is still to be summed, as some operand is, and those along which it was."""
+    """Return the unreduced and the reduced axes of a result: those of all operands.
+
+    Axes along which an operand varies are left out, and unreduced axes are not reduced ones.
+    """
     found = [g for a in in_avals if (g := placement_of(a).groups)]
     if not found:
         return NO_GROUPS
@@ -84,12 +87,12 @@ def _groups(in_avals: Sequence[Aval]) -> AxisGroups:
 
 
 def spec_of(aval: Aval) -> Spec:
-    """The layout of an operand; one that has none counts as one whose dimensions are not split."""
+    """Return the layout of an operand; one without a layout counts as not split in any dimension."""
     return aval.spec or ((),) * aval.ndim
 
 
 def reduced_layout(
     ins: Sequence[Value], out: Value, *, axes: Sequence[int], **_: ParamValue
 ) -> list[tuple[str, ...]]:
-    """The layout of the operand, without the dimensions that are reduced."""
+    """The `layout` rule of a reduction: the layout of the operand without the dimensions that are reduced."""
     return [s for i, s in enumerate(spec_of(ins[0])) if i not in axes]

@@ -1,16 +1,17 @@
-"""Laws of operations of two operands: reducers for which NumPy has a function, and what holds exactly.
+"""Algebraic laws of operations of two operands: the NumPy functions that reduce by them, and which laws hold exactly.
 
 Contract of a `monoid` rule, for associative operations that NumPy has as one function:
 
     rule(dtype) -> Monoid
 
-Contract of an `algebra` rule, for operations with laws that hold for their values exactly, rounding included:
+Contract of an `algebra` rule, for operations with laws that hold for their values exactly, rounding
+included:
 
     rule(dtype) -> Algebra
 
-`dtype` is that of the operands. Floating-point addition is commutative and not associative; that of integers is both,
-since it wraps around. A product of complex numbers is a sum of products, of which processors round some and not others:
-which ones depends on the order of the operands.
+`dtype` is that of the operands. Floating-point addition is commutative and not associative; integer
+addition is both, since it wraps around. A product of complex numbers is a sum of products, of which
+processors round some and not others: which ones depends on the order of the operands.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ algebra_rules = RuleTable("algebra")
 
 
 class Monoid(NamedTuple):
-    """A NumPy function that reduces as a reducer does.
+    """The NumPy function that reduces by an operation.
 
     Attributes:
       ufunc: the function's name.
@@ -51,7 +52,7 @@ class Monoid(NamedTuple):
 
 
 def monoid_of(closed: ClosedJaxpr) -> Monoid | None:
-    """The NumPy function that does what a reducer of one operand does; None where there is none."""
+    """Return the NumPy function that reduces by a jaxpr of one operation; None where there is none."""
     jaxpr = closed.jaxpr
     if len(jaxpr.eqns) != 1 or len(jaxpr.in_binders) != 2:
         return None
@@ -66,7 +67,7 @@ class Algebra(NamedTuple):
     """The laws of an operation: f(x, y) = f(y, x), and f(f(x, y), z) = f(x, f(y, z)).
 
     Attributes:
-      rounded: whether it has both, but for what it rounds.
+      rounded: whether both laws hold apart from rounding.
     """
 
     commutative: bool = False
@@ -75,7 +76,7 @@ class Algebra(NamedTuple):
 
 
 def algebra_of(eqn: JaxprEqn) -> Algebra:
-    """The laws that the operation of an equation has for its operands."""
+    """Return the laws that the operation of an equation obeys for its operands."""
     rule = algebra_rules.find(eqn.primitive)
     return Algebra() if rule is None else rule(eqn.inputs[0].aval.dtype)
 
@@ -85,20 +86,26 @@ def _is_exact(dtype: DType) -> bool:
 
 
 def exactly_associative(dtype: DType) -> Algebra:
-    """Sums: commutative for all numbers, associative where they are not rounded."""
+    """The rule of sums: always commutative, associative where nothing is rounded."""
     return Algebra(True, _is_exact(dtype), not _is_exact(dtype))
 
 
 def laws_of_products(dtype: DType) -> Algebra:
-    """Products: as sums, but those of complex numbers are not commutative."""
+    """The rule of products: as sums, but not commutative for complex numbers."""
     return exactly_associative(dtype)._replace(commutative=dtype.kind != "c")
 
 
 def always_commutative(dtype: DType) -> Algebra:
-    """Comparisons for equality: commutative, and of results of another type than their operands."""
+    """The rule of comparisons for equality: commutative.
+
+    Their results have another type than their operands.
+    """
     return Algebra(True, False)
 
 
 def exact_laws(dtype: DType) -> Algebra:
-    """The larger and the smaller of two: which zero of two, and which NaN, may depend on the order."""
+    """The rule of minimum and maximum.
+
+    Which of two zeros, and which NaN, is returned may depend on the order.
+    """
     return Algebra(_is_exact(dtype), _is_exact(dtype))

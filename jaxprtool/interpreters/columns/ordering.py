@@ -1,10 +1,11 @@
-"""Ordered effects: they happen in the order of the program, even where a compiler could reorder the operations.
+"""Which effects are ordered: they happen in program order, even where a compiler could reorder the operations.
 
 Contract of an `order` rule:
 
     rule(params) -> bool
 
-It says whether the effects of an equation with these params are ordered; those of a primitive without one are not.
+It returns whether the effects of an equation with these params are ordered; those of a primitive
+without a rule are not.
 """
 
 from __future__ import annotations
@@ -20,7 +21,10 @@ order_rules = RuleTable("order")
 
 
 def is_ordered(closed: ClosedJaxpr) -> bool:
-    """Whether a jaxpr, or one inside it, has ordered effects. Not recursive, so any depth is fine."""
+    """Whether a jaxpr, or one inside it, has ordered effects.
+
+    Not recursive, so any depth is fine.
+    """
     found = _ORDERED.find(closed.jaxpr)
     if found is not None:
         return found

@@ -1,10 +1,13 @@
-"""Numbers that jaxprs ask for with an operation without operands, handed in as arguments: of all jaxprs inside, too.
+"""Turn operations without operands that ask for a number (the index of a device, say) into reads of arguments.
+
+The numbers become the first arguments of the jaxpr, and of every jaxpr inside it that asks for one.
 
 Contract of a `passing` rule, for primitives whose params hold jaxprs:
 
     rule(passed, eqn, point) -> the equation
 
-whose jaxprs are those that `passed(closed)` gives: they take the numbers, the variables `point`, as their first arguments.
+It returns the equation with `passed(closed)` in the place of each of its jaxprs, which takes the
+numbers as its first arguments, and with the variables `point`, which hold the numbers, as operands.
 """
 
 from __future__ import annotations
@@ -26,16 +29,18 @@ passing_rules = RuleTable("passing")
 
 
 class CannotPass(Exception):
-    """The jaxprs of an equation, which is the only argument of the exception, cannot be given more arguments."""
+    """An equation whose jaxprs cannot be given more arguments; the equation is the only argument of the exception."""
 
 
 class Passing:
-    """Numbers (i32[]) that jaxprs get as their first arguments, in the place of equations that ask for them.
+    """Gives jaxprs numbers (i32[]) as their first arguments, which replace the equations that ask for them.
 
     Args:
-      n: how many there are.
-      asked: the position of the number that an equation asks for; None where it asks for none.
-      instead: the equation that stands in the place of one that asks, of the number; None: the number itself does.
+      n: how many numbers there are.
+      asked: returns the position of the number that an equation asks for; None where it asks for
+        none.
+      instead: returns the equation that replaces one that asks, given the number. None: the number
+        replaces the result of the equation.
     """
 
     def __init__(
@@ -47,7 +52,7 @@ class Passing:
         self.n, self.asked, self.instead = n, asked, instead
 
     def jaxpr(self, closed: ClosedJaxpr) -> ClosedJaxpr:
-        """A jaxpr with the numbers as its first arguments. Raises CannotPass."""
+        """Return a jaxpr with the numbers as its first arguments. Raises CannotPass."""
         point = [Var(ShapedArray((), INT32)) for _ in range(self.n)]
         renamed: dict[Atom, Atom] = {}
         eqns: list[JaxprEqn] = []
@@ -67,11 +72,14 @@ class Passing:
         return ClosedJaxpr(made, closed.consts)
 
     def asks(self, closed: ClosedJaxpr) -> bool:
-        """Whether an equation of a jaxpr asks."""
+        """Whether an equation of a jaxpr asks for a number, at any depth."""
         return any(self.asked(e) is not None for e in all_eqns(closed.jaxpr))
 
     def eqn(self, eqn: JaxprEqn, point: Sequence[Var]) -> JaxprEqn:
-        """An equation whose jaxprs get the numbers, where one of them asks. Raises CannotPass."""
+        """Return an equation whose jaxprs take the numbers, where one of them asks.
+
+        Raises CannotPass.
+        """
         if not any(map(self.asks, sub_jaxprs(eqn))):
             return eqn
         rule = passing_rules.find(eqn.primitive)
@@ -81,7 +89,10 @@ class Passing:
 
 
 def call_passing(param: str, **changed: Any) -> PassingRule:
-    """The rule of a call whose operands are the arguments of the jaxpr in `param`; `changed` are other params then."""
+    """Return the `passing` rule of a call whose operands are the arguments of the jaxpr in `param`.
+
+    `changed` are params that the new equation has instead of its own.
+    """
 
     def rule(
         passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]

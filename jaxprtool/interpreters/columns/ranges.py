@@ -1,10 +1,11 @@
-"""Where the results of an operation are, whatever its operands are.
+"""The range of the results of an operation, whatever its operands are.
 
-Contract of a `range` rule, for operations whose results are not all numbers:
+Contract of a `range` rule, for operations whose results cannot be just any number:
 
     rule(params) -> Range
 
-It is about finite floating-point numbers; of integers, which wrap around, and of complex numbers nothing is said.
+It holds for finite floating-point numbers. It says nothing about integers, which wrap around, and
+complex numbers.
 """
 
 from __future__ import annotations
@@ -23,11 +24,12 @@ range_rules = RuleTable("range")
 
 
 class Range(NamedTuple):
-    """Numbers from a least one to a greatest one.
+    """An interval of numbers.
 
     Attributes:
-      low, high: the bounds.
-      zero: whether 0 is among them, but by underflow.
+      low: the least number.
+      high: the greatest number.
+      zero: whether 0 is included; underflow can give 0 nevertheless.
     """
 
     low: float = -math.inf
@@ -36,19 +38,19 @@ class Range(NamedTuple):
 
     @property
     def is_away_from_zero(self) -> bool:
-        """Whether no number is 0."""
+        """Whether the interval does not contain 0."""
         return not self.zero or self.low > 0 or self.high < 0
 
 
 def within(
     low: float, high: float = math.inf, *, zero: bool = True
 ) -> Callable[[dict[str, ParamValue]], Range]:
-    """The rule of an operation with the same range for all params."""
+    """Return the rule of an operation with the same range for all params."""
     found = Range(low, high, zero)
     return lambda params: found
 
 
 def range_of(eqn: JaxprEqn) -> Range:
-    """Where the results of an equation are."""
+    """Return the range of the results of an equation; all numbers where its primitive has no rule."""
     rule = range_rules.find(eqn.primitive)
     return Range() if rule is None else rule(eqn.params)

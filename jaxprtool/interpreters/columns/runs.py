@@ -1,11 +1,12 @@
-"""What an equation runs: the jaxprs in its params that are evaluated when it is, and how often.
+"""Which jaxprs in its params an equation evaluates when it runs, and how often.
 
 Contract of a `runs` rule:
 
     rule(params) -> the runs, in the order in which they happen
 
-The cost of an equation whose primitive has such a rule is that of what it runs. Of a primitive without one the jaxprs are a
-part of the operation (the sum of a `reduce`), or are not evaluated at all (rules of derivatives).
+The cost of an equation whose primitive has such a rule is the cost of its runs. For a primitive
+without a rule the jaxprs are a part of the operation (the sum of a `reduce`), or are not evaluated
+at all (rules of derivatives).
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ class Run(NamedTuple):
       param: the param that holds it.
       jaxpr: the jaxpr.
       times: how often it runs for certain.
-      turns: how often it runs besides for each turn of a loop whose number of turns is not known.
-      branch: its position among several jaxprs, one of which runs; else None.
-      position: its position among several jaxprs in the param, where it is that one which runs.
+      turns: how often it runs besides for each iteration of a loop whose number of iterations is
+        not known.
+      branch: its position among several jaxprs of which one runs; else None.
+      position: its position among several jaxprs in the param, where the equation runs only this
+        one; else None.
       devices: how many of these runs happen at the same time, each on a device of its own.
     """
 
@@ -44,12 +47,12 @@ class Run(NamedTuple):
 
 
 def call_of(param: str) -> Callable[[dict[str, Value]], list[Run]]:
-    """The rule of a primitive that evaluates the jaxpr in a param once."""
+    """Return the rule of a primitive that evaluates the jaxpr in a param once."""
     return lambda params: [Run(param, params[param])]
 
 
 def runs_of(eqn: JaxprEqn) -> Sequence[Run]:
-    """What an equation runs; () where it is one operation."""
+    """Return the runs of an equation; () where it is one operation."""
     if not eqn.primitive.holds_jaxprs:
         return ()
     rule = runs_rules.find(eqn.primitive)

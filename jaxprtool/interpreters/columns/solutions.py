@@ -1,10 +1,11 @@
-"""Operations that solve A x = b, and have A among their operands more than once: as a matrix, and as what the solver made of it.
+"""Operations that solve A x = b and take A more than once: as a matrix, and in a form that the solver prepared.
 
 Contract of a `solution` rule:
 
     rule(params) -> Solved
 
-Their results have the derivative of the solution as long as these operands belong together: one that changes alone has none.
+The results have the derivative of the solution only as long as these operands change together. With
+respect to one of them alone there is no derivative.
 """
 
 from __future__ import annotations
@@ -24,8 +25,8 @@ class Solved(NamedTuple):
 
     Attributes:
       matvec: (constants, x) -> A x.
-      constants: how many it takes: the first operands.
-      matrices: how many operands belong together; those that follow are b.
+      constants: the number of constants of `matvec`, which are the first operands.
+      matrices: the number of operands that belong together; those that follow are b.
     """
 
     matvec: ClosedJaxpr

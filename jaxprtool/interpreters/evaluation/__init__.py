@@ -1,1 +1,1 @@
-"""What surrounds an evaluation on NumPy: who observes it, its limits, the state of kernels and cells."""
+"""The surroundings of an evaluation on NumPy: observers, limits, and the state of kernels and cells."""

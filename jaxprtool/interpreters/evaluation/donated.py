@@ -1,4 +1,4 @@
-"""Where results lie in the memory of arguments that a call has given away."""
+"""Which results take the memory of arguments that a call has donated."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ __all__ = ["aliased_results"]
 
 
 def aliased_results(closed: ClosedJaxpr) -> Mapping[Any, int]:
-    """By an argument that the program's call donates the position of the result that takes its memory.
+    """Return for each argument that the program's call donates the position of the result that takes its memory.
 
-    A donation counts where the whole program is one call, as it does in JAX: inside of another jit it has no effect. As in JAX,
-    each donated argument takes the first result of its shape and element type that no other one has.
+    As in JAX, a donation counts only where the whole program is one call; inside of another jit it
+    has no effect. As in JAX, each donated argument goes to the first result of its shape and
+    element type that no other argument went to.
     """
     if len(closed.eqns) != 1:
         return {}

@@ -1,4 +1,4 @@
-"""The point of a grid for which a kernel runs at the moment, on NumPy."""
+"""The grid point for which a kernel currently runs on NumPy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Grid(NamedTuple):
     """A point of a grid.
 
     Attributes:
-      ids: the point.
+      ids: the indices of the point.
       sizes: the size of the grid along each axis.
     """
 
@@ -24,13 +24,13 @@ class Grid(NamedTuple):
 
 
 def current_grid() -> Grid | None:
-    """The point for which a kernel runs; None where none runs."""
+    """Return the grid point for which a kernel runs; None outside of kernels."""
     return state.grid
 
 
 @contextmanager
 def running_on(grid: Grid) -> Generator[None]:
-    """While a kernel runs for a point."""
+    """Set the grid point inside the block, in which a kernel runs for it."""
     previous, state.grid = state.grid, grid
     try:
         yield

@@ -1,7 +1,7 @@
-"""The loops that are running and the steps they are at; limits of the steps, calls and bytes of evaluation.
+"""The running loops and their steps, and limits on the steps, calls and bytes of an evaluation.
 
-Evaluation counts the steps of each loop here, so that whoever waits for it (a progress bar, the handler of Ctrl-C)
-can see how far it has come, and so that a loop without an end can be given one.
+Each loop of an evaluation counts its steps here. So a progress bar or the handler of Ctrl-C can
+tell how far the evaluation has come, and an endless loop can be stopped.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ __all__ = [
 
 
 class Loop:
-    """A loop that runs.
+    """A running loop.
 
     Attributes:
       name: the primitive.
-      total: how many steps it takes; None when that is not known.
-      span: where its body stands in the source, or None.
-      step: how many steps it has begun.
-      position: which step runs, from 0: of a scan, the position along the scanned axis.
+      total: the number of its steps; None when that is not known.
+      span: the position of its body in the source, or None.
+      step: the number of steps it has begun.
+      position: the running step, from 0; for a scan, the position along the scanned axis.
     """
 
     __slots__ = ("name", "position", "span", "step", "total")
@@ -54,12 +54,12 @@ class Loop:
 
 
 class Turns:
-    """Steps of loops of which it is not known how many they take.
+    """Counts the steps of loops whose number of steps is not known in advance.
 
     Attributes:
-      limit: how many there may be, of all these loops together; None: any number.
-      taken: how many there were.
-      over: whether there would have been more than are allowed.
+      limit: the allowed number, of all these loops together; None: any number.
+      taken: the number so far.
+      over: whether the limit was exceeded.
     """
 
     __slots__ = ("limit", "over", "taken")
@@ -68,7 +68,7 @@ class Turns:
         self.limit, self.taken, self.over = limit, 0, False
 
     def count(self, loop: Loop) -> None:
-        """Count a step; raises UsageError where there were as many as are allowed."""
+        """Count a step; raises UsageError where the limit was reached before."""
         if self.limit is not None and self.taken >= self.limit:
             self.over = True
             _over_limit(loop, self.taken)
@@ -82,9 +82,10 @@ _limit: list[int | None] = [None]
 def steps(
     name: str, total: int | None, span: Any = None, order: Sequence[int] | None = None
 ) -> Iterator[int]:
-    """Yields the position of each step of a loop, without end when `total` is None.
+    """Yield the position of each step of a loop, without end when `total` is None.
 
-    `order` says in which order (first to last by default). Raises UsageError at the step limit.
+    `order` gives the order of the positions (first to last by default). Raises UsageError at the
+    step limit.
     """
     loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
     turns = _turns[0] if total is None else None
@@ -125,27 +126,28 @@ def _too_long(loop: Loop) -> None:
 
 
 def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
-    """Inside the block loops on NumPy raise UsageError once so many seconds are over (None: no limit)."""
+    """Make loops on NumPy raise UsageError once so many seconds have passed in the block (None: no limit)."""
     return holding(_end, _end[0] if seconds is None else time.monotonic() + seconds)
 
 
 def limited_turns(turns: Turns) -> AbstractContextManager[None]:
-    """Inside the block the steps of loops on NumPy whose number is not known are counted, and limited."""
+    """Count and limit, inside the block, the steps of loops on NumPy whose number is not known in advance."""
     return holding(_turns, turns)
 
 
 @contextmanager
 def limited_steps(limit: int | None = None) -> Iterator[None]:
-    """Inside the block no loop on NumPy takes more steps than `limit`, and there are no more calls.
+    """Limit, inside the block, the steps of each loop on NumPy, and the number of calls, to `limit`.
 
-    None: the limit stays as it is outside; calls are counted anew, so that each of several runs has so many.
+    None keeps the limit from outside. Calls are counted anew, so that each of several runs may make
+    as many.
     """
     with holding(_limit, _limit[0] if limit is None else limit), holding(_calls, 0):
         yield
 
 
 def count_call(span: Any = None) -> None:
-    """Count one call of a jaxpr; raises UsageError where there were as many as steps are allowed."""
+    """Count one call of a jaxpr; raises UsageError where the step limit is exceeded, which limits calls too."""
     limit = _limit[0]
     if limit is None:
         return
@@ -161,12 +163,12 @@ def count_call(span: Any = None) -> None:
 
 
 def limited_bytes(limit: int | None) -> AbstractContextManager[None]:
-    """Inside the block no operation on NumPy makes an array of more bytes than this on the way to its result."""
+    """Limit, inside the block, the bytes of each array that an operation on NumPy makes on the way to its result."""
     return holding(_bytes, limit)
 
 
 def check_room(nbytes: int, what: str) -> None:
-    """Raise UsageError where an array that is made on the way to a result is larger than allowed, or than any can be."""
+    """Raise UsageError where such an array is larger than allowed, or than any array can be."""
     limit = _bytes[0]
     if nbytes > (_ADDRESSES if limit is None else limit):
         than = "there are addresses for" if limit is None else f"the limit of {limit:,}"
@@ -188,22 +190,24 @@ _turns: list[Turns | None] = [None]
 
 
 def running_loops() -> list[Loop]:
-    """The loops that run now, the outermost first."""
+    """Return the running loops, outermost first."""
     return list(_running)
 
 
 def set_aside() -> tuple[Any, ...]:
-    """The loops that run and the limits, for `take_up`: of an evaluation that waits while another one runs."""
+    """Return the running loops and the limits of an evaluation that waits while another one runs, for `take_up`."""
     return [*_running], _limit[0], _calls[0], _bytes[0], _turns[0]
 
 
 def take_up(held: tuple[Any, ...]) -> None:
-    """Go on with loops and limits that were set aside."""
+    """Restore loops and limits that were set aside."""
     _running[:], _limit[0], _calls[0], _bytes[0], _turns[0] = held
 
 
 def where() -> str:
-    """Where evaluation is, in words (`step 5 of 100 of scan at f.jaxpr:2:5`); "" outside of loops."""
+    """Return the current position of evaluation in words (`step 5 of 100 of scan at f.jaxpr:2:5`);
+    "" outside of loops.
+    """
     loops = running_loops()
     parts = [str(loop) for loop in loops]
     at = f" at {loops[-1].span}" if loops and loops[-1].span is not None else ""

@@ -1,4 +1,4 @@
-"""Values that a program needs and its text does not hold: of constants, and of literals that are arrays."""
+"""Values that a program needs and its text lacks: those of constants, and of literals that are arrays."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Kind = type[JaxprToolError]
 def present_constants(
     closed: ClosedJaxpr, kind: _Kind = UsageError, code: str = "missing-constant"
 ) -> list[tuple[Var, Any]]:
-    """The constants of a jaxpr with their values; raises `kind` for one that has none, at its place.
+    """Return the constants of a jaxpr with their values; raises `kind`, with its position, for one that has none.
 
-    An array without elements has one value only, which no text has to say.
+    An array without elements has only one possible value, so a text need not state it.
     """
     pairs: list[tuple[Var, Any]] = []
     for v, value in zip(closed.jaxpr.const_binders, closed.consts, strict=True):
@@ -35,7 +35,11 @@ def present_constants(
 
 
 def _without_value(v: Var, jaxpr: Jaxpr) -> Diagnostic:
-    """What is said of a constant: its name; of one that has none, which of a jaxpr's it is and what reads it."""
+    """Return the message about a constant without a value.
+
+    It names the constant; for one without a name it says which constant of a jaxpr it is and what
+    reads it.
+    """
     code, end = "missing-constant", "is not in the file"
     if v.name and v.name != "_":
         message = f"the value of the constant {v.name} {end}"
@@ -49,7 +53,10 @@ def _without_value(v: Var, jaxpr: Jaxpr) -> Diagnostic:
 
 
 def _read(v: Var, jaxpr: Jaxpr) -> tuple[JaxprEqn | None, str]:
-    """The first equation that reads a variable, and what it is there; or what it is to the jaxpr."""
+    """Return the first equation that reads a variable, and the position of the operand in words.
+
+    Where no equation reads it: None, and the result of the jaxpr that it is, in words.
+    """
     for eqn in jaxpr.eqns:
         for i, x in enumerate(eqn.inputs):
             if x is v:
@@ -59,7 +66,9 @@ def _read(v: Var, jaxpr: Jaxpr) -> tuple[JaxprEqn | None, str]:
 
 
 def check_literal(lit: Lit, kind: _Kind = UsageError, code: str = "missing-constant") -> None:
-    """Raise `kind` for a literal whose value the text leaves out (`[...]:f32[3]`); a float0 has one value only."""
+    """Raise `kind` for a literal whose value the text leaves out (`[...]:f32[3]`), except float0,
+    which has only one value.
+    """
     if lit.val is None and lit.aval.dtype.kind != "0":
         fail(
             kind,

@@ -1,19 +1,19 @@
-"""Observation of an evaluation on NumPy: an observer sees each equation with its values, and where it stands.
+"""Observation of an evaluation on NumPy: an observer is called with each equation and its values.
 
 Contract of an observer: while `observed_by(observer)` holds, the evaluation of a jaxpr calls
 
-    observer.enter(jaxpr, args)             before its first equation; what it returns says how the jaxpr is observed:
-        False       nobody looks into it
-        True        the observer sees each equation
-        a list      what each equation gives (a list, where its primitive has multiple results) is added to that list, which
-                    costs little, in the place of `see`; the observer looks at it whenever it is called
+    observer.enter(jaxpr, args)             before its first equation; its result says how the jaxpr is observed:
+        False       it is not observed
+        True        the observer's `see` is called for each equation
+        a list      the result of each equation (a list, where its primitive has multiple results) is appended to that
+                    list instead, which costs little; the observer reads the list whenever it is called
     observer.begin(eqn, ins)                before an equation that holds jaxprs, which run before its `see`
     observer.see(eqn, ins, outs)            after each equation (but see above), with the values of its operands and its results
     observer.leave(jaxpr, outs)             after its last equation
 
-for the jaxpr itself and for those that its equations hold, in the order in which they run. Values belong to the evaluation:
-an observer does not change them, and what it keeps it copies where a cell of a reference may change later. It may raise
-an exception to end the evaluation.
+for the jaxpr itself and for those that its equations hold, in the order in which they run. Values
+belong to the evaluation: an observer must not change them, and copies what it keeps where a cell of
+a reference may change later. It may raise an exception to end the evaluation.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class Observer(Protocol):
-    """What sees an evaluation; see the contract of the module."""
+    """The protocol of observers; see the contract of the module."""
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]: ...
     def begin(self, eqn: JaxprEqn, ins: Sequence[Any]) -> None: ...
@@ -66,23 +66,27 @@ _current: list[Observer | None] = [None]
 
 
 def observer() -> Observer | None:
-    """The observer of the evaluation that runs now."""
+    """Return the observer of the running evaluation; None for none."""
     return _current[0]
 
 
 def observe(watching: Observer | None) -> Observer | None:
-    """From now on `watching` sees what is evaluated (None: nobody does); gives who has seen it."""
+    """Make `watching` the observer from now on (None: nobody observes); returns the previous one."""
     _current[0], before = watching, _current[0]
     return before
 
 
 def observed_by(watching: Observer | None) -> AbstractContextManager[None]:
-    """Inside the block `watching` sees what is evaluated (None: nobody does)."""
+    """Make `watching` the observer inside the block (None: nobody observes)."""
     return holding(_current, watching)
 
 
 class Functions(Protocol):
-    """What gives equations their functions in the place of impl rules; `programs` keeps what was prepared with them."""
+    """Provides the functions that compute equations in the place of impl rules.
+
+    Attributes:
+      programs: a cache of jaxprs that were prepared with these functions.
+    """
 
     programs: dict[Any, Any]
 
@@ -93,12 +97,12 @@ _functions: list[Functions | None] = [None]
 
 
 def functions() -> Functions | None:
-    """What gives equations their functions now; None: impl rules."""
+    """Return the provider of the functions of equations; None: impl rules are used."""
     return _functions[0]
 
 
 def computed_by(given: Functions | None) -> AbstractContextManager[None]:
-    """Inside the block equations are computed by these functions (None: by impl rules)."""
+    """Compute equations inside the block by the functions of `given` (None: by impl rules)."""
     return holding(_functions, given)
 
 
@@ -106,35 +110,42 @@ _branch = [0]
 
 
 def take_branch(i: int) -> int:
-    """Say which of several jaxprs of a param runs next, since two of them may be one object; returns it."""
+    """Record which of several jaxprs of a param runs next, since two of them may be one object;
+    returns its position.
+    """
     _branch[0] = i
     return i
 
 
 def branch_taken() -> int:
-    """What was said last."""
+    """Return the position last given to `take_branch`."""
     return _branch[0]
 
 
 def set_aside() -> tuple[Any, ...]:
-    """The observer, the functions and the branch, for `take_up`: of an evaluation that waits while another one runs."""
+    """Return observer, functions and branch of an evaluation that waits while another one runs, for `take_up`."""
     return _current[0], _functions[0], _branch[0]
 
 
 def take_up(held: tuple[Any, ...]) -> None:
-    """Go on with what was set aside."""
+    """Restore what was set aside."""
     _current[0], _functions[0], _branch[0] = held
 
 
 def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:
-    """Say that evaluation runs `made` in the place of a jaxpr of a param (shard_map: batched over the devices); returns it."""
+    """Record that evaluation runs `made` in the place of a jaxpr of a param; returns `made`.
+
+    An example is a shard_map, whose jaxpr is batched over the devices.
+    """
     if made is not jaxpr:
         _WRITTEN.keep(made, written_as(jaxpr))
     return made
 
 
 def runs_unseen(jaxpr: Jaxpr) -> None:
-    """Say that a jaxpr in the params of an equation is a part of what a rule computes: observers do not look into it."""
+    """Record that a jaxpr in the params of an equation is a part of what a rule computes: observers
+    do not look into it.
+    """
     _WRITTEN.keep(jaxpr, _UNSEEN)
 
 
@@ -142,7 +153,7 @@ _UNSEEN = Jaxpr((), (), ())
 
 
 def written_as(jaxpr: Jaxpr) -> Jaxpr:
-    """The jaxpr of a param in whose place evaluation runs this one; mostly itself."""
+    """Return the jaxpr of a param that evaluation replaces by this one; mostly this one itself."""
     return _WRITTEN.find(jaxpr) or jaxpr
 
 
@@ -151,7 +162,7 @@ DeviceAxes = tuple[tuple[int, Axes], ...]
 
 
 def device_at(number: int, mesh: Axes) -> dict[str, int]:
-    """Where a device of a mesh is along each of the axes; numbers are row-major."""
+    """Return the position of a device along each axis of its mesh; numbers are row-major."""
     found: dict[str, int] = {}
     for axis, size in reversed(mesh):
         number, found[axis] = divmod(number, size)
@@ -159,23 +170,26 @@ def device_at(number: int, mesh: Axes) -> dict[str, int]:
 
 
 def runs_for_devices(jaxpr: Jaxpr, axes: Axes | None) -> None:
-    """Say that evaluation runs a jaxpr for the devices of a mesh (None: for none): at once, or each in a step, in their order."""
+    """Record that evaluation runs a jaxpr for the devices of a mesh (None: for none).
+
+    It runs for all of them at once, or once for each, in their order.
+    """
     if axes is not None:
         _DEVICES.keep(jaxpr, axes)
 
 
 def devices_of(jaxpr: Jaxpr) -> Axes | None:
-    """The axes of the mesh for whose devices evaluation runs a jaxpr, with their sizes; None where it is for none."""
+    """Return the axes, with sizes, of the mesh for whose devices evaluation runs a jaxpr; None for none."""
     return _DEVICES.find(jaxpr)
 
 
 class Standing:
-    """Where the values of a jaxpr that runs for all devices at once have the devices.
+    """Which axes of the values of a jaxpr are device axes, where it runs for all devices at once.
 
     Attributes:
-      axes: for each variable that is one of the program as written the axes along which devices stand, each with the axes of
-        their mesh, the outermost mesh first; () where all have the same value. The variables of what a batch rule computes in
-        between are not among them.
+      axes: for each variable of the program as written, its device axes, each with the axes of the
+        mesh, outermost mesh first; () where all devices have the same value. Variables of
+        intermediate values that a batch rule computes are missing.
     """
 
     __slots__ = ("axes",)
@@ -185,7 +199,7 @@ class Standing:
 
 
 def devices_stand(jaxpr: Jaxpr, axes: Mapping[Atom, DeviceAxes]) -> None:
-    """Say where the devices stand in the values of a jaxpr; see `Standing`."""
+    """Record the device axes of the values of a jaxpr; see `Standing`."""
     _STANDING.keep(jaxpr, Standing(axes))
 
 
@@ -195,13 +209,14 @@ def devices_added(
     mesh: Axes,
     variables: Iterable[tuple[Atom, Atom, int | None]],
 ) -> None:
-    """Say where a jaxpr has devices that was made of another one, by batching over the devices of a mesh.
+    """Record the device axes of a jaxpr that was made by batching another one over the devices of a mesh.
 
     Args:
-      jaxpr: the other one, which may have run for the devices of meshes around.
-      made: the one that was made.
+      jaxpr: the other jaxpr, which may run for the devices of outer meshes already.
+      made: the batched jaxpr.
       mesh: the axes of the mesh.
-      variables: variables of `jaxpr`, each with that of `made` and the axis along which the devices stand there, or None.
+      variables: variables of `jaxpr`, each with the variable of `made` and its new device axis, or
+        None.
     """
     around = standing_in(jaxpr)
     axes: dict[Atom, DeviceAxes] = {}
@@ -219,7 +234,9 @@ def devices_added(
 
 
 def standing_in(jaxpr: Jaxpr) -> Standing | None:
-    """Where the devices stand in the values of a jaxpr; None for one that was not made to run for all of them at once."""
+    """Return the device axes of the values of a jaxpr; None for one that was not made to run for
+    all devices at once.
+    """
     return _STANDING.find(jaxpr)
 
 

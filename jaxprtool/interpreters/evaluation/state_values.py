@@ -21,10 +21,10 @@ class Token:
 
 
 class Cell:
-    """What a reference points to.
+    """The cell that a reference points to.
 
     Attributes:
-      value: the array in it now, which belongs to the cell and is changed in place.
+      value: the array in it, which belongs to the cell and is changed in place.
       aval: the reference's type.
     """
 
@@ -34,7 +34,7 @@ class Cell:
         self.value, self.aval = value, aval
 
     def __getitem__(self, i: int) -> Cell:
-        """The part i along the first axis, a view: writing to it writes to this cell."""
+        """Return part i along the first axis as a cell of its own; it is a view: writing to it writes to this cell."""
         inner: Any = self.aval.inner
         return Cell(self.value[i, ...], RefType(inner.update(shape=inner.shape[1:])))
 

@@ -1,7 +1,9 @@
-"""Evaluation of large programs without preparing them: a function is made for each equation when it runs, and goes after it.
+"""Evaluation of large programs without preparing them: the function of each equation is made when
+it runs, and dropped afterwards.
 
-What is prepared takes as much memory as the program, and pays where it runs several times. A derivative of a hundred thousand
-equations that runs a few times takes twice as long, and half of the memory.
+A prepared program takes as much memory again as the program, and pays off where it runs several
+times. A derivative of a hundred thousand equations that runs a few times takes twice as long
+without it, and half of the memory.
 """
 
 from __future__ import annotations
@@ -22,27 +24,27 @@ _streaming = [False]
 
 
 def streaming() -> AbstractContextManager[None]:
-    """Inside the block large jaxprs run without being prepared."""
+    """Run large jaxprs without preparing them inside the block."""
     return holding(_streaming, True)
 
 
 def is_streamed(jaxpr: Jaxpr) -> bool:
-    """Whether a jaxpr runs so now."""
+    """Whether a jaxpr runs without being prepared now: inside of `streaming`, and large."""
     return _streaming[0] and len(jaxpr.eqns) > _LARGE
 
 
 class Streamed:
-    """A jaxpr that is evaluated so; see `interpreters.evaluate._Program`, in whose place it stands."""
+    """A jaxpr that is evaluated without being prepared; stands in the place of an `interpreters.evaluate._Program`."""
 
     def __init__(self, jaxpr: Jaxpr, value: Callable[[Lit], Any]):
-        """`value`: of a literal."""
+        """`value` returns the value of a literal."""
         self._jaxpr, self._value = jaxpr, value
         self._dying = _dying(jaxpr)
 
     def run(
         self, args: Sequence[Any], function: Callable[[JaxprEqn], Callable[..., Any]]
     ) -> list[Any]:
-        """The results; `function` gives that of an equation."""
+        """Run the jaxpr and return its results; `function` returns the function of an equation."""
         watching = observer()
         how = False if watching is None else watching.enter(self._jaxpr, args)
         if watching is None or how is not False:
@@ -83,7 +85,10 @@ class Streamed:
 
 
 def _dying(jaxpr: Jaxpr) -> list[int]:
-    """For each equation which of its variables are not read after it, as bits: results never are among them."""
+    """Return for each equation a bit mask of its variables (results, then operands) that are not read after it.
+
+    Results of the jaxpr are never among them.
+    """
     seen = {x for x in jaxpr.outs if type(x) is not Lit}
     found = [0] * len(jaxpr.eqns)
     for i in range(len(jaxpr.eqns) - 1, -1, -1):

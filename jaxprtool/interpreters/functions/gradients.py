@@ -1,6 +1,7 @@
 """linearize, vjp and grad of Python functions of pytrees.
 
-A function with `has_aux` returns a pair. What is differentiated is its first part; the second comes as it is, beside the derivative.
+A function with `has_aux` returns a pair. Its first part is differentiated; the second is returned
+unchanged beside the derivative.
 """
 
 from __future__ import annotations
@@ -39,12 +40,13 @@ __all__ = ["check_inputs", "check_outputs", "grad", "linearize", "value_and_grad
 
 
 class _Linear(NamedTuple):
-    """A function at a point, linearized.
+    """A function linearized at a point.
 
     Attributes:
       value: its result, or the first part of it.
       aux: the second part; None where there is none.
-      program: (tangents of the leaves of the arguments) -> (tangents of the leaves of `value`), without symbolic zeros.
+      program: (tangents of the leaves of the arguments) -> (tangents of the leaves of `value`),
+        without symbolic zeros.
       avals: the types of the leaves of `value`.
       tree: the structure of `value`.
     """
@@ -75,7 +77,7 @@ def _linearized(
 
 
 def linearize(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -> Any:
-    """The value of f at a point, and its derivative at that point as a linear function.
+    """Return the value of f at a point, and its derivative at that point as a linear function.
 
     Args:
       f: a function of pytrees; Python control flow on concrete primals is fine.
@@ -83,8 +85,8 @@ def linearize(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -
       has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      f(*primals), and f_lin with f_lin(*tangents) = jvp(f, primals, tangents)[1]; with `has_aux` also the second part.
-      `f_lin.program` is the jaxpr of f_lin, with residuals as constants.
+      f(*primals), and f_lin with f_lin(*tangents) = jvp(f, primals, tangents)[1]; with `has_aux`
+        also the second part. `f_lin.program` is the jaxpr of f_lin, with residuals as constants.
     """
     leaves, in_tree = tree_flatten(primals)
     linear = _linearized(f, leaves, in_tree, has_aux)
@@ -109,7 +111,7 @@ def linearize(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -
 
 
 def vjp(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -> Any:
-    """The value of f at a point, and the function that pulls cotangents back.
+    """Return the value of f at a point, and the function that pulls cotangents back.
 
     Args:
       f: a function of pytrees.
@@ -117,9 +119,10 @@ def vjp(f: Callable[..., Value], *primals: Value, has_aux: bool = False) -> Any:
       has_aux: whether f returns a pair whose second part is not differentiated.
 
     Returns:
-      f(*primals), and f_vjp with f_vjp(*cotangents) a tuple with the cotangent of each argument; with `has_aux` also
-      the second part. f_vjp takes the cotangents of f's result as one pytree of the result's structure, or, where the
-      result is a list or tuple, also one by one. Cotangents of integers and booleans are float0.
+      f(*primals), and f_vjp with f_vjp(*cotangents) a tuple with the cotangent of each argument;
+        with `has_aux` also the second part. f_vjp takes the cotangents of f's result as one pytree
+        of the result's structure, or, where the result is a list or tuple, also one by one.
+        Cotangents of integers and booleans are float0.
     """
     leaves, in_tree = tree_flatten(primals)
     linear = _linearized(f, leaves, in_tree, has_aux)
@@ -154,7 +157,7 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., Value]:
-    """Like `grad`, with the value of f in front of its gradient: (value, gradient), or ((value, aux), gradient)."""
+    """Do as `grad`, with the value of f before its gradient: (value, gradient), or ((value, aux), gradient)."""
 
     def value_and_grad_f(*args: Value, **keywords: Any) -> tuple[Value, Value]:
         positions, of_args = as_positions(argnums, len(args)), with_keywords(f, keywords)
@@ -177,15 +180,16 @@ def check_inputs(
     allow_int: bool = False,
     kinds: str = "fc",
 ) -> None:
-    """Raise UsageError for a leaf of the arguments at these positions by which there is no derivative of this kind.
+    """Raise UsageError for a leaf of an argument that cannot be differentiated by.
 
     Args:
-      verb: what is computed, for the message.
-      f, args: the function and its arguments.
-      positions: of the arguments to differentiate by.
+      verb: the name of the transformation, for the message.
+      f: the function.
+      args: its arguments.
+      positions: the positions of the arguments to differentiate by.
       holomorphic: whether they have to be complex.
       allow_int: whether they may be integers or booleans, whose tangents are float0.
-      kinds: of the element types that are differentiated by: "f" of real, "c" of complex numbers.
+      kinds: the kinds of element types that are allowed otherwise: "f" real, "c" complex, or both.
     """
     kinds = "c" if holomorphic else kinds
     needed = {"c": "complex", "f": "real floating", "fc": "real or complex floating"}[kinds]
@@ -207,7 +211,10 @@ def check_inputs(
 
 
 def check_outputs(verb: str, avals: Sequence[Aval], *, holomorphic: bool) -> None:
-    """Raise UsageError for results of types that a derivative in reverse mode is not of: they are real, or complex if holomorphic."""
+    """Raise UsageError for results whose types reverse mode does not differentiate.
+
+    They have to be real floating, or complex if holomorphic.
+    """
     kind, needed = ("c", "complex") if holomorphic else ("f", "real floating")
     for aval in avals:
         if aval.dtype.kind != kind:
@@ -243,19 +250,20 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., Value]:
-    """The gradient of a function with one real scalar result.
+    """Return the gradient function of a function with one real scalar result.
 
     Args:
       f: a function of pytrees.
-      argnums: the argument, or arguments, to differentiate by; never those that are given by keyword.
+      argnums: the argument, or arguments, to differentiate by; never keyword arguments.
       has_aux: whether f returns a pair whose second part is not differentiated.
-      holomorphic: whether f is a holomorphic function of complex arguments, whose derivative is meant.
+      holomorphic: whether f is a holomorphic function of complex arguments, whose complex
+        derivative is wanted.
       allow_int: whether arguments may be integers or booleans; the gradient by them is float0.
 
     Returns:
-      A function like f that returns the gradient, in the structure of the argument; a tuple for several. With
-      `has_aux` it returns the gradient and the second part. The gradient by a complex argument x + iy is
-      df/dx - i df/dy, as JAX's.
+      A function like f that returns the gradient, in the structure of the argument; a tuple for
+        several. With `has_aux` it returns the gradient and the second part. The gradient by a
+        complex argument x + iy is df/dx - i df/dy, as JAX's.
 
     Raises:
       UsageError: the result is no real scalar, or an argument is an integer.

@@ -25,7 +25,7 @@ __all__ = ["hessian", "jacfwd", "jacrev"]
 
 
 def _basis(aval: Aval) -> Value:
-    """The unit vectors of a type: shape (size, *shape)."""
+    """Return the unit vectors of a type: shape (size, *shape)."""
     n = aval.size
     rows = lax.iota(dtype=INT32, shape=(n, n), dimension=0)
     columns = lax.iota(dtype=INT32, shape=(n, n), dimension=1)
@@ -34,7 +34,7 @@ def _basis(aval: Aval) -> Value:
 
 
 def _by_argnums(parts: Sequence[Value], argnums: Any) -> Value:
-    """What belongs to the chosen arguments, as argnums asks for them: that of one, or the tuple of those of several."""
+    """Return the item of the only chosen argument, or the tuple of the items of several, as argnums asks."""
     return parts[0] if is_one(argnums) else tuple(parts)
 
 
@@ -48,10 +48,12 @@ def jacfwd(
 
     Args:
       f: a function of pytrees.
-      argnums: the argument, or arguments, to differentiate by. Of several arguments it is, for each result, the tuple
-        of those by each of them.
-      has_aux: whether f returns a pair whose second part is not differentiated, and comes beside the Jacobian.
-      holomorphic: whether f is a holomorphic function of complex arguments, whose derivative is meant.
+      argnums: the argument, or arguments, to differentiate by. For several arguments the Jacobian
+        is, for each result, the tuple of those by each of them.
+      has_aux: whether f returns a pair whose second part is not differentiated, and is returned
+        beside the Jacobian.
+      holomorphic: whether f is a holomorphic function of complex arguments, whose complex
+        derivative is wanted.
 
     Raises:
       UsageError: an argument is no real number (no complex one, if holomorphic).
@@ -94,14 +96,15 @@ def jacrev(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Callable[..., Value]:
-    """The Jacobian by reverse mode, in the form of `jacfwd`'s.
+    """The Jacobian by reverse mode, in the same form as that of `jacfwd`.
 
     Args:
       f, argnums, has_aux, holomorphic: see `jacfwd`.
       allow_int: whether arguments may be integers or booleans; the Jacobian by them is float0.
 
     Raises:
-      UsageError: an argument is an integer, or a result no real number (no complex one, if holomorphic).
+      UsageError: an argument is an integer, or a result no real number (no complex one, if
+        holomorphic).
     """
 
     def jacobian(*args: Value, **keywords: Any) -> Value:

@@ -1,7 +1,9 @@
-"""Functions that are written with JAX, under our transformations.
+"""Functions written with JAX, under the transformations of this package.
 
-JAX's functions do not take our tracers, and do not find the axes that we name. Where a function meets that, it is traced by JAX on the types of its arguments, and
-its program is applied in its place. Python's `if` on a value is an error in it then, as it is under `jax.jit`.
+JAX's functions do not accept the tracers of this package, and do not know its named axes. Where
+calling a function fails for this reason, JAX traces it on the types of its arguments, and the
+resulting program is applied in its place. Python's `if` on a value is then an error in it, as under
+`jax.jit`.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ __all__ = ["call"]
 
 
 def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
-    """`f(*args)`, where some of the leaves of `args` are tracers of ours, whatever `f` is written with.
+    """Return `f(*args)`, where some leaves of `args` are tracers of this package and `f` may be written with JAX.
 
     Raises:
-      UsageError: `f` is no function; or it is written with JAX, and uses a tracer of ours that is no argument of it.
+      UsageError: `f` is no function; or it is written with JAX, and uses a tracer that is no
+        argument of it.
     """
     if not callable(f):
         _refuse_as_function(f)
@@ -36,7 +39,7 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
         TypeError,
         AttributeError,
         NameError,
-    ) as error:  # NameError: of an axis's name, which we bind
+    ) as error:  # NameError: for the name of an axis that we bind
         if not _refused_by_jax(error):
             raise
     trace.forget(mark)
@@ -55,7 +58,7 @@ def call(f: Callable[..., Value], args: Sequence[Value]) -> Value:
 
 
 def _refuse_as_function(f: object) -> NoReturn:
-    """Raise UsageError for a program, or what else is no function."""
+    """Raise UsageError for a program, or another object that is no function."""
     if isinstance(f, (ClosedJaxpr, Jaxpr)):
         how = "jaxprtool.jaxpr_as_fun(program) makes a function of it, of flat arguments and a list of results"
         fail(
@@ -66,7 +69,7 @@ def _refuse_as_function(f: object) -> NoReturn:
 
 
 def _refused_by_jax(error: Exception) -> bool:
-    """Whether an exception says that JAX, or an attribute that its arrays have, was given a tracer of ours."""
+    """Whether an exception says that JAX, or an attribute that its arrays have, met a tracer of this package."""
     jax = sys.modules.get("jax")
     if jax is None:
         return False
@@ -76,7 +79,10 @@ def _refused_by_jax(error: Exception) -> bool:
 
 
 def _names_tracer(error: Exception) -> bool:
-    """Whether a message of JAX's, whose own frames are often hidden, shows a tracer of ours or its class."""
+    """Whether a message from JAX shows such a tracer or its class.
+
+    JAX's own frames are often hidden.
+    """
     if isinstance(error, JaxprToolError):
         return False
     names = ["jaxprtool.", *[f"{c.__name__}<" for c in Tracer.__subclasses__()]]
@@ -84,7 +90,7 @@ def _names_tracer(error: Exception) -> bool:
 
 
 def _modules(error: Exception) -> list[str]:
-    """The modules whose code raised an exception, outermost first."""
+    """Return the modules whose code raised an exception, outermost first."""
     found, at = [], error.__traceback__
     while at is not None:
         found.append(at.tb_frame.f_globals.get("__name__", ""))

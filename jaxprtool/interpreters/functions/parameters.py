@@ -1,7 +1,8 @@
 """The parameters of Python functions that are transformed: keyword arguments, and static ones.
 
-A transformation acts on arguments by position. `by_position` gives it a function whose keyword arguments follow the others, in the order
-of their names, as JAX has them; `Statics` says which arguments are no part of what is transformed.
+A transformation acts on arguments by position. `by_position` gives it a function whose keyword
+arguments follow the others, in the order of their names, as in JAX; `Statics` says which arguments
+are not transformed.
 """
 
 from __future__ import annotations
@@ -35,17 +36,20 @@ _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_
 
 
 def function_name(f: Callable[..., Any]) -> str:
-    """What to call a function in a program, or in a message."""
+    """Return the name of a function in a program or in a message."""
     return getattr(f, "__name__", type(f).__name__)
 
 
 def with_keywords(f: Callable[..., Value], keywords: Mapping[str, Any]) -> Callable[..., Value]:
-    """`f` with these keyword arguments, which are no part of what is transformed."""
+    """Return `f` with these keyword arguments fixed, so that they are not transformed."""
     return named_like(f, functools.partial(f, **keywords)) if keywords else f
 
 
 def named_like(f: Callable[..., Any], made: Any) -> Callable[..., Any]:
-    """A function that a transformation made of `f`, with f's name, module and parameters: `@jt.jit` makes one that can be pickled."""
+    """Give a function that a transformation made of `f` the name, module and parameters of f; return it.
+
+    So a function under `@jt.jit` can be pickled.
+    """
     functools.update_wrapper(made, f, updated=())
     made.__name__ = function_name(f)
     return made
@@ -54,7 +58,9 @@ def named_like(f: Callable[..., Any], made: Any) -> Callable[..., Any]:
 def by_position(
     f: Callable[..., Value], args: Sequence[Value], keywords: Mapping[str, Value]
 ) -> tuple[Callable[..., Value], tuple[Value, ...]]:
-    """A function of positions alone, and its arguments: keyword arguments follow, in the order of their names."""
+    """Return a function of positional arguments alone, and its arguments: keyword arguments follow,
+    in the order of their names.
+    """
     if not keywords:
         return f, tuple(args)
     n, names = len(args), sorted(keywords)
@@ -68,20 +74,20 @@ def by_position(
 
 
 def original(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The function whose keyword arguments `by_position` has put behind the others; f itself, where it made none."""
+    """Return the function from which `by_position` made f; f itself, where it did not make it."""
     return getattr(f, "_by_position_of", f)
 
 
 def _names_of_positions(f: Callable[..., Any], n: int) -> list[str]:
-    """The names of the first n positional arguments; `arg3` where there is none."""
+    """Return the names of the first n positional arguments; `arg3` where one has none."""
     names = [name for name, _ in named_arguments(f, [None] * n)]
-    if len(names) < n:  # those of `*rest` have one name together
+    if len(names) < n:  # all of `*rest` share one name
         names.pop()
     return [*names, *[f"arg{i}" for i in range(len(names), n)]]
 
 
 def _named(made: Any, f: Callable[..., Any], names: Sequence[str]) -> Callable[..., Value]:
-    """A function made of `f`, with its name, and with these names of arguments."""
+    """Give a function made of `f` its name, and arguments with these names; return it."""
     made.__name__ = function_name(f)
     if len({*names}) == len(names):
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -90,7 +96,10 @@ def _named(made: Any, f: Callable[..., Any], names: Sequence[str]) -> Callable[.
 
 
 def of_pair(result: Any, f: Callable[..., Any]) -> tuple[Value, Value]:
-    """The two parts of the result of a function with `has_aux`. Raises UsageError where it is no pair."""
+    """Return the two parts of the result of a function with `has_aux`.
+
+    Raises UsageError where it is no pair.
+    """
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         what = (
             f"{type(result).__name__} of {len(result)}"
@@ -103,15 +112,15 @@ def of_pair(result: Any, f: Callable[..., Any]) -> tuple[Value, Value]:
 
 
 def is_one(argnums: Any) -> bool:
-    """Whether argnums is one position, and no collection of some."""
+    """Whether argnums is one position, not a collection."""
     return not isinstance(argnums, (tuple, list, range, set, frozenset))
 
 
 def as_positions(argnums: Any, n: int) -> list[int]:
-    """The positions among n arguments, counted from the start.
+    """Return the positions among n arguments, counted from the start.
 
     Raises:
-      UsageError: an argument that is not there, or what is no position.
+      UsageError: a position is out of range, or no integer.
     """
     found: list[int] = []
     for i in [argnums] if is_one(argnums) else argnums:
@@ -130,7 +139,7 @@ def as_positions(argnums: Any, n: int) -> list[int]:
 def of_chosen(
     f: Callable[..., Value], args: Sequence[Value], positions: Sequence[int]
 ) -> tuple[Callable[..., Value], list[Value]]:
-    """`f` as a function of the arguments at these positions, the others being given; and these arguments."""
+    """Return `f` as a function of the arguments at these positions, with the others fixed; and these arguments."""
 
     def of_these(*chosen: Value) -> Value:
         new = dict(zip(positions, chosen, strict=True))
@@ -141,11 +150,11 @@ def of_chosen(
 
 
 class Statics(NamedTuple):
-    """Which arguments of a function are static: values of Python's that are not traced.
+    """The static arguments of a function: Python values that are not traced.
 
     Attributes:
       positions: from the start, or from the end where negative.
-      names: of those that are given by keyword.
+      names: the names of static keyword arguments.
     """
 
     positions: tuple[int, ...]
@@ -155,7 +164,10 @@ class Statics(NamedTuple):
     def of(
         cls, f: Callable[..., Any], argnums: Any, argnames: str | Iterable[str] | None
     ) -> Statics:
-        """The static arguments of f, as of `jax.jit`: either of the two is found by the other, where f's signature has both.
+        """Return the static arguments of f, given as to `jax.jit`.
+
+        Where only positions or only names are given, the others follow from f's signature, if it
+        has them.
 
         Raises:
           UsageError: f has no such argument.
@@ -166,7 +178,7 @@ class Statics(NamedTuple):
         names = None if argnames is None else _given_names(argnames)
         try:
             parameters = [*inspect.signature(f).parameters.values()]
-        except (TypeError, ValueError):  # a builtin may have none
+        except (TypeError, ValueError):  # a builtin may have no signature
             return cls(tuple(given or ()), tuple(names or ()))
         ordered = [p.name for p in parameters if p.kind in _BY_POSITION]
         kinds = {p.kind for p in parameters}
@@ -184,7 +196,11 @@ class Statics(NamedTuple):
     def apart(
         self, f: Callable[..., Value], args: Sequence[Any], keywords: Mapping[str, Any]
     ) -> tuple[Callable[..., Value], list[Value], dict[str, Value], dict[int | str, Any]]:
-        """A call of f without its static arguments: the function of the others, these, and the static ones by position or name."""
+        """Separate the static arguments of a call of f.
+
+        Returns a function of the other arguments, these arguments (positional and keyword), and the
+        static ones by position or name.
+        """
         n = len(args)
         fixed: dict[int | str, Any] = {
             **{i % n: args[i] for i in self.positions if -n <= i < n},
@@ -222,7 +238,7 @@ def _given_names(argnames: Any) -> list[str]:
 
 
 def _position(f: Callable[..., Any], i: int, n: int) -> int:
-    """A position of a static argument, of a function of n positional ones."""
+    """Check a static argument's position in a function of n positional ones; return it counted from the start."""
     if not -n <= i < n:
         message = f"static_argnums has {i}, and {function_name(f)} takes {counted(n, 'argument')}"
         fail(UsageError, message, "static-argument")

@@ -1,1 +1,1 @@
-"""What is not done twice: jaxprs that are shared, equations that are copies, rules that are replayed."""
+"""Avoid repeated work: jaxprs that stay shared, equations that repeat others, rules that are replayed."""

@@ -1,8 +1,9 @@
-"""Equations that compute what earlier ones have computed, and jaxprs without them.
+"""Find and remove equations that compute what earlier ones have computed (common subexpressions).
 
-Transformations make such equations: both terms of the derivative of `x * x` pull back to `mul ct x`, and the derivatives of sine
-and cosine compute cosine and sine again. `grad`, `vjp`, `linearize` and `jvp` leave them out, in each jaxpr by itself. What a
-`remat2` computes again is in a jaxpr of its own, and stays.
+Transformations make such equations: both terms of the derivative of `x * x` pull back to `mul ct
+x`, and the derivatives of sine and cosine compute cosine and sine again. `grad`, `vjp`, `linearize`
+and `jvp` remove them, in each jaxpr by itself. What a `remat2` computes again is in a jaxpr of its
+own, and stays.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ __all__ = ["Copies", "copies_of", "is_pure", "merge_residuals", "once", "without
 
 
 def is_pure(eqn: JaxprEqn) -> bool:
-    """Whether an equation has no effects, neither on the world nor on references, and no state of its own, so that its results are all there is of it."""
+    """Whether an equation has no effects, on the world or on references, and no state, so that only
+    its results matter.
+    """
     if has_effects(eqn) or draws_anew(eqn):
         return False
     return RefType not in map(type, map(_aval_of, (*eqn.inputs, *eqn.out_binders)))
@@ -32,8 +35,8 @@ class Copies(NamedTuple):
     """Equations that repeat earlier ones.
 
     Attributes:
-      first: for each of them the first one of its kind.
-      instead: for each of their results that of the first one.
+      first: equation -> the first equation that computes the same.
+      instead: result of a copy -> the result of the first equation.
     """
 
     first: dict[JaxprEqn, JaxprEqn]
@@ -41,27 +44,30 @@ class Copies(NamedTuple):
 
 
 def copies_of(eqns: Sequence[JaxprEqn], keys: Keys | None = None) -> Copies:
-    """The equations without effects whose operation, params and operands an earlier one has, where results of copies are taken as equal.
+    """Return the pure equations with the operation, params and operands of an earlier one.
 
-    keys: keeps the keys of jaxprs, for a caller that looks at many lists of equations.
+    Operands count as the same where they are results of copies of one equation.
+
+    Args:
+      keys: caches the keys of jaxprs, for a caller that examines many lists of equations.
     """
     keys = keys or Keys()
     return _copies_of(eqns, keys, _equal_literals(eqns, keys))
 
 
 def _copies_of(eqns: Sequence[JaxprEqn], keys: Keys, literals: dict[Any, Any]) -> Copies:
-    """`copies_of`, where `literals` has for literals the ones that stand for them."""
+    """Do as `copies_of`; `literals` maps literals to the equal ones that represent them."""
     found = Copies({}, {})
     instead: dict[Any, Any] = {**literals}
     renamed = instead.keys()
-    firsts: dict[Any, Any] = {}  # an equation; of several with the same key, those by a finer one
-    roughs: dict[int, Any] = {}  # of params, by their ids
+    firsts: dict[Any, Any] = {}  # key -> equation; where several share it, a dict by a finer key
+    roughs: dict[int, Any] = {}  # rough keys of params, by their ids
     for eqn in eqns:
         inputs = eqn.inputs
         if not renamed.isdisjoint(inputs):
             inputs = tuple([instead.get(x, x) for x in inputs])
         met = firsts.setdefault((eqn.primitive, inputs), eqn)
-        if met is eqn:  # most often; params are looked at only where operands are shared
+        if met is eqn:  # most often; params are only compared where operands are the same
             continue
         if type(met) is not dict:
             met = firsts[eqn.primitive, inputs] = {_rough_params(met, roughs): met}
@@ -93,9 +99,10 @@ def _types(eqn: JaxprEqn) -> list[Any]:
 
 
 def _rough_params(eqn: JaxprEqn, known: dict[int, Any]) -> Any:
-    """What is equal, as Python has it, where the params of two equations are; None where they have no hash, or hold jaxprs.
+    """Return a key that is equal, by Python's `==`, where the params of two equations are.
 
-    `known` has it for params, by their ids.
+    None where the params have no hash, or hold jaxprs. `known` caches the keys by the ids of
+    params.
     """
     params = eqn.params
     found = known.get(id(params), known)
@@ -109,14 +116,14 @@ def _rough_params(eqn: JaxprEqn, known: dict[int, Any]) -> Any:
 
 
 def _equal_literals(eqns: Sequence[JaxprEqn], keys: Keys) -> dict[Any, Any]:
-    """For each literal among the operands that equals another one, the one that stands for all of them."""
+    """Return for each literal among the operands that equals another one the one that represents all of them."""
     atoms = set(chain.from_iterable(map(_operands_of, eqns)))
     literals = [x for x in atoms if type(x) is Lit]
     firsts: dict[Any, Lit] = {}
     instead: dict[Any, Any] = {}
     for x in literals:
         value = x.val
-        # the bits of other numbers follow from type and value
+        # type and value determine the bits of a plain number; others need a finer key
         plain = type(value) in (int, float) and value
         first = firsts.setdefault((x.aval, value) if plain else keys.literal(x), x)
         if first is not x:
@@ -125,15 +132,16 @@ def _equal_literals(eqns: Sequence[JaxprEqn], keys: Keys) -> dict[Any, Any]:
 
 
 def _has_results(first: JaxprEqn, eqn: JaxprEqn) -> bool:
-    """Whether each result that is read of an equation has a name in the first one too."""
+    """Whether the first equation binds every result that the copy binds (neither is dropped, `_`)."""
     pairs = zip(first.out_binders, eqn.out_binders, strict=True)
     return not any(isinstance(x, DropVar) and not isinstance(v, DropVar) for x, v in pairs)
 
 
 def without_copies(closed: ClosedJaxpr, keys: Keys | None = None) -> ClosedJaxpr:
-    """The program without equations that repeat earlier ones; jaxprs in params stay as they are.
+    """Return the program without equations that repeat earlier ones; jaxprs in params stay as they are.
 
-    The same object where there are none. Where no equation was dead, none is.
+    The same object where there are none. If it is known that no equation is dead, this is recorded
+    for the new program too.
     """
     return _without(closed, copies_of(closed.eqns, keys))
 
@@ -150,9 +158,9 @@ def _without(closed: ClosedJaxpr, found: Copies) -> ClosedJaxpr:
 
 
 def once(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """What a transformation has made without equations that repeat earlier ones, as `without_copies`.
+    """Return the result of a transformation without equations that repeat earlier ones, as `without_copies` does.
 
-    Most programs have none, and that is cheap to see.
+    Most programs have none, which this finds out quickly.
     """
     eqns, keys = closed.eqns, Keys()
     literals = _equal_literals(eqns, keys)
@@ -167,7 +175,7 @@ _operands_of = operator.attrgetter("inputs")
 
 
 def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, Var]) -> ClosedJaxpr:
-    """The program with these equations, and variables in the place of others."""
+    """Return the program with these equations, and with variables replaced by others."""
 
     def atom(x: Atom) -> Atom:
         return x if type(x) is Lit else instead.get(x, x)
@@ -184,7 +192,7 @@ def _renamed(closed: ClosedJaxpr, eqns: Sequence[JaxprEqn], instead: dict[Any, V
 def merge_residuals(
     primal: ClosedJaxpr, linear: ClosedJaxpr, n_res: int
 ) -> tuple[ClosedJaxpr, ClosedJaxpr, int]:
-    """Both parts of a linearized program without copies of equations, so that no residual is handed over twice.
+    """Remove repeated equations from both parts of a linearized program, so that no residual is passed twice.
 
     Args:
       primal: (a) -> (b, res).
@@ -192,7 +200,7 @@ def merge_residuals(
       n_res: the number of residuals.
 
     Returns:
-      The parts, of the same types but for the residuals, and their number.
+      The parts, of the same types except for the residuals, and their number.
     """
     primal = once(primal)
     outs, binders = primal.jaxpr.outs, linear.jaxpr.in_binders

@@ -1,4 +1,4 @@
-"""Keys of equations and jaxprs: those with equal keys compute the same, from operands that are the same."""
+"""Keys of equations and jaxprs: two with equal keys compute the same from the same operands."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from jaxprtool.ir.process_objects import process_objects
 
 __all__ = ["Keys"]
 
-_INTS = frozenset([int])  # and no booleans, which are equal to some
+_INTS = frozenset([int])  # without bool: True equals 1
 _PLAIN = frozenset([int, bool, str, type(None)])
 
 
 class Keys:
-    """Makes keys; those of different objects of this class do not compare."""
+    """Makes keys; only keys from one instance can be compared."""
 
     def __init__(self) -> None:
         self._jaxprs: dict[ClosedJaxpr, int] = {}
         self._numbers: dict[Hashable, int] = {}
-        self._held: list[Any] = []  # what has no hash, so that its address stays its own
+        self._held: list[Any] = []  # unhashable values, kept alive since their addresses are keys
 
     def equation(self, eqn: JaxprEqn, atom: Callable[[Any], Hashable] | None = None) -> Hashable:
-        """The key of an equation: of its operation, params, operands and the types of its results.
+        """Return the key of an equation: of its operation, params, operands and the types of its results.
 
         Args:
           eqn: the equation.
@@ -37,10 +37,10 @@ class Keys:
         return eqn.primitive, ins, *self.params(eqn)
 
     def params(self, eqn: JaxprEqn) -> tuple[Hashable, Hashable]:
-        """The key of what an equation is but for its operation and operands: of its params, and of the types of its results.
+        """Return the key of the params of an equation and of the types of its results.
 
-        Functions of Python's whose texts are equal are told apart where they are operations, as those of callbacks; rules of
-        derivatives are not.
+        Python functions with equal texts are told apart where the operation calls them, as in
+        callbacks. In operations that hold jaxprs they are not: there they are rules of derivatives.
         """
         params = tuple([(k, self.value(v)) for k, v in sorted(eqn.params.items())])
         if not eqn.primitive.holds_jaxprs and (objects := process_objects(eqn.params.values())):
@@ -48,11 +48,11 @@ class Keys:
         return params, tuple([v.aval for v in eqn.out_binders])
 
     def literal(self, x: Lit) -> Hashable:
-        """The key of a literal, by the bits of its value."""
+        """Return the key of a literal, by the bits of its value."""
         return "literal", x.aval, self.value(x.val)
 
     def value(self, x: Any) -> Hashable:
-        """The key of a param's value, or of a literal's."""
+        """Return the key of a param's value, or of a literal's."""
         kind = type(x)
         if kind in _PLAIN:
             return kind, x
@@ -79,7 +79,9 @@ class Keys:
 
     @deep
     def jaxpr(self, closed: ClosedJaxpr) -> int:
-        """The number of a jaxpr, that of others with the same equations, types and objects as constants."""
+        """Return the number of a jaxpr: the same for jaxprs with the same equations and types and
+        identical constants.
+        """
         found = self._jaxprs.get(closed)
         if found is None:
             found = self._jaxprs[closed] = self._numbers.setdefault(
@@ -101,7 +103,7 @@ class Keys:
                 numbers[v] = len(numbers)
         outs = [self.literal(x) if type(x) is Lit else numbers[x] for x in jaxpr.outs]
         types = tuple([v.aval for v in jaxpr.all_binders])
-        # a constant whose value nobody knows is equal to itself alone
+        # a constant of unknown value is only equal to itself
         pairs = zip(jaxpr.const_binders, closed.consts, strict=True)
         consts = tuple([id(v if c is None else c) for v, c in pairs])
         return types, consts, tuple(eqns), tuple(outs)

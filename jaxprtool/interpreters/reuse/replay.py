@@ -1,14 +1,16 @@
-"""Rules that are not run again: what a rule has recorded for one equation is replayed for others of its kind.
+"""Replay what a rule has recorded for one equation for other equations of its kind, instead of running the rule again.
 
 # Note [Replayed rules]
 
-A program of layers or of time steps applies an operation again and again, with the same params, to operands of the same types.
-The rule of the operation then records the same equations each time, but for their variables. So the rule runs for the first
-equation of a kind alone: for the others, the equations that it recorded are recorded once more, with other variables. Neither the
-rule nor the type rules of what it applies run again, which is most of the work of a transformation.
+A program of layers or of time steps applies an operation again and again, with the same params, to
+operands of the same types. The rule of the operation then records the same equations each time, but
+for their variables. So the rule runs only for the first equation of a kind: for the others, the
+equations that it recorded are recorded once more, with other variables. Neither the rule nor the
+type rules of the operations it applies run again, which is most of the work of a transformation.
 
-What a rule records depends on the params of an equation, on the types of its operands, on which of them are equal or literals (and on
-the values of those), and on which are symbolic zeros. Equations that agree in all of this are of one kind.
+What a rule records depends on the params of an equation, on the types of its operands, on which of
+them are equal or literals (and on the values of those), and on which are symbolic zeros. Equations
+that agree in all of this are of one kind.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 
 __all__ = ["Replayer", "joined"]
 
-_FEWEST = 8  # equations with the same params for which it pays to keep a recording
+_FEWEST = 8  # fewest equations with the same params for which a recording pays
 
 _atom_of = operator.attrgetter("atom")
 _aval_of = operator.attrgetter("aval")
@@ -49,9 +51,10 @@ _trace_of = operator.attrgetter("_trace")
 
 
 def joined(eqn: JaxprEqn, outs: Sequence[Value], others: Sequence[Any]) -> list[Value]:
-    """The results of an equation by its rule, and then what the rule gives beside each: tangents, or batch axes.
+    """Return the results of an equation by its rule, followed by what the rule returns beside each:
+    tangents, or batch axes.
 
-    Raises ValueError where the rule gives more or fewer of either than the equation has results.
+    Raises ValueError where the rule returns more or fewer of either than the equation has results.
     """
     found, n = [*outs, *others], len(eqn.out_binders)
     if len(outs) != n or len(found) != 2 * n:
@@ -67,7 +70,7 @@ class _Keys(Keys):
         return id(closed)
 
     def of_params(self, params: Params) -> int:
-        """The number of params, that of others with the same values in the same order."""
+        """Return the number of params: the same for params with the same values in the same order."""
         key = tuple([(k, self.value(v)) for k, v in params.items()])
         return self._numbers.setdefault(key, len(self._numbers))
 
@@ -76,11 +79,13 @@ class Replayer:
     """Applies the rules of one table to the equations of one jaxpr.
 
     Attributes:
-      often: the equations of which there are several with their primitive and params; none where a trace that does not record
-        is current.
-      first, second: the traces that record, the outer one first; `second` is None where there is one.
-      params: numbers for the params of the equations, by their ids: the same for equal ones.
-      met: for a kind of equation what its rule recorded first, how that is replayed, or None where it cannot be.
+      often: the equations that share primitive and params with enough others; empty where the
+        current trace does not record.
+      first: the trace that records, or the outer of two.
+      second: the inner trace; None where there is only one.
+      params: a number for the params of each equation, by their ids: the same for equal params.
+      met: for each kind of equation, what its rule recorded at first; then, how to replay it, or
+        None where that is impossible.
       consts: the values of the constants of `second`.
     """
 
@@ -90,7 +95,7 @@ class Replayer:
         self.first, self.second = trace.recorders()
         self.often: set[JaxprEqn] = set()
         if self.first is None or len({e.primitive for e in eqns}) > len(eqns) - _FEWEST + 1:
-            return  # no primitive occurs as often
+            return  # no primitive occurs often enough
         self.traces = {self.first, self.second, None, *Symbolic.__subclasses__()}
         self.met: dict[tuple[Any, ...], _Recording | _Replay | None] = {}
         self.consts: dict[Any, Value] = {}
@@ -111,12 +116,14 @@ class Replayer:
         rule: Callable[..., Sequence[Value]],
         *args: Any,
     ) -> Sequence[Value]:
-        """What rule(*args) returns, which applies a rule to an equation that is in `often`.
+        """Return what rule(*args) returns, where the rule is applied to an equation in `often`;
+        replay it where possible.
 
         Args:
           eqn: the equation, which is `state.eqn`.
-          values, axes: what of `args` is not the same for each equation of its primitive and params: operands and symbolic zeros, and
-            batch axes.
+          values: the operands and symbolic zeros in `args`, which differ between equations of one
+            primitive and params.
+          axes: the batch axes in `args`, which differ likewise.
         """
         try:
             traces = (*map(_trace_of, values),)
@@ -147,7 +154,9 @@ class Replayer:
         return results
 
     def _replay(self, recording: _Recording) -> _Replay | None:
-        """How a recording is replayed; None where equations of it come from another place, those of a jaxpr that was inlined."""
+        """Return how a recording is replayed; None where it contains equations with another origin,
+        from an inlined jaxpr.
+        """
         eqns, rest = (
             self.first.eqns[recording.first],
             self.second.eqns[recording.second] if self.second else [],
@@ -172,7 +181,7 @@ class Replayer:
         read = {*outs, *residuals.values()}
         boxed = [x for x in bound if x in read]
         boxed_rest = [x for x in (*residuals, *bound_rest) if x in read]
-        numbers: dict[Any, int] = {}  # in the list of values
+        numbers: dict[Any, int] = {}  # value -> its position in the list of values
         for i, x in enumerate([*given, *map(id, same), *boxed, *boxed_rest]):
             numbers.setdefault(x, i)
         of_results = zip(recording.results, outs, strict=True)
@@ -188,11 +197,14 @@ class Replayer:
         )
 
     def _residuals(self, eqns: Sequence[JaxprEqn], variables: set[Any]) -> dict[Any, Atom]:
-        """The constants of `second` among the operands of equations that are one of these variables of `first`, and which."""
+        """Return the constants of `second` among the operands of equations that are one of these variables of `first`.
+
+        The result maps each such constant to the variable.
+        """
         operands = dict.fromkeys(chain.from_iterable(map(_inputs_of, eqns)))
         bound = {*variables, *_bound(eqns)}
         consts = [x for x in operands if type(x) is not Lit and x not in bound]
-        for start in (len(self.consts), 0):  # those that are new; all of them, if some were dropped
+        for start in (len(self.consts), 0):  # the new ones; all, if some were dropped
             if self.consts.keys() >= {*consts}:
                 break
             binders, known = self.second.const_binders, self.second.consts
@@ -203,7 +215,7 @@ class Replayer:
 
 
 def _alike(eqns: Sequence[JaxprEqn]) -> list[list[JaxprEqn]]:
-    """The equations of one primitive whose params may be equal, where there are enough of them."""
+    """Group the equations by primitive and by hash of the params; return the groups that are large enough."""
     groups: dict[Any, list[JaxprEqn]] = {}
     for eqn in eqns:
         groups.setdefault((eqn.primitive, _hash(eqn.params)), []).append(eqn)
@@ -211,7 +223,7 @@ def _alike(eqns: Sequence[JaxprEqn]) -> list[list[JaxprEqn]]:
 
 
 def _hash(params: Params) -> int:
-    """A number that is the same for equal params; 0 for those without a hash."""
+    """Return a number that is the same for equal params; 0 for those without a hash."""
     try:
         return hash((*params.values(),))
     except TypeError:
@@ -219,7 +231,7 @@ def _hash(params: Params) -> int:
 
 
 def _number(x: Lit) -> Any:
-    """What tells a literal from others of its type."""
+    """Return a key that distinguishes a literal from others of its type."""
     value = x.val
     if type(value) not in (bool, int, float, complex):
         return id(value)  # of an array
@@ -232,13 +244,14 @@ def _bound(eqns: Iterable[JaxprEqn]) -> list[Var]:
 
 
 class _Recording(NamedTuple):
-    """What a rule has recorded.
+    """What a rule recorded for an equation.
 
     Attributes:
       eqn: the equation that it was applied to.
-      atoms: of the tracers among the values.
-      first, second: where each trace has what was recorded.
-      results: of the rule.
+      atoms: the atoms of the tracers among the values.
+      first: the slice of the equations of the first trace that it recorded.
+      second: the same for the second trace.
+      results: the results of the rule.
     """
 
     eqn: JaxprEqn
@@ -249,7 +262,14 @@ class _Recording(NamedTuple):
 
 
 class _Step(NamedTuple):
-    """An equation to record: `operands` takes its operands from a list of atoms, and `aval` is the type of the only result, or None."""
+    """An equation to record.
+
+    Attributes:
+      primitive, params: the operation.
+      operands: takes the operands from a list of atoms.
+      aval: the type of the only result; None where there are several.
+      avals: the types of all results.
+    """
 
     primitive: Primitive
     params: Params
@@ -259,7 +279,7 @@ class _Step(NamedTuple):
 
     @classmethod
     def of(cls, eqn: JaxprEqn, places: dict[Any, int]) -> _Step:
-        """An equation whose operands are at these places."""
+        """Make the step of an equation whose operands are at these positions."""
         at = [places[x] for x in eqn.inputs]
         few = slice(at[0], at[0] + 1) if at else slice(0)
         avals = [v.aval for v in eqn.out_binders]
@@ -268,19 +288,21 @@ class _Step(NamedTuple):
 
 
 class _Replay(NamedTuple):
-    """A recording with places in two lists for its variables and values.
+    """A recording whose variables and values are positions in two lists.
 
-    The atoms are, in order: those of the tracers that are given, `fixed`, the results of `eqns`, the
-    residuals as constants of the second trace, and the results of `rest`. The values are the tracers that are given, `same`, and
-    the tracers of `boxed` and `boxed_rest`.
+    The list of atoms consists of: the atoms of the given tracers, `fixed`, the results of `eqns`,
+    the residuals as constants of the second trace, and the results of `rest`. The list of values
+    consists of: the given tracers, `same`, and the tracers of `boxed` and `boxed_rest`.
 
     Attributes:
       fixed: the operands that are the same each time.
-      eqns, rest: what the first and the second trace record.
-      boxed, boxed_rest: which of the atoms that they bind are residuals, or results of the rule.
-      residuals: which of the values the second trace reads.
+      eqns: the equations that the first trace records.
+      boxed: positions of the atoms bound by `eqns` that are residuals or results of the rule.
+      residuals: positions of the values that the second trace reads.
+      rest: the equations that the second trace records.
+      boxed_rest: positions of the residuals and atoms bound by `rest` that are results of the rule.
       same: results of the rule that are the same each time.
-      results: which of the values are the results of the rule.
+      results: positions of the values that are the results of the rule.
     """
 
     fixed: list[Atom]
@@ -300,7 +322,10 @@ class _Replay(NamedTuple):
         first: JaxprTrace,
         second: JaxprTrace | None,
     ) -> list[Value]:
-        """Record the equations once more, for another equation of the kind, of these operands. Returns the results of the rule."""
+        """Record the equations for another equation of the kind, with these operands.
+
+        Returns the results of the rule.
+        """
         fixed, eqns, boxed, residuals, rest, boxed_rest, same, results = self
         values = tracers + same
         atoms += fixed
@@ -315,7 +340,7 @@ class _Replay(NamedTuple):
 
 
 def _record(eqns: Sequence[_Step], atoms: list[Any], at: JaxprEqn, made: list[JaxprEqn]) -> None:
-    """Record equations in the place of another one, and add their results to the atoms."""
+    """Record equations with the span and origin of another one, and append their results to the atoms."""
     span, origin = at.span, at.origin
     for primitive, params, operands, aval, avals in eqns:
         binders = [*map(new_var, avals)] if aval is None else [new_var(aval)]

@@ -1,21 +1,23 @@
-"""Jaxprs that a program uses several times stay shared when the program is transformed.
+"""Keep jaxprs that a program uses several times shared when the program is transformed.
 
-Each transformation is made once for each jaxpr object and each way to do it (which arguments have tangents, are
-unknown, have which batch axis ...), and kept with the object (`ir.memo`), so that the same jaxpr gives the same object
-again.
+Each transformation is applied once for each jaxpr object and each way to do it (which arguments
+have tangents, are unknown, have which batch axis ...), and its result is cached on the object
+(`ir.memo`), so that the same jaxpr gives the same object again.
 
 # Note [In place or called]
 
-Several rules put the body of a call in its place, as JAX does: derivative rules of custom functions, the known part of
-a rematerialised function, branches that are selected from. Of n levels that each use the last one twice that would
-make 2^n copies. So a body that is much larger written out than it is as a text is not written out: it is called.
+Several rules inline the body of a call, as JAX does: derivative rules of custom functions, the
+known part of a rematerialised function, branches that are selected from. With n levels that each
+use the one below twice, that would make 2^n copies. So a body that is much larger written out than
+as a text is not inlined: it is called.
 
 # Note [Kept or computed again]
 
-The second part of a split program reads values of the first part, its residuals. Each call has residuals of its own: of n
-levels that each call the last one twice there are 2^n, and the calls of the parts would have as many operands. So where
-the residuals of such a body would be many, they are not saved. The second part takes the arguments of the body and
-computes the values again, as in a `remat2`. Each level then saves a bounded number of values.
+The second part of a split program reads values of the first part, its residuals. Each call has
+residuals of its own: with n levels that each call the one below twice there are 2^n, and the calls
+of the parts would have as many operands. So where the residuals of such a body would be many, they
+are not saved. The second part takes the arguments of the body and computes the values again, as in
+a `remat2`. Each level then saves a bounded number of values.
 """
 
 from __future__ import annotations
@@ -39,7 +41,7 @@ _MAX_RESIDUALS = 64
 
 
 def multiplies(closed: ClosedJaxpr) -> bool:
-    """Whether a jaxpr is much larger when the jaxprs inside it are written out wherever they are used."""
+    """Whether a jaxpr becomes much larger when the jaxprs inside it are written out at each use."""
     written_out = count_eqns(closed.jaxpr)
     if written_out <= _SMALL:
         return False
@@ -47,14 +49,18 @@ def multiplies(closed: ClosedJaxpr) -> bool:
 
 
 def computes_again(closed: ClosedJaxpr, n_residuals: int) -> bool:
-    """Whether a jaxpr with so many residuals is computed again instead (Note [Kept or computed again])."""
+    """Whether a jaxpr with so many residuals is computed again instead of saving them (Note [Kept
+    or computed again]).
+    """
     return (
         n_residuals > _MAX_RESIDUALS and multiplies(closed) and not jaxpr_has_effects(closed.jaxpr)
     )
 
 
 def rematerialised(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr of one `remat2` equation that applies this one, so that its second part computes everything again."""
+    """Return a jaxpr of one `remat2` equation that applies this one, so that its second part
+    computes everything again.
+    """
 
     def make() -> ClosedJaxpr:
         op = lax.remat_call.primitive
@@ -73,7 +79,8 @@ def apply_jaxpr(
 ) -> list[Value]:
     """Apply a jaxpr in the current trace: its equations one by one, or a call of it (Note [In place or called]).
 
-    of: the jaxpr that it was derived from, where that one may show more sharing.
+    Args:
+      of: the jaxpr from which it was derived, where that one may show more sharing.
     """
     if multiplies(closed if of is None else of):
         return lax.jit_call(*args, jaxpr=closed)

@@ -1,7 +1,7 @@
 """The row of `cond`, and the Python functions `cond` and `switch`.
 
-A rule transforms all branches and makes their results agree: where one branch has a tangent, batch axis, residual or
-cotangent, the other branches get one too.
+A rule transforms all branches, then makes their results agree: where one branch has a tangent,
+batch axis, residual or cotangent, the other branches get one too.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def _choose(
 def _apply_cond(
     index: Value, operands: Sequence[Value], branches: Branches, params: dict[str, ParamValue]
 ) -> list[Value]:
-    """Apply cond to transformed branches, which fit the operands."""
+    """Bind `cond` with transformed branches, whose arguments have the types of the operands."""
     avals = [*map(type_of, branches[0].jaxpr.outs)]
     fields = {**params, "branches": branches}
     return state.trace.process_typed(lax.cond_call.primitive, [index, *operands], fields, avals)
@@ -151,7 +151,10 @@ def _batch_agreed(
     branches: Branches,
     params: dict[str, ParamValue],
 ) -> tuple[list[Value], list[int | None]]:
-    """The batch rule of devices that exchange values in branches: where all take the same one, that one alone runs."""
+    """The batch rule for branches in which devices exchange values.
+
+    Where all devices take the same branch, only that one runs.
+    """
     moved = [x if d is None else moveaxis(x, d, 0) for x, d in zip(operands, in_dims, strict=True)]
     in_dims = [None if d is None else 0 for d in in_dims]
 
@@ -167,7 +170,7 @@ def _batch_agreed(
 
 
 def _with_index(closed: ClosedJaxpr, index: Value) -> ClosedJaxpr:
-    """A batched branch that takes the devices' indices as well, and does not read them."""
+    """Return a batched branch that takes the devices' indices as a further first argument, which it does not read."""
     jaxpr = closed.jaxpr
     unread = Var(get_aval(index).strong)
     made = jaxpr.replace(in_binders=(unread, *jaxpr.in_binders))
@@ -178,7 +181,7 @@ def _with_index(closed: ClosedJaxpr, index: Value) -> ClosedJaxpr:
 
 
 def _agreed(index: Value, n: int) -> Value:
-    """The branch that all devices take, of n; n where they take different ones."""
+    """Return the index of the branch that all devices take, of n branches; n where they take different ones."""
     if get_aval(index).dtype is BOOL:
         index = lax.convert_element_type(index, new_dtype=INT32, weak_type=False, sharding=None)
     is_branch = lax.and_(lax.ge(index, 0), lax.lt(index, n))
@@ -191,7 +194,9 @@ def _agreed(index: Value, n: int) -> Value:
 def _batch_by_select(
     axis_size: int, index: Value, operands: Sequence[Value], in_dims: Any, branches: Branches
 ) -> tuple[list[Value], list[int | None]]:
-    """The batch rule where each example has its own index: all branches run, and `select_n` chooses between their results."""
+    """The batch rule where each example has its own index: run all branches, and choose between
+    their results with `select_n`.
+    """
     if all(d is None for d in in_dims):
         results = [apply_jaxpr(b, operands) for b in branches]
         out_dims: list[int | None] = [None] * len(results[0])
@@ -241,8 +246,9 @@ def _partial_eval(
 ) -> list[Value]:
     """Split the branches when the index is known; record the whole equation when it is not.
 
-    Branches have different residuals. They share slots by type: a branch fills the slots it needs and puts zeros in
-    the rest. A residual that is an argument takes a slot that is there anyway, or is passed on from the operands.
+    Branches have different residuals, and share slots by type: a branch fills the slots that it
+    needs, and puts zeros into the others. A residual that is an argument of the branch takes a slot
+    that another branch needs anyway; if there is none, it is passed on from the operands.
     """
     index, *operands = args
     if trace.is_unknown(index):
@@ -267,7 +273,10 @@ def _apply_parts(
     unknown_ops: Sequence[Value],
     params: dict[str, ParamValue],
 ) -> tuple[list[Value], list[Value]]:
-    """Apply the branches' known parts, and record the unknown ones: the results of both."""
+    """Apply the known parts of the branches, and record the unknown ones.
+
+    Return the known results and the unknown ones.
+    """
     known, unknown, slots, forwarded = _join_residuals(parts)
     n_known = len(known[0].jaxpr.outs) - len(slots)
     outs: list[Any] = []
@@ -304,10 +313,13 @@ def _linearize(
 def _join_residuals(
     parts: Sequence[Part],
 ) -> tuple[Branches, Branches, list[Value], list[int]]:
-    """Give the parts of all branches the same residuals, once for the same parts.
+    """Give the parts of all branches the same residuals. The result is memoised for the same parts.
 
-    Returns the known parts (known arguments) -> (known results, slots), the unknown parts (slots, forwarded
-    arguments, unknown arguments) -> (unknown results), the slots' types, the forwarded arguments.
+    Returns:
+      The known parts: (known arguments) -> (known results, slots).
+      The unknown parts: (slots, forwarded arguments, unknown arguments) -> (unknown results).
+      The types of the slots.
+      The indices of the forwarded arguments among the known ones.
     """
     key = tuple([(known, unknown) for known, unknown, _, _ in parts])
     return _JOINED.of(parts[0][0], key, lambda: _joined(parts))
@@ -348,7 +360,7 @@ def _joined(parts: Sequence[Part]) -> tuple[Branches, Branches, list[Value], lis
 
 
 def _free_slot(slots: Sequence[Value], plan: Plan, aval: Aval) -> int:
-    """The first slot of a type that a plan does not use yet; the number of slots when there is none."""
+    """Return the first slot of this type that the plan does not use yet; the number of slots when there is none."""
     for k, slot in enumerate(slots):
         if slot is aval and k not in plan:
             return k
@@ -356,7 +368,10 @@ def _free_slot(slots: Sequence[Value], plan: Plan, aval: Aval) -> int:
 
 
 def _put_in_slots(i: int, aval: Aval, plans: Sequence[Plan], slots: Sequence[Value]) -> bool:
-    """Change the plans that need argument i so that it takes a slot that is there anyway, if all can."""
+    """Change the plans that need argument i so that it takes an existing slot in each of them.
+
+    Return False, and change nothing, if one of them has none free.
+    """
     needing = [plan for plan in plans if ~i in plan]
     found = [_free_slot(slots, plan, aval) for plan in needing]
     if len(slots) in found:
@@ -367,7 +382,7 @@ def _put_in_slots(i: int, aval: Aval, plans: Sequence[Plan], slots: Sequence[Val
 
 
 def _fill_slots(known: ClosedJaxpr, plan: Plan, slots: Sequence[Value]) -> ClosedJaxpr:
-    """A known part that returns its residuals in their slots, and zeros in the others."""
+    """Return a known part that returns each residual in its slot, and zeros in the other slots."""
     jaxpr = known.jaxpr
     outs, residuals = split_list(jaxpr.outs, len(jaxpr.outs) - len(plan))
     values = {k: x for k, x in zip(plan, residuals, strict=True) if k >= 0}
@@ -395,7 +410,7 @@ def _take_slots(
     slots: Sequence[Value],
     forwarded: Sequence[int],
 ) -> ClosedJaxpr:
-    """An unknown part that takes every slot and every forwarded argument, and reads its own."""
+    """Return an unknown part that takes all slots and all forwarded arguments, and reads those of its own plan."""
     jaxpr = unknown.jaxpr
     places = {k: Var(a) for k, a in enumerate(slots)}
     for i in forwarded:
@@ -413,7 +428,10 @@ def _take_slots(
 
 
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-    """The saving rule: values that the policy saves in different branches share slots by type, as residuals do."""
+    """The saving rule.
+
+    Values that the policy saves in different branches share slots by type, as residuals do.
+    """
     branches: Branches = eqn.params["branches"]
     index_unknown, *operands_unks = unks
     cuts = [split_saving(b, operands_unks, saves) for b in branches]
@@ -459,7 +477,11 @@ def _lower(
     branches: Branches,
     branches_platforms: ParamValue = None,
 ) -> list[HloValue]:
-    """Write a stablehlo.case. Of branches for several platforms only the one for the CPU is written: others may not lower."""
+    """Write a `stablehlo.case`.
+
+    Of branches for several platforms only the one for the CPU is written, since the others may not
+    lower.
+    """
     if branches_platforms is not None:
         return ctx.inline(branches[platform_position(branches_platforms)], operands)
     return ctx.case(ctx.convert(index, INT32), branches, operands)
@@ -468,7 +490,7 @@ def _lower(
 def _passing(
     passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
 ) -> JaxprEqn:
-    """The index comes first."""
+    """Insert the numbers after the index, as first operands of all branches."""
     branches = tuple(map(passed, eqn.params["branches"]))
     index, *rest = eqn.inputs
     return eqn.replace(inputs=[index, *point, *rest], params={**eqn.params, "branches": branches})
@@ -557,7 +579,7 @@ def _apply(index: Value, functions: list[Callable[..., Value]], operands: Sequen
 
 
 def _join_consts(staged: Sequence[ClosedJaxpr]) -> tuple[list[Value], Branches]:
-    """Make the values that the branches close over, each once, leading arguments of all branches."""
+    """Make the values that the branches close over leading arguments of all branches, each value once."""
     values = {id(c): c for closed in staged for c in closed.consts}
     branches = []
     for closed in staged:

@@ -1,4 +1,4 @@
-"""Discharge rules of branches and loops: what is in the cells goes in as operands and comes out as results."""
+"""Discharge rules of branches and loops: the contents of references go in as operands and come out as results."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["discharge_cond", "discharge_scan", "discharge_while"]
 def discharge_cond(
     index: Value, *operands: Value, branches: tuple[ClosedJaxpr, ...], **params: ParamValue
 ) -> Value:
-    """Every branch returns what is in the cells afterwards behind its results."""
+    """Discharge a `cond`: after its own results, each branch returns what the references hold at its end."""
     bodies = tuple(discharge_jaxpr(b) for b in branches)
     outs = lax.cond_call(index, *values_of(operands), branches=bodies, **params)
     n = len(branches[0].jaxpr.outs)
@@ -33,7 +33,9 @@ def _is_ref(v: Var) -> bool:
 
 
 def discharge_scan(*operands: Value, **params: Any) -> list[Any]:
-    """References among the constants become a part of the carry; those in xs, one of xs and one of ys."""
+    """Discharge a `scan`: references among the constants become a part of the carry, and those
+    among xs become one xs and one ys each.
+    """
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     consts, carry, xs = split_list(operands, n_consts, n_carry)
@@ -71,7 +73,10 @@ def discharge_scan(*operands: Value, **params: Any) -> list[Any]:
 
 
 def discharge_while(*operands: Value, **params: Any) -> list[Any]:
-    """References become the first part of the carry; the condition may read them, not write them."""
+    """Discharge a `while`: references become the first part of the carry.
+
+    The condition may read them, but not write them.
+    """
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
     cond_consts, body_consts, carry = split_list(operands, *sizes)
@@ -97,7 +102,13 @@ def discharge_while(*operands: Value, **params: Any) -> list[Any]:
 def _with_cells(
     closed: ClosedJaxpr, consts: Sequence[Value], states: Sequence[State], n_out: int
 ) -> tuple[ClosedJaxpr, list[Value]]:
-    """A part of a loop as (constants that are no references, cells, carry) -> (cells, results)."""
+    """Discharge the condition or the body of a loop.
+
+    Returns:
+      The jaxpr (constants that are no references, contents of the references, carry) -> (contents,
+        results).
+      The operands for those constants.
+    """
     done = discharge_jaxpr(closed).jaxpr
     at = {id(x): i for i, x in enumerate(consts) if type(x) is State}
     refs = [i for i, v in enumerate(closed.jaxpr.in_binders) if _is_ref(v)]

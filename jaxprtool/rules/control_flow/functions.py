@@ -20,7 +20,7 @@ __all__ = ["fori_loop", "scan", "while_loop"]
 
 
 def _check_leaves(name: str, init: Value, tree: Any, out_tree: Any, outs: Sequence[Value]) -> None:
-    """Name the first part of the carry that a step changes the type of."""
+    """Raise an error that names the first part of the carry whose type a step changes."""
     if out_tree != tree:
         ill_typed(
             f"{name}: the carry is {tree} before a step, and {out_tree} after it", "carry-type"
@@ -37,7 +37,7 @@ def _check_leaves(name: str, init: Value, tree: Any, out_tree: Any, outs: Sequen
 
 
 def _typed(leaves: Sequence[Value]) -> list[Value]:
-    """The leaves with Python's scalars as literals of their own types, whatever stands beside them."""
+    """Return the leaves with Python scalars as literals of their own types, whatever the types of the other leaves."""
     return [
         scalar_lit(x, get_aval(x).dtype) if type(x) in (bool, int, float, complex) else x
         for x in leaves
@@ -58,7 +58,7 @@ def _length(leaves: Sequence[Value], length: Any) -> int:
 
 
 def _pair(result: Any, f: Callable[..., Any]) -> tuple[Value, Value]:
-    """The carry and the y that a step of a scan returns."""
+    """Return the carry and the y that a step of a scan returned."""
     if not isinstance(result, (tuple, list)) or len(result) != 2:
         message = (
             f"scan: a step returns a pair (carry, y), and the result of {function_name(f)} is none"

@@ -1,4 +1,4 @@
-"""Helpers of the rules of loops: fixpoints over the carry, and jaxprs with rearranged binders."""
+"""Helpers of the rules of loops: fixed points over the flags of the carry, and jaxprs with rearranged binders."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ __all__ = [
 
 
 def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]) -> list[bool]:
-    """The least fixed point of `step` above `start`, element by element. `step` is not called once every flag is True."""
+    """Return the least fixed point of `step` above `start`, flag by flag.
+
+    `step` is not called again once all flags are True.
+    """
     flags = list(start)
     while not all(flags):
         new = [a or b for a, b in zip(flags, step(flags), strict=True)]
@@ -51,10 +54,15 @@ def fixpoint(step: Callable[[list[bool]], Sequence[bool]], start: Sequence[bool]
 
 
 def pick(closed: ClosedJaxpr, ins: Sequence[int], outs: Sequence[int] | None = None) -> ClosedJaxpr:
-    """The same body with its arguments and results in another order, or with fewer results.
+    """Return a jaxpr with its arguments and results reordered, or with some of the results left out.
 
-    ins[i] says which old argument the new argument i is; likewise outs (all, in order, by default). The same
-    choice twice is the same object, so that what is derived from it is derived once.
+    It is memoised: the same choice twice gives the same object, so that what is derived from it is
+    derived once.
+
+    Args:
+      closed: the jaxpr.
+      ins: the position of each new argument among the old ones.
+      outs: the position of each new result among the old ones; None: all of them, in order.
     """
 
     def make() -> ClosedJaxpr:
@@ -77,7 +85,7 @@ _PICKED = MemoTable[ClosedJaxpr]("picked")
 
 
 def with_unused(closed: ClosedJaxpr, avals: Sequence[Aval]) -> ClosedJaxpr:
-    """The same function with further arguments, which it ignores."""
+    """Return the same function with further arguments, which it does not read."""
     jaxpr = closed.jaxpr
 
     def make() -> ClosedJaxpr:
@@ -93,7 +101,10 @@ _WITH_UNUSED = MemoTable[ClosedJaxpr]("with unused arguments")
 def narrowed(
     closed: ClosedJaxpr, used_ins: Sequence[bool], used_outs: Sequence[bool]
 ) -> ClosedJaxpr:
-    """The jaxpr of some of the results, with only some of the arguments; arguments stay even where nobody reads them."""
+    """Return the jaxpr with only some of its results and arguments.
+
+    Arguments that `used_ins` keeps stay even if nothing reads them.
+    """
 
     def make() -> ClosedJaxpr:
         jaxpr, _ = dce_body(closed, used_outs)
@@ -109,7 +120,7 @@ _NARROWED = MemoTable[ClosedJaxpr]("narrowed")
 
 
 def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
-    """Report params that say how many operands are of a kind, when there cannot be so many."""
+    """Raise an error where the params count more operands of a kind than there can be."""
     for key, n in counts.items():
         if not isinstance(n, int) or n < 0:
             ill_typed(f"{name}: {key}={n} is no number of operands", "param-value")
@@ -124,7 +135,7 @@ def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
 def check_carry(
     name: str, before: Sequence[Value], after: Sequence[Value], binders: Sequence[Var]
 ) -> None:
-    """Report the first part of the carry whose type a step changes."""
+    """Raise an error that names the first part of the carry whose type a step changes."""
     for i, (a, b, v) in enumerate(zip(before, after, binders, strict=False)):
         if a is not b:
             called = f" ({v.name})" if v.name else ""
@@ -151,7 +162,7 @@ def apply_scan(
     xs: Sequence[Value],
     params: dict[str, Any],
 ) -> list[Value]:
-    """Apply scan to a transformed body, which fits the operands."""
+    """Bind `scan` with a transformed body, whose arguments have the types of the operands."""
     n_carry, length = len(carry), params["length"]
     fields = scan_params(closed, len(consts), n_carry, params)
     avals = [*map(type_of, closed.jaxpr.outs)]
@@ -163,7 +174,7 @@ def apply_scan(
 def scan_params(
     closed: ClosedJaxpr, n_consts: int, n_carry: int, params: dict[str, ParamValue]
 ) -> dict[str, Any]:
-    """The params of a scan with a transformed body."""
+    """Return the params of a scan with a transformed body."""
     return {
         **params,
         "jaxpr": closed,
@@ -174,5 +185,5 @@ def scan_params(
 
 
 def split_operands(values: Sequence[Any], params: dict[str, Any]) -> list[list[Any]]:
-    """Split a list with one entry for each operand of a scan into those for consts, carry and xs."""
+    """Split a list with one entry for each operand of a scan into the entries for consts, carry and xs."""
     return split_list(values, params["num_consts"], params["num_carry"])

@@ -1,7 +1,8 @@
-"""The row of `scan`: a loop with a fixed number of steps, a carry, and slices in and out.
+"""The row of `scan`: a loop with a fixed number of steps, a carry, and one slice of each xs and ys per step.
 
-Every rule transforms the body and scans the transformed body. Values of single steps that a later loop needs (residuals)
-are stacked. Residuals that are equal in all steps are passed as constants, and slices of an operand as that operand.
+Every rule transforms the body and scans the transformed body. Residuals, values of a step that a
+later loop needs, are stacked. A residual that is the same in all steps is passed as a constant
+instead, and one that is a slice of an operand as that operand.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def _types(
 
 
 def _slice_type(x: Aval, length: int, position: int) -> Aval:
-    """The type of a slice of an operand in xs, which may be a reference."""
+    """Return the type of one slice of an operand among xs, which may be a reference."""
     if type(x) is RefType:
         return RefType(_slice_type(x.inner, length, position), x.space)
     if not x.shape or x.shape[0] != length:
@@ -102,7 +103,7 @@ def _slice_type(x: Aval, length: int, position: int) -> Aval:
 
 @functools.cache
 def _slice_aval(aval: Aval) -> Aval:
-    """The type of one of the values that are stacked along the first axis."""
+    """Return the type of one of the values that are stacked along the first axis."""
     return aval.update(shape=aval.shape[1:])
 
 
@@ -171,7 +172,12 @@ def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
 
 
 def _interleave(first: Sequence[int], second: Sequence[int]) -> list[int]:
-    """Positions of groups a1 b1 a2 b2 ... in a list that has all the a's, then all the b's."""
+    """Return the positions of the groups a1 b1 a2 b2 ... in a list that has all the a's, then all the b's.
+
+    Args:
+      first: the sizes of the groups a1, a2, ...
+      second: the sizes of the groups b1, b2, ...
+    """
     order: list[int] = []
     a, b = 0, sum(first)
     for n, m in zip(first, second, strict=True):
@@ -236,10 +242,11 @@ def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]
 def _needed_carry(
     closed: ClosedJaxpr, n_consts: int, used_carry: Sequence[bool], used_ys: Sequence[bool]
 ) -> list[bool]:
-    """Which parts of the carry the used results need: the smallest set of parts that does not depend on the others.
+    """Return which parts of the carry the used results need: the smallest set of parts that depends on no other part.
 
-    When none is used itself, as after a transposition, which reads residuals, most often all are needed: that is
-    tried first, and holds if it is certain of each in the body that comes out.
+    If no part of the carry is used itself, as after a transposition, whose ys are residuals, most
+    often all parts are needed. So that is tried first: it holds if the body without dead code
+    surely reads each of them.
     """
     n = len(used_carry)
     carry_at = slice(n_consts, n_consts + n)
@@ -332,7 +339,7 @@ def _cost(
 
 
 def _runs(params: dict[str, Any]) -> list[Run]:
-    """One for each step; where their number is a symbol it is not known."""
+    """Return one run of the body for each step. A symbolic number of steps counts as unknown."""
     length = params["length"]
     known = isinstance(length, int)
     return [Run("jaxpr", params["jaxpr"], length if known else 0, turns=0 if known else 1)]
@@ -341,7 +348,7 @@ def _runs(params: dict[str, Any]) -> list[Run]:
 def _passing(
     passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
 ) -> JaxprEqn:
-    """They are constants of the loop."""
+    """Insert the numbers as first constants of the loop."""
     params = {
         **eqn.params,
         "jaxpr": passed(eqn.params["jaxpr"]),

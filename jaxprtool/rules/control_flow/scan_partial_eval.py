@@ -1,6 +1,6 @@
 """Partial evaluation of `scan`: one loop over the known part of the body, and one over the rest.
 
-A residual is passed on once where it is equal in all steps, and stacked where it is not.
+A residual that is the same in all steps is passed on once; any other is stacked.
 """
 
 from __future__ import annotations
@@ -54,10 +54,16 @@ __all__ = ["carried_unknowns", "linearize_scan", "partial_eval_scan", "saving_sc
 
 
 class ScanSplit(NamedTuple):
-    """A scan cut in two.
+    """A scan that is cut into its known and its unknown part.
 
-    known_outs: its known results. closed, consts, carry, xs: the scan of the rest. unks_out: which results
-    those are.
+    Attributes:
+      known_outs: the known results.
+      closed: the body of the scan of the unknown part.
+      consts: the constants of that scan: residuals that are the same in all steps, then unknown
+        constants.
+      carry: the unknown part of the carry.
+      xs: stacked residuals, then the unknown xs.
+      unks_out: for each result of the original scan whether it is unknown.
     """
 
     known_outs: list[Any]
@@ -71,7 +77,7 @@ class ScanSplit(NamedTuple):
 def carried_unknowns(
     closed: ClosedJaxpr, consts: Sequence[bool], carry: Sequence[bool], xs: Sequence[bool]
 ) -> list[bool]:
-    """Which parts of the carry depend on an unknown operand, in some step."""
+    """Return which parts of the carry depend on an unknown operand in some step."""
     if all(carry):
         return list(carry)
     n_ys = len(closed.jaxpr.outs) - len(carry)
@@ -89,9 +95,13 @@ def split_scan(
     params: dict[str, Any],
     known: Callable[..., Any],
 ) -> ScanSplit:
-    """Scan the known part of the body, and return what is left to scan.
+    """Scan the known part of the body, and return the scan of the rest.
 
-    known(f, *args) calls f where known operations are to be applied.
+    Args:
+      unks: for each operand whether it is unknown.
+      args: the operands.
+      params: the params of the scan.
+      known: `known(f, *args)` calls f where known operations are to be applied.
     """
     closed: ClosedJaxpr = params["jaxpr"]
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
@@ -116,9 +126,13 @@ def _left_to_scan(
     rest: Sequence[list[Value]],
     unks_out: list[bool],
 ) -> ScanSplit:
-    """The scan of the unknown part.
+    """Return the scan of the unknown part.
 
-    run: what `_run_known` returned. rest: the unknown consts, carry and xs.
+    Args:
+      second: the unknown part of the body.
+      run: the result of `_run_known`.
+      rest: the unknown consts, carry and xs.
+      unks_out: for each result of the original scan whether it is unknown.
     """
     outs, invariant, stacked, places = run
     consts, carry, xs = rest
@@ -131,7 +145,9 @@ def _left_to_scan(
 
 
 def _calls_apart(closed: ClosedJaxpr, n_consts: int) -> ClosedJaxpr:
-    """The same function, in which the parts of calls that depend on constants alone are calls of their own."""
+    """Return the same function with calls split in two, so that the parts that depend on constants
+    alone are calls of their own.
+    """
     loops = (lax.scan_call.primitive, lax.while_call.primitive, lax.cond_call.primitive)
     used = {e.primitive for e in closed.jaxpr.eqns}
     if not any(p in partial_eval_rules for p in used.difference(loops)) or multiplies(closed):
@@ -148,7 +164,7 @@ _CALLS_APART = MemoTable[ClosedJaxpr]("calls apart")
 def _one_after_the_other(
     known: ClosedJaxpr, unknown: ClosedJaxpr, unks_out: Sequence[bool], n_res: int
 ) -> ClosedJaxpr:
-    """The parts of a partial evaluation as one jaxpr again: (known arguments, unknown arguments) -> (results)."""
+    """Join the two parts of a partial evaluation to one jaxpr: (known arguments, unknown arguments) -> (results)."""
     first, second = known.jaxpr, unknown.jaxpr
     known_outs, residuals = split_list(first.outs, len(first.outs) - n_res)
     binders, unknown_binders = split_list(second.in_binders, n_res)
@@ -162,11 +178,13 @@ def _one_after_the_other(
 
 
 class _Hoisted(NamedTuple):
-    """A body without the equations whose results are equal in all steps.
+    """A body of a loop without its loop-invariant equations, whose results are the same in all steps.
 
-    before: the equations that depend on constants alone. shared: those of their results and of the constants
-    that the rest reads. body: (shared, carry, xs) -> (results, residuals to stack). stacked: where the results of body
-    have a residual.
+    Attributes:
+      before: the hoisted equations, which depend on constants alone.
+      shared: the constants and results of `before` that the rest reads.
+      body: the rest: (shared, carry, xs) -> (results, residuals to stack).
+      stacked: residual -> its position among the results of `body`.
     """
 
     before: list[JaxprEqn]
@@ -200,7 +218,7 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
     read = dict.fromkeys(chain(*[e.inputs for e in kept], results))
     shared = [x for x in read if isinstance(x, Var) and x not in varying]
     body = new_jaxpr([*shared, *carry, *xs], kept, [*results, *stack])
-    if live_atoms.find(jaxpr) is not None:  # then all that is kept is read
+    if live_atoms.find(jaxpr) is not None:  # then everything kept is live as well
         live_atoms.keep(body, {*read, *stack})
     stacked = {x: i for i, x in enumerate(stack, n_out)}
     return _Hoisted(before, shared, verified(new_closed(body)), stacked)
@@ -209,9 +227,13 @@ def _hoist(jaxpr: Jaxpr, n_consts: int, n_carry: int, n_out: int) -> _Hoisted:
 def _run_known(
     first: ClosedJaxpr, n_res: int, parts: Sequence[list[Value]], params: dict[str, ParamValue]
 ) -> tuple[list[Value], list[Value], list[Value], list[bool]]:
-    """Run the known part: its results, the residuals of all steps, and those of each step.
+    """Run the known part of a scan.
 
-    The last result says of each residual whether it is the same in all steps.
+    Returns:
+      The known results.
+      The residuals that are the same in all steps.
+      The other residuals, stacked.
+      For each residual in order whether it is the same in all steps.
     """
     consts, carry, xs = parts
     first = _calls_apart(first, len(consts))
@@ -241,14 +263,14 @@ def _run_known(
 def partial_eval_scan(
     trace: PartialEvalTrace, args: Sequence[Value], **params: ParamValue
 ) -> list[Value]:
-    """The partial_eval rule: a loop over what is known, and one recorded on `trace` over the rest."""
+    """The partial_eval rule: run a loop over the known part, and record a loop over the rest on `trace`."""
     unks = [trace.is_unknown(x) for x in args]
     cut = split_scan(unks, args, params, trace.known)
     return merge_lists(cut.unks_out, cut.known_outs, _record_rest(trace, cut, params))
 
 
 def _record_rest(trace: PartialEvalTrace, cut: ScanSplit, params: dict[str, Any]) -> list[Value]:
-    """Record the scan of what is left."""
+    """Record the scan of the unknown part, and return its results."""
     fields = scan_params(cut.closed, len(cut.consts), len(cut.carry), params)
     atoms = [trace.atom(x) for x in (*cut.consts, *cut.carry, *cut.xs)]
     n_carry, length = len(cut.carry), params["length"]
@@ -286,7 +308,11 @@ def linearize_scan(
 
 
 def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-    """The saving rule: values that the policy saves in the body are stacked, or passed on once where they are equal in all steps."""
+    """The saving rule.
+
+    Values that the policy saves in the body are stacked, or passed on once where they are the same
+    in all steps.
+    """
     closed, params = eqn.params["jaxpr"], eqn.params
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
     n_carry = len(carry_unks)
@@ -315,7 +341,7 @@ def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | N
 
 
 def _again(eqn: JaxprEqn, cut: Saving, same_in_all: Sequence[bool]) -> ClosedJaxpr:
-    """The scan of the second computation: (saved once, saved stacked, operands) -> (results)."""
+    """Return the scan of the second computation: (values saved once, stacked saved values, operands) -> (results)."""
     params, n = eqn.params, len(same_in_all)
     at = [n + i for i in range(len(eqn.inputs))]
     consts_at, carry_at, xs_at = split_operands(at, params)

@@ -26,10 +26,11 @@ __all__ = ["transpose_scan"]
 
 
 def transpose_scan(cts: Value, *args: Value, **params: Any) -> list[Value]:
-    """Scan the transposed body the other way round.
+    """The transpose rule: scan the transposed body in the opposite direction.
 
-    Cotangents of the carry are carried, those of the constants are summed up in the carry, those of xs come
-    out stacked. Parts of the carry on which no linear argument acts are computed by a forward scan first.
+    Cotangents of the carry are carried. Those of the constants are summed up in the carry. Those of
+    xs come out stacked. Parts of the carry that are not linear are computed by a forward scan
+    first.
     """
     linear = [is_linear(x) for x in args]
     linear_consts, linear_carry, linear_xs = split_operands(linear, params)
@@ -64,10 +65,14 @@ def transpose_scan(cts: Value, *args: Value, **params: Any) -> list[Value]:
 class _TransposedBody(NamedTuple):
     """The body of the transposed scan.
 
-    closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs) ->
-    (carried cotangents, cotangents of linear slices of xs). avals, carried: the types of the cotangents of the
-    linear constants and of the carry, and which of them are not always zero; `n_const` of them belong to
-    constants. xs_nonzero: for each linear one of xs whether it gets a cotangent.
+    Attributes:
+      closed: (non-linear constants, carried cotangents, cotangents of ys, non-linear slices of xs)
+        -> (carried cotangents, cotangents of linear slices of xs).
+      avals: the types of the cotangents that may be carried: of the linear constants, then of the
+        carry.
+      n_const: how many of `avals` belong to constants.
+      carried: for each of `avals` whether it is carried; False means that it is zero in every step.
+      xs_nonzero: for each linear operand among xs whether it gets a cotangent.
     """
 
     closed: ClosedJaxpr
@@ -80,7 +85,7 @@ class _TransposedBody(NamedTuple):
 def _transposed_body(
     params: dict[str, Any], linear: Sequence[bool], nonzero: Sequence[bool]
 ) -> _TransposedBody:
-    """The transposed body of a scan, made once for each way to transpose it."""
+    """Return the transposed body of a scan. It is memoised for each way to transpose it."""
     closed: ClosedJaxpr = params["jaxpr"]
     key = (params["num_consts"], params["num_carry"], *linear, *nonzero)
 
@@ -120,10 +125,13 @@ def _transpose_body(
 
 
 class _Built(NamedTuple):
-    """A transposed body for some carried cotangents.
+    """A body transposed for one choice of the carried cotangents that are nonzero.
 
-    nonzero, xs_nonzero: which cotangents come out nonzero, of what is carried and of xs. consts_reached: which
-    constants this step adds to the cotangents of.
+    Attributes:
+      closed: the transposed body.
+      nonzero: for each carried cotangent whether it comes out nonzero.
+      xs_nonzero: for each linear operand among xs whether its cotangent comes out nonzero.
+      consts_reached: for each linear constant whether a step adds to its cotangent.
     """
 
     closed: ClosedJaxpr
@@ -133,7 +141,7 @@ class _Built(NamedTuple):
 
 
 class _Builder:
-    """Builds the transposed body for the carried cotangents that are nonzero."""
+    """Transposes a body, given which of the carried cotangents are nonzero."""
 
     def __init__(
         self, closed: ClosedJaxpr, linear: list[list[bool]], ys_nonzero: list[bool]
@@ -147,7 +155,7 @@ class _Builder:
         self.avals = [v.aval.strong for v in (*linear_consts, *carry)]
 
     def __call__(self, nonzero: Sequence[bool]) -> _Built:
-        """The body for these carried cotangents."""
+        """Transpose the body for this choice of nonzero carried cotangents."""
         jaxpr = self.source.jaxpr
         consts, carry, xs = self.binders
         trace = JaxprTrace()
@@ -181,7 +189,7 @@ class _Builder:
 
 
 def _undefined(trace: JaxprTrace, binders: Sequence[Value], linear: Sequence[bool]) -> list[Value]:
-    """For each binder a new argument, or where it is linear an `UndefPrimal`."""
+    """Return an `UndefPrimal` for each linear binder, and a new argument for each other one."""
     return [
         UndefPrimal(v.aval.strong) if lin else trace.new_input(v.aval)
         for v, lin in zip(binders, linear, strict=True)
@@ -191,7 +199,7 @@ def _undefined(trace: JaxprTrace, binders: Sequence[Value], linear: Sequence[boo
 def _transpose_after_split(
     cts: Value, args: Sequence[Any], linear: Sequence[bool], params: dict[str, Any]
 ) -> list[Any]:
-    """Transposition when a part of the carry is not linear: run it forward, transpose the rest."""
+    """Transpose a scan of which a part of the carry is not linear: run that part forward, then transpose the rest."""
     cut = split_scan(linear, args, params, lambda f, *xs: f(*xs))
     n_carry = params["num_carry"]
     carry_cts = [ct for ct, u in zip(cts[:n_carry], cut.unks_out[:n_carry], strict=True) if u]

@@ -1,6 +1,6 @@
 """The row of `while`.
 
-Reverse mode is refused: how many residuals there will be is not known before the loop has run.
+Reverse mode is refused: the number of residuals is not known before the loop has run.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def _types(
 
 
 def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Value]) -> None:
-    """Where the condition has axes, one for each example, every part of the carry starts with them."""
+    """Check that every part of the carry starts with the batch axes of the condition, if it has any."""
     for i, a in enumerate(carry):
         if a.shape[: len(shape)] != shape:
             ill_typed(
@@ -82,7 +82,7 @@ def _check_batch(name: str, shape: tuple[int, ...], carry: Sequence[Value]) -> N
 
 @prepared_impl
 def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
-    """Runs the two jaxprs in turn, each prepared once."""
+    """Evaluate the condition and the body in turn, each prepared once."""
     holds, step = runner(params["cond_jaxpr"]), runner(params["body_jaxpr"])
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
     span = params["body_jaxpr"].jaxpr.span
@@ -103,7 +103,7 @@ def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
 def _run_batched(
     xp: Namespace, holds: Any, step: Any, n_cond: int, n_body: int, span: Any
 ) -> Value:
-    """The loop of several examples: those whose condition is false keep their carry."""
+    """Return the loop over a batch: examples whose condition is false keep their carry."""
 
     def keep(pred: Value, new: Value, old: Value) -> Value:
         data = xp.words(new)  # of keys, the words; anything else itself
@@ -155,10 +155,13 @@ def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
 
 
 def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """The batch rule. The condition of a `while` may have batch axes: the loop then runs until it is false for all examples.
+    """The batch rule.
 
-    The batch axis goes to the front where the condition gets it. Else it goes after the axes that the
-    condition has already, since those come first in every part of the carry.
+    The condition of a `while` may have batch axes: the loop then runs until it is false for all
+    examples.
+
+    The batch axis goes to the front if the condition is batched by it. Otherwise it goes after the
+    batch axes that the condition has already, since those come first in every part of the carry.
     """
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
@@ -195,10 +198,10 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:
-    """Run the parts of the carry that are known in a loop of their own; record the whole loop.
+    """Run the known parts of the carry in a loop of their own, and record the whole loop.
 
-    The recorded loop computes the known parts again: their values of all steps cannot be residuals, because the number of
-    steps is not known.
+    The recorded loop computes the known parts again: their values in all steps cannot be residuals,
+    because the number of steps is not known.
     """
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     sizes = params["cond_nconsts"], params["body_nconsts"]
@@ -230,9 +233,10 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -
 def _known_part(
     closed: ClosedJaxpr, unks_in: Sequence[bool], unks_out: Sequence[bool]
 ) -> ClosedJaxpr:
-    """The known results of a jaxpr from its known arguments, without residuals.
+    """Return the jaxpr of the known results from the known arguments, without residuals.
 
-    Equations with an unknown operand can have known results, so leaving out dead equations is not enough.
+    Dead code elimination alone is not enough: an equation with an unknown operand can have known
+    results.
     """
     known, _, _, n_res = partial_eval_jaxpr(closed, unks_in, unks_out)
     used = [True] * (len(known.jaxpr.outs) - n_res) + [False] * n_res
@@ -240,7 +244,9 @@ def _known_part(
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Drop the constants that nobody reads, and the parts of the carry that neither the result nor the condition needs."""
+    """Drop the constants that nothing reads, and the parts of the carry that neither a used result
+    nor the condition needs.
+    """
     params = eqn.params
     cond, body = params["cond_jaxpr"], params["body_jaxpr"]
     n_cond, n_body = params["cond_nconsts"], params["body_nconsts"]
@@ -289,7 +295,7 @@ def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
 
 
 def _keep(ctx: LoweringContext, pred: HloValue, new: HloValue, old: HloValue) -> HloValue:
-    """The new value for the examples that go on, the old one for the others."""
+    """Select the new value for examples that go on, and the old one for the others."""
     shape = new.aval.physical.shape
     if pred.aval.shape != shape:
         dims = tuple(range(len(pred.aval.shape)))
@@ -300,7 +306,7 @@ def _keep(ctx: LoweringContext, pred: HloValue, new: HloValue, old: HloValue) ->
 def _passing(
     passed: Callable[[ClosedJaxpr], ClosedJaxpr], eqn: JaxprEqn, point: Sequence[Var]
 ) -> JaxprEqn:
-    """They are constants of both jaxprs."""
+    """Insert the numbers as first constants of both jaxprs."""
     n, k = len(point), eqn.params["cond_nconsts"]
     params = {
         **eqn.params,

@@ -42,7 +42,10 @@ def _swapped(spec: Ints) -> Ints:
 
 
 def _axis_into(source: int, target: int, x: Value) -> Value:
-    """x with axis `source` merged into another as its slow part: axis `target` of those that are left."""
+    """Merge axis `source` of x into another one, as its slow part.
+
+    `target` counts without `source`.
+    """
     shape = get_aval(x).shape
     order = [i for i in range(len(shape)) if i != source]
     sizes = take(shape, order)
@@ -53,7 +56,7 @@ def _axis_into(source: int, target: int, x: Value) -> Value:
 
 
 def _axis_out_of(source: int, size: int, x: Value) -> Value:
-    """x with its axis `source` split into two, the first of a size."""
+    """Split axis `source` of x in two, the first of which has the given size."""
     shape = get_aval(x).shape
     parts = (size, shape[source] // size)
     return lax.reshape(x, new_sizes=(*shape[:source], *parts, *shape[source + 1 :]))
@@ -181,7 +184,11 @@ def _conv_batch(
     batch_group_count: int,
     **params: Any,
 ) -> OutAndDim:
-    """The batch axis of lhs becomes part of the batch, that of rhs part of the output features; of both, it becomes groups."""
+    """The batch rule.
+
+    A batch axis of lhs is merged into the batch, and one of rhs into the output features. If both
+    have one, it becomes groups.
+    """
     (x, y), (x_dim, y_dim) = vals, dims
     specs = specs_of(dimension_numbers)
     groups = {
@@ -209,7 +216,10 @@ def _conv_batch(
 
 
 def _into_groups(x: Value, dim: int, axis: int, groups: int) -> Value:
-    """x with its batch axis merged into another (counted without it), below its groups."""
+    """Merge the batch axis `dim` of x into another axis, inside of its groups.
+
+    `axis` counts without `dim`.
+    """
     if groups == 1:
         return _axis_into(dim, axis, x)
     x = _axis_out_of(axis + (dim <= axis), groups, x)
@@ -222,7 +232,7 @@ def _into_groups(x: Value, dim: int, axis: int, groups: int) -> Value:
 
 
 def _out_of_groups(out: Value, axis: int, size: int, groups: int) -> Value:
-    """The result whose axis is (groups, batch, rest) with the batch axis in front of it."""
+    """Split the axis of a result, which is (groups, batch, rest), and move the batch axis in front of it."""
     shape = get_aval(out).shape
     rest = shape[axis] // (groups * size)
     split = (*shape[:axis], groups, size, rest, *shape[axis + 1 :])
@@ -313,7 +323,7 @@ def _write_conv(
 
 
 def _conv_cost(in_avals: Aval, out_avals: Aval, **params: Any) -> Cost:
-    """A multiplication and an addition wherever an element of the kernel meets one of the operand."""
+    """The cost rule: a multiplication and an addition wherever an element of the kernel meets one of the operand."""
     x, y = in_avals
     lhs, rhs, _ = specs = specs_of(params["dimension_numbers"])
     sizes, kernel, outs = (
@@ -331,10 +341,11 @@ def _conv_cost(in_avals: Aval, out_avals: Aval, **params: Any) -> Cost:
 def _meetings(
     n: int, k: int, outs: int, stride: int, padding: Any, dilation: int, kernel_dilation: int
 ) -> int:
-    """Along one axis, how many pairs of a window and an element of the kernel lie on an element of the operand.
+    """Count, along one axis, the pairs of a window and an element of the kernel that lie on an element of the operand.
 
-    Element j of the kernel lies at `o * stride - low + j * kernel_dilation` in window o, and elements of the operand are
-    `dilation` apart. Windows and elements of the kernel count in the same way, so that the fewer of them are gone through.
+    Element j of the kernel lies at `o * stride - low + j * kernel_dilation` in window o, and
+    elements of the operand are `dilation` apart. Windows and elements of the kernel count in the
+    same way, so the loop is over the fewer of them.
 
     Raises:
       UnsupportedError: both are more than a million.
@@ -365,7 +376,9 @@ _MOST_STEPS = 1 << 20
 
 
 def _determined(in_avals: Any, params: Any) -> Any:
-    """Zeros of the padding, and between the elements, may be multiplied with a NaN or an infinity, or left out."""
+    """The determined rule: zeros of the padding, and between elements, may be multiplied by NaN or
+    infinity, or be left out.
+    """
     del in_avals
     holes = any(n > 1 for n in params["lhs_dilation"] or ())
     return "finite" if holes or any(map(any, params["padding"])) else True

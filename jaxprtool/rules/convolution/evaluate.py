@@ -1,4 +1,6 @@
-"""Convolution on NumPy: patches of lhs as the rows of a matrix, times the kernel as another."""
+"""Evaluation of convolutions on NumPy: the patches of lhs as the rows of a matrix, times the kernel
+as another matrix.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,20 @@ _ONE_THREAD, _MANY_THREADS = 1 << 18, 1 << 27
 
 
 class _Layout(NamedTuple):
-    """The sizes of a convolution on NumPy, and how its windows lie on lhs as [batch, *space, features].
+    """The sizes of a convolution on NumPy.
 
-    `batch` is that of the result, `depth` and `outs` are features of one group.
+    It places the windows on lhs, which is [batch, *space, features].
+
+    Attributes:
+      groups: the number of groups, of features or of the batch.
+      by_batch: whether the groups divide the batch.
+      batch: the batch size of the result.
+      depth: the input features of one group.
+      outs: the output features of one group.
+      kernel: the spatial sizes of the kernel.
+      out_space: the spatial sizes of the result.
+      strides: the window strides.
+      dilation: the dilation of the kernel.
     """
 
     groups: int
@@ -64,7 +77,9 @@ class _Layout(NamedTuple):
 
 
 def _jumps(strides: Sequence[int], steps: Sequence[int], sizes: Sequence[int]) -> list[int]:
-    """Bytes between neighbours along axes; none along an axis of one, whose step may be beyond any address."""
+    """Return the distance in bytes between neighbours along each axis; 0 along an axis of size 1,
+    whose step may be too large for an address.
+    """
     return [
         stride * step if size > 1 else 0
         for stride, step, size in zip(strides, steps, sizes, strict=True)
@@ -90,7 +105,10 @@ def _layout(x: Value, y: Value, out: Value, specs: Specs, params: dict[str, Any]
 
 
 def conv_impl(xp: Namespace, x: Value, y: Value, **params: Any) -> Callable[..., Any]:
-    """Patches of lhs as rows of a matrix, times the kernel as another; narrow floats are multiplied in f32."""
+    """Multiply the patches of lhs, as rows of a matrix, by the kernel.
+
+    Narrow floats are multiplied in f32.
+    """
     specs, out = specs_of(params["dimension_numbers"]), conv_type(x, y, **params)
     if len(specs.lhs) > _MAX_RANK:
         message = (

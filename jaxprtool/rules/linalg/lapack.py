@@ -1,6 +1,8 @@
-"""Calls of LAPACK: on NumPy by SciPy's wrappers, in XLA by jaxlib's custom calls, the same routines.
+"""Calls of LAPACK: by SciPy's wrappers on NumPy, by jaxlib's custom calls in XLA.
 
-Both go matrix by matrix through a batch, and give NaN for the matrices that a routine fails on.
+Both call the same routines.
+
+Both handle a batch matrix by matrix, and give NaN for the matrices on which a routine fails.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 
 
 def letter(name: str, dtype: DType) -> str:
-    """The letter by which LAPACK names an element type; raises UnsupportedError for others."""
+    """Return LAPACK's letter for an element type; raise UnsupportedError for a type that has none."""
     found = _LETTERS.get(dtype.name)
     if found is None:
         fail(
@@ -50,9 +52,10 @@ def each_matrix(
     """Apply f to each example of a batch.
 
     Args:
-      f: from operands of ranks `in_ranks` to results, or to None where it fails: those are NaN.
+      f: from operands of ranks `in_ranks` to results, or to None where it fails; the results are
+        then NaN.
       outs: types of the whole results.
-      operands: arrays with the same batch axes, and then those of an example.
+      operands: arrays with the same batch axes, followed by the axes of an example.
     """
     results = [xp.zeros(a.shape, xp.dtype_of_aval(a.dtype)) for a in outs]
     batch = operands[0].shape[: operands[0].ndim - in_ranks[0]]
@@ -128,12 +131,12 @@ def lapack_call(
 
 
 def info_type(x: Aval, rank: int = 2) -> ShapedArray:
-    """The type of a routine's report on each example of a batch."""
+    """Return the type of a routine's info number for each example of a batch."""
     return ShapedArray(x.shape[: x.ndim - rank], INT32)
 
 
 def nan_unless(ctx: LoweringContext, ok: HloValue, x: HloValue) -> HloValue:
-    """x, and NaN for the examples that are not ok."""
+    """Return x with NaN for the examples that are not ok."""
     aval = x.aval
     nan = complex("nan+nanj") if aval.dtype.kind == "c" else float("nan")
     if ok.aval.shape:
@@ -145,13 +148,13 @@ def nan_unless(ctx: LoweringContext, ok: HloValue, x: HloValue) -> HloValue:
 def unless_failed(
     ctx: LoweringContext, info: HloValue, xs: Sequence[HloValue], direction: str = "EQ"
 ) -> list[HloValue]:
-    """Results of a routine, NaN for the examples whose info is not 0 (or by another comparison)."""
+    """Return the results of a routine with NaN for the examples whose info is not 0 (or fails another comparison)."""
     ok = ctx.compare(direction, info, ctx.constant(0, info.aval))
     return [nan_unless(ctx, ok, x) for x in xs]
 
 
 def refuse(name: str, param: str, value: Value, why: str) -> None:
-    """Raise the error of a param that no library on a CPU implements."""
+    """Raise UnsupportedError for a param that no CPU library implements."""
     fail(UnsupportedError, f"{name} {param}={value}: {why}", "no-cpu-algorithm")
 
 
@@ -164,6 +167,9 @@ def check_choice(name: str, param: str, value: Value, kind: EnumKind) -> None:
 def check_on_cpu(
     name: str, param: str, value: Value, kind: EnumKind, allowed: Sequence[str]
 ) -> None:
-    """Raise the error of an algorithm that a CPU does not have; None is a choice of its own."""
+    """Raise UnsupportedError for an algorithm that a CPU does not have.
+
+    None leaves the choice open, and is accepted.
+    """
     if value is not None and kind.required(name, param, value) not in allowed:
         refuse(name, param, value, f"a CPU has {', '.join(allowed)}")

@@ -69,7 +69,7 @@ def _check_grid(avals: Sequence[Any], layout: Layout, vmapped: Sequence[int]) ->
 
 
 def _check_cells(avals: Sequence[Aval], layout: Layout, jaxpr: ClosedJaxpr) -> None:
-    """The references that the kernel takes are to what it is given."""
+    """Check that the references that the kernel takes match the blocks that it is given."""
     binders = jaxpr.jaxpr.in_binders
     first = layout.n_index
     for k, (v, a) in enumerate(zip(binders, avals[layout.n_dynamic :], strict=False)):
@@ -122,7 +122,10 @@ _OF_GRID = (lax.program_id.primitive, lax.num_programs.primitive)
 
 
 def _run(xp: Namespace, *values: Value, **params: Any) -> list[Value]:
-    """JAX's interpret mode: blocks are written back to arrays of their own, those of operands too."""
+    """Evaluate as JAX's interpret mode does.
+
+    Blocks are written back into copies of the arrays, those of operands too.
+    """
     layout = layout_of([get_aval(x).strong for x in values], params)
     given = iter(values[: layout.n_dynamic])
     sizes = [int(next(given)) if n is None else n for n in layout.grid]
@@ -157,7 +160,7 @@ def _nothing(xp: Namespace, aval: ShapedArray) -> Value:
 
 
 def _padded(xp: Namespace, x: Value, block: Block) -> Value:
-    """A copy of an array, with what was not written before and after it."""
+    """Return a copy of an array with padding before and after it, filled with the value for unwritten elements."""
     widths = block.padding
     shape = tuple(n + low + high for n, (low, high) in zip(block.aval.shape, widths, strict=True))
     check_room(math.prod(shape) * block.aval.dtype.itemsize, "pallas_call")
@@ -167,7 +170,7 @@ def _padded(xp: Namespace, x: Value, block: Block) -> Value:
 
 
 def _inside(block: Block) -> tuple[Any, ...]:
-    """The part of a padded array that is the array."""
+    """Return the index of the array within its padded copy."""
     pairs = zip(block.aval.shape, block.padding, strict=True)
     return (*[slice(low, low + n) for n, (low, _) in pairs], ...)
 
@@ -177,7 +180,7 @@ def _unpadded(x: Value, block: Block) -> Value:
 
 
 def _view(x: Value, block: Block, places: Sequence[Value]) -> Cell:
-    """A reference to the block at a place, moved into the array as a dynamic slice is."""
+    """Return a reference to the block at a position, which is clamped into the array as in a dynamic slice."""
     index: list[Any] = []
     for n, dim, place in zip(x.shape, block.dims, places, strict=True):
         start = min(max(int(place) * dim.step, 0), n - dim.size)
@@ -190,7 +193,10 @@ def _view(x: Value, block: Block, places: Sequence[Value]) -> Cell:
 
 
 def _cost(ins: Sequence[Aval], outs: Sequence[Aval], **params: Any) -> Any:
-    """As often that of the kernel as the grid has points; a size that an operand says counts as 1."""
+    """The cost rule: the cost of the kernel times the number of grid points.
+
+    A size that an operand gives counts as 1.
+    """
     return cost_jaxpr(params["jaxpr"]) * _points(params)
 
 
@@ -199,7 +205,7 @@ def _points(params: dict[str, Any]) -> int:
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """A kernel computes all results or none."""
+    """Keep the whole call: a kernel computes all of its results or none."""
     return eqn, [True] * len(eqn.inputs)
 
 

@@ -1,4 +1,4 @@
-"""A kernel as a loop over the grid in pure operations, which is what JAX's interpret mode lowers."""
+"""Expansion of a kernel to a loop over the grid in pure operations, as JAX lowers its interpret mode."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _i32(n: int) -> Value:
 
 
 def _kernel(in_avals: Sequence[Aval], *operands: Value, **params: Any) -> list[Value]:
-    """The results of a kernel, by a scan where the sizes of the grid are known, else by a while loop."""
+    """Return the results of a kernel: by a `scan` where the sizes of the grid are known, otherwise by a `while`."""
     layout = layout_of(in_avals, params)
     dynamic, scalars, arrays = split_list(operands, layout.n_dynamic, layout.n_index)
     given = iter(dynamic)
@@ -86,7 +86,9 @@ def _while(
 
 
 class _Step:
-    """One point of the grid: (sizes, operands of index maps, number of the point, arrays, scratch) -> the carry."""
+    """One step of the loop: (sizes, operands of index maps, number of the grid point, arrays,
+    scratch) -> the carry.
+    """
 
     def __init__(self, layout: Layout, params: dict[str, Any]):
         self.layout, n = layout, len(layout.grid)
@@ -112,7 +114,7 @@ class _Step:
         return [lax.add(i, _i32(1)), *arrays, *scratch]
 
     def starts(self, k: int, point: Sequence[Value], scalars: Sequence[Value]) -> list[Value]:
-        """Where block k begins, along each dimension."""
+        """Return the first element of block k along each dimension."""
         block, map_ = self.layout.blocks[k], self.maps[k]
         if map_ is None:
             return [_i32(0)] * len(block.dims)
@@ -125,7 +127,7 @@ class _Step:
 
 
 def _point(i: Value, sizes: Sequence[Value]) -> list[Value]:
-    """The point of the grid with this number: the last axis is the fastest."""
+    """Return the coordinates of the grid point with this number. The last axis is the fastest."""
     found: list[Value] = []
     for k, n in enumerate(reversed(sizes)):
         last = k + 1 == len(sizes)
@@ -172,5 +174,5 @@ _SAYS_WHAT = (
 
 
 def lower_call(ctx: LoweringContext, *operands: Value, **params: Any) -> list[Value]:
-    """A call of the loop; hints to a compiler of kernels say nothing of it."""
+    """Write a call of the loop. Hints to a compiler of kernels are left out."""
     return _lowered(ctx, *operands, **{k: params[k] for k in _SAYS_WHAT})

@@ -1,4 +1,4 @@
-"""Rows of what only kernels hold: the point of the grid, hints, and cells of their own."""
+"""Rows of operations that only occur in kernels: program ids, hints, and references that a kernel allocates."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ define(
 
 
 def _joined(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
-    """The function of operands and new references; in JAX's jaxpr the operands are its constants."""
+    """Return the jaxpr with its constants as leading arguments: in JAX's jaxpr the operands are its constants."""
     inner = jaxpr.jaxpr
     if not inner.const_binders:
         return jaxpr
@@ -100,7 +100,7 @@ def _joined(jaxpr: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _cells(jaxpr: ClosedJaxpr, n: int) -> list[RefType]:
-    """The types of the new references that a jaxpr takes after n arguments."""
+    """Return the types of the new references that a jaxpr takes after n arguments."""
     found = []
     for v in jaxpr.jaxpr.in_binders[n:]:
         held("a new cell", v.aval)
@@ -138,7 +138,7 @@ def _scoped_impl(xp: Namespace, *args: Value, jaxpr: ClosedJaxpr, **_: ParamValu
 
 
 def _scoped_discharge(*args: Value, jaxpr: ClosedJaxpr, **_: ParamValue) -> list[Value]:
-    """What was in the cells of others goes back into them; the new ones are gone."""
+    """Discharge `run_scoped`: store the new contents of outer references, and drop those of the new ones."""
     jaxpr = _joined(jaxpr)
     new = [held("a new cell", ref) for ref in _cells(jaxpr, len(args))]
     starts = [full(h, nothing_in(h.dtype)) for h in new]

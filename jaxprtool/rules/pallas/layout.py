@@ -1,4 +1,6 @@
-"""How a kernel is called: which operands are sizes of the grid, which are for index maps, and which blocks it gets."""
+"""The layout of a `pallas_call`: which operands are grid sizes, which are for index maps, and the
+blocks of the others.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +22,9 @@ class Dim(NamedTuple):
 
     Attributes:
       size: the number of elements.
-      step: how many elements one step of the index map moves the block.
-      squeezed: whether the kernel does not see the dimension.
-      padding: how many elements stand before and after the array.
+      step: by how many elements the block moves when its position in the index map grows by 1.
+      squeezed: whether the dimension is hidden from the kernel.
+      padding: the number of elements to add before and after the array.
     """
 
     size: int
@@ -32,12 +34,13 @@ class Dim(NamedTuple):
 
 
 class Block(NamedTuple):
-    """What a kernel gets of an array at each point of the grid.
+    """The part of an array that a kernel gets at each grid point.
 
     Attributes:
       aval: the type of the array.
-      dims: of the block.
-      index_map: (point, operands of index maps) -> its place along each dimension; None where the block is the whole array.
+      dims: the dimensions of the block.
+      index_map: (grid point, operands of index maps) -> the block's position along each dimension;
+        None where the block is the whole array.
     """
 
     aval: ShapedArray
@@ -55,7 +58,9 @@ class Block(NamedTuple):
 
     @property
     def padding(self) -> tuple[tuple[int, int], ...]:
-        """How many elements stand before and after the array, so that blocks of `Blocked` dimensions divide it."""
+        """The padding before and after the array along each dimension, so that blocks of `Blocked`
+        dimensions divide it.
+        """
         found = []
         for n, d in zip(self.aval.shape, self.dims, strict=True):
             low, high = d.padding
@@ -65,16 +70,17 @@ class Block(NamedTuple):
 
 
 class Layout(NamedTuple):
-    """How a kernel is called.
+    """The operands and results of a `pallas_call`.
 
     Attributes:
-      grid: its sizes; None for one that an operand says.
-      n_dynamic: how many operands say sizes of the grid.
-      n_index: how many operands after those are for index maps.
-      blocks: of the operands after those, and of the results.
-      n_out: how many results there are.
-      scratch: the types of the cells that the kernel gets after the blocks.
-      aliases: result -> the operand that it starts with, counted among those that have blocks.
+      grid: the sizes of the grid; None for one that an operand gives.
+      n_dynamic: the number of operands that give sizes of the grid.
+      n_index: the number of operands after those that are for index maps.
+      blocks: the blocks of the remaining operands, then those of the results.
+      n_out: the number of results.
+      scratch: the types of the references that the kernel gets after the blocks.
+      aliases: result -> the operand with whose value it starts, counted among the operands with
+        blocks.
     """
 
     grid: tuple[int | None, ...]
@@ -91,12 +97,14 @@ class Layout(NamedTuple):
 
 
 def grid_of(params: dict[str, Any]) -> tuple[int | None, ...]:
-    """The sizes of the grid; None for one that an operand says."""
+    """Return the sizes of the grid; None for one that an operand gives."""
     return tuple([_grid_size(n) for n in params["grid_mapping"].grid])
 
 
 def layout_of(in_avals: Sequence[Aval], params: dict[str, Any]) -> Layout:
-    """How a kernel is called, by the types of the operands and the params; ill-typed where they do not fit together."""
+    """Return the layout for the types of the operands and the params; raise a type error where they
+    do not fit together.
+    """
     jaxpr: ClosedJaxpr = params["jaxpr"]
     mapping, outs = params["grid_mapping"], params["out_avals"]
     if outs is None:
@@ -131,7 +139,10 @@ def layout_of(in_avals: Sequence[Aval], params: dict[str, Any]) -> Layout:
 
 
 def _aliases(pairs: Any, n_index: int, n_in: int, n_out: int) -> dict[int, int]:
-    """Operands are counted from the first after the sizes of the grid."""
+    """Return `Layout.aliases`.
+
+    The pairs count operands from the first one after the sizes of the grid.
+    """
     for i, o in pairs:
         if not (n_index <= i < n_index + n_in and 0 <= o < n_out):
             ill_typed(
@@ -175,7 +186,7 @@ def _block(i: int, record: Record | None, aval: Aval, index_map: Any) -> Block:
 
 
 def _dim(i: int, d: Any) -> Dim:
-    """One dimension of a block as JAX writes it; releases before 0.5 write a number, or None."""
+    """Return one dimension of a block from JAX's record; releases before 0.5 write a number, or None."""
     if d is None or d in _UNSEEN:
         return Dim(1, 1, squeezed=True)
     if type(d) is int and d >= 0:
@@ -198,7 +209,9 @@ _UNSEEN = (Word("Squeezed"), Word("Mapped"))
 
 
 def held(what: str, ref: Aval) -> ShapedArray:
-    """The type of what is in a cell, numbers for semaphores; ill-typed for what is no reference to an array of such."""
+    """Return the type of the array in a reference, which for semaphores is one of numbers; raise a
+    type error for anything else.
+    """
     found = ref.held if isinstance(ref, RefType) else None
     if found is None:
         ill_typed(f"pallas_call: its jaxpr takes {ref} for {what}, and not a reference to an array")
@@ -206,7 +219,7 @@ def held(what: str, ref: Aval) -> ShapedArray:
 
 
 def nothing_in(dtype: DType) -> Any:
-    """What stands where nothing was written: NaN, the least integer, False."""
+    """Return the value of elements that were never written: NaN, the smallest integer, False."""
     if dtype.kind in "fc":
         return float("nan")
     if dtype.kind == "b":

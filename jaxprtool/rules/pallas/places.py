@@ -1,4 +1,4 @@
-"""Where blocks are: the maps of indices."""
+"""The index maps of blocks, which give their positions."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ __all__ = ["index_map_of"]
 
 
 def index_map_of(k: int, block: Block) -> ClosedJaxpr | None:
-    """The map of a block: (point of the grid, operands of index maps) -> its place along each dimension.
+    """Return the index map of a block: (grid point, operands of index maps) -> its position along each dimension.
 
     Args:
-      k: which block it is, for the message.
+      k: the number of the block, for the message.
       block: the block.
 
     Returns:
-      The map; None for a block that is at the start, because it is the whole array.
+      The map; None for a block that stays at the start, because it is the whole array.
 
     Raises:
-      UsageError: the text does not have it.
+      UsageError: the text does not have the map.
     """
     if block.index_map is not None:
         return block.index_map

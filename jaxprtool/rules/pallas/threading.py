@@ -1,4 +1,4 @@
-"""Kernels that are given the point of the grid as arguments, and do not ask for it."""
+"""Kernels that take the grid point as arguments, in the place of `program_id` equations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ _ID, _SIZE = lax.program_id.primitive, lax.num_programs.primitive
 
 
 def with_grid(closed: ClosedJaxpr, n: int) -> ClosedJaxpr:
-    """A kernel as a function of the point of a grid of n axes, of its sizes, and of what it takes: all i32[].
+    """Return a kernel as a function of the grid point (n numbers), the sizes of the grid (n
+    numbers) and its own arguments. The numbers are i32[].
 
     Raises:
-      UnsupportedError: it asks for the point inside of an operation that cannot be given it.
+      UnsupportedError: it asks for the grid point inside of an operation that cannot be given it.
     """
 
     def asked(eqn: JaxprEqn) -> int | None:

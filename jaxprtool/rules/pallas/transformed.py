@@ -1,4 +1,6 @@
-"""Derivatives and batches of kernels, as JAX has them: of the kernel, and by one more axis of the grid."""
+"""Derivatives and batches of kernels, as in JAX: the kernel itself is differentiated, and a batch
+is one more axis of the grid.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,7 @@ def _refused(what: str) -> None:
 
 
 def _with_blocks(params: dict[str, Any], layout: Layout, order: Sequence[int]) -> dict[str, Any]:
-    """Params with the blocks in another order, some of them several times."""
+    """Return params with the blocks in the given order, which may repeat a block."""
     mapping, maps = params["grid_mapping"], params["index_maps"]
     records = tuple(mapping.block_mappings[i] for i in order)
     return {
@@ -49,7 +51,10 @@ def _with_blocks(params: dict[str, Any], layout: Layout, order: Sequence[int]) -
 
 
 def jvp_call(primals: Any, tangents: Any, **params: Any) -> PrimalAndTangent:
-    """One kernel computes results and tangents: blocks of both are read, and the pure kernel's derivative applied."""
+    """The jvp rule: one kernel computes results and tangents.
+
+    It reads the blocks of both, and applies the derivative of the discharged kernel.
+    """
     layout = layout_of([get_aval(x).strong for x in primals], params)
     if layout.n_dynamic or layout.n_index:
         _refused("a size of the grid, or an operand of index maps, that is not known")
@@ -106,7 +111,7 @@ def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> Clo
                 moved = found[len(refs) + live_outs.index(i)] if flags[i] else None
                 after[where[i]] = full(refs[i].inner, 0) if moved is None else moved
             for k, x in after.items():
-                if x is not values[k]:  # what is in the cell still
+                if x is not values[k]:  # otherwise the cell has it already
                     lax.swap(by_place[k], x, index=_WHOLE)
         return []
 
@@ -119,7 +124,7 @@ def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> Clo
 
 
 def batch_call(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim:
-    """One more axis of the grid, the first, of which the kernel does not know."""
+    """The batch rule: add a first axis to the grid, which is hidden from the kernel."""
     shapes = zip(vals, dims, strict=True)
     avals = [_unbatched(get_aval(x).strong, d) for x, d in shapes]
     layout = layout_of(avals, params)
@@ -159,7 +164,10 @@ def _unbatched(aval: ShapedArray, dim: int | None) -> ShapedArray:
 
 
 def _more(record: Record | None, block: Block, dim: int | None) -> Record | None:
-    """A block with one more dimension, of which the kernel sees nothing; one without a record is the whole array."""
+    """Return the record of a block with one more dimension, which is squeezed.
+
+    A block without a record is the whole array.
+    """
     if dim is None:
         return record
     shape = block.aval.shape if record is None else record.block_shape
@@ -169,7 +177,7 @@ def _more(record: Record | None, block: Block, dim: int | None) -> Record | None
 def _batched_map(
     k: int, block: Block, dim: int | None, n_grid: int, scalars: Sequence[Aval]
 ) -> ClosedJaxpr:
-    """The map of a block for a grid with one more axis in front."""
+    """Return the index map of a block for a grid with one more axis in front."""
     found = index_map_of(k, block)
 
     def place(new: Value, *rest: Value) -> list[Value]:

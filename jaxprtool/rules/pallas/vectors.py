@@ -1,4 +1,7 @@
-"""Rows of operations on vectors that only kernels hold: they are others of the vocabulary in other words."""
+"""Rows of vector operations that only kernels have.
+
+Each is expressed by other operations of the vocabulary.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +33,10 @@ def _check_axis(name: str, param: str, axis: int, x: Aval) -> None:
 
 
 def _further(op: Any, keys: Sequence[str]) -> Callable[..., OutAndDim]:
-    """The batch rule of an operation along axes that params name; where more than its first operand is batched, one by one."""
+    """Return the batch rule of an operation along axes in its params.
+
+    If an operand other than the first is batched, it runs once per example.
+    """
 
     def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim:
         if any(d is not None for d in dims[1:]):
@@ -61,7 +67,7 @@ def _roll_type(
 
 
 def _turned(x: Value, shift: Value, axis: int) -> Value:
-    """x turned by a number of elements, which may be negative: a part of x after x."""
+    """Rotate x by a number of elements, which may be negative: slice x concatenated with itself."""
     shape, dtype = get_aval(x).shape, get_aval(shift).dtype
     n = shape[axis]
     if not n:

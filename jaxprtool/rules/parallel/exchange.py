@@ -1,4 +1,4 @@
-"""Rows of the collectives that move values between members, and of `axis_index`."""
+"""Rows of `axis_index` and of the collectives that move values between members."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def _pbroadcast_batch(
 
 
 def _pbroadcast_transpose(ct: Value, aval: Aval, *, axis_name: ParamValue, source: int) -> Value:
-    """The source gets the sum of all cotangents, the others nothing."""
+    """The source gets the sum of all cotangents, the other members zero."""
     names = names_of(axis_name)
     total = varied(sum_along(ct, names), varying_axes(aval))
     here = lax.eq(lax.axis_index(axis_name=axis_name), scalar_lit(source, INT32))
@@ -120,7 +120,9 @@ def _pbroadcast_transpose(ct: Value, aval: Aval, *, axis_name: ParamValue, sourc
 def _pbroadcast_lower(
     ctx: LoweringContext, x: HloValue, *, axis_name: ParamValue, source: int
 ) -> HloValue:
-    """The sum of what the source holds and of zeros: XLA's CPU backend has no broadcast between devices."""
+    """Write a sum in which only the source has a value and the others have zeros: XLA's CPU backend
+    cannot broadcast between devices.
+    """
     index = _index_lower(ctx, names_of(axis_name))
     here = ctx.compare("EQ", index, ctx.constant(source, index.aval))
     boolean = x.aval.dtype.kind == "b"
@@ -149,7 +151,7 @@ define(
 
 @Maker
 def gather_batch(op: Any) -> Value:
-    """The batch rule of the operations that gather the values of all members."""
+    """Return the batch rule of the operations that gather the values of all members."""
     name = op.primitive.name
 
     def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
@@ -174,13 +176,16 @@ def gather_batch(op: Any) -> Value:
 
 
 def _merged(x: Value, d: int, tiled: bool = True) -> Value:
-    """x with its axes d and d + 1 as one."""
+    """Merge axes d and d + 1 of x, if tiled."""
     shape = get_aval(x).shape
     return reshaped(x, (*shape[:d], shape[d] * shape[d + 1], *shape[d + 2 :])) if tiled else x
 
 
 def gather_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
-    """An all_gather, of values that have got the axis along which they are put."""
+    """Write an all_gather.
+
+    If it is not tiled, values first get the axis along which they are stacked.
+    """
     d = params["all_gather_dimension"]
     if not params["tiled"]:
         x = ctx.reshape(x, inserted(x.aval.shape, d, 1))
@@ -208,7 +213,7 @@ define(
 
 
 def _invariant_transpose(ct: Value, aval: Aval, **params: Any) -> Value:
-    """All members hold one cotangent, of which each takes its part."""
+    """All members hold the same cotangent, and each takes its own part of it."""
     d, tiled, shape = params["all_gather_dimension"], params["tiled"], get_aval(ct).shape
     n = shape[d] // params["axis_size"]
     index = lax.axis_index(axis_name=params["axis_name"])
@@ -252,7 +257,9 @@ def _all_to_all_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
 
 
 def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Value) -> Value:
-    """all_to_all along several axes as one along each: the index of the part becomes that of its source."""
+    """Apply all_to_all along several axes, one after the other: the index of a part becomes the
+    index of its source.
+    """
     sizes = [current_axes().sizes[n] for n in names]
     shape = get_aval(x).shape
     part = shape[split] // math.prod(sizes)
@@ -269,7 +276,7 @@ def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Value) -> Va
 
 
 def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Value, int | None]:
-    """Cut each value along `split`, hand the parts over, and put those received along `concat`."""
+    """Cut each value along `split`, exchange the parts, and join the received ones along `concat`."""
     values = members.value_axes()
     cut = values[split]
     y = members.split(cut)  # the parts' axis stands at `cut`, everything behind it one further
@@ -343,7 +350,7 @@ def scatter_batch(op: Any) -> Value:
 
 
 def scatter_lower(ctx: LoweringContext, x: Value, **params: Any) -> Value:
-    """A reduce_scatter, of which the dimension goes away that is cut, unless tiled."""
+    """Write a reduce_scatter. Unless it is tiled, the dimension that is cut is removed."""
     d, shape = params["scatter_dimension"], x.aval.shape
     part = (*shape[:d], shape[d] // params["axis_size"], *shape[d + 1 :])
     names = names_of(params["axis_name"])
@@ -402,7 +409,7 @@ def _index_batch(
 
 
 def _sum_of_indices(names: Sequence[str]) -> Value:
-    """The index along several axes from those along each, the first one slowest."""
+    """Return the index along several axes from the indices along each of them, of which the first is the slowest."""
     total = lax.axis_index(axis_name=names[0])
     for n in names[1:]:
         total = lax.mul(total, scalar_lit(current_axes().sizes[n], INT32))
@@ -411,7 +418,7 @@ def _sum_of_indices(names: Sequence[str]) -> Value:
 
 
 def _index_lower(ctx: Value, names: Sequence[str]) -> Value:
-    """The index along named axes, from the number of the device."""
+    """Write the index along named axes, computed from the number of the device."""
     groups = mesh_groups(ctx, "axis_index", names, None)
     sizes = ctx.mesh.sizes
     unsigned, signed = ShapedArray((), UINT32), ShapedArray((), INT32)

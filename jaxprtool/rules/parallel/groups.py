@@ -1,4 +1,4 @@
-"""Which members exchange with one another, and batches of values taken apart into such groups."""
+"""The groups of members that exchange with one another, and batches that are split into such groups (`Grouped`)."""
 
 from __future__ import annotations
 
@@ -59,7 +59,10 @@ def axis_groups(
 
 
 def taken(x: Value, indices: Sequence[int | None], axis: int) -> Value:
-    """The slices of x at fixed indices along an axis, zeros for None; few operations where indices run."""
+    """Return the slices of x at fixed indices along an axis, with zeros for None.
+
+    Runs of consecutive indices take one operation.
+    """
     shape = get_aval(x).shape
     if list(indices) == list(range(shape[axis])):
         return x
@@ -80,12 +83,16 @@ def taken(x: Value, indices: Sequence[int | None], axis: int) -> Value:
 
 
 class Grouped:
-    """The values of all members of a batch, those of one group along one axis.
+    """The values of all members of a batch, with the members of a group along one axis.
 
     Attributes:
-      x: the values. Its axis `at` counts the members of a group; when `lead` is 1, axis 0 counts the groups,
-        when it is 0, there is one group. The other axes are those of a member's value.
+      x: the values. Axis `at` counts the members of a group; axis 0 counts the groups when `lead`
+        is 1. The other axes are those of one member's value.
+      at: the axis of `x` for the members of a group.
+      lead: 1 where `x` has an axis for groups; 0 where all members, in order, are one group.
       size: the number of members of a group.
+      whole: whether all members, in order, are one group.
+      order: the members, group by group.
     """
 
     def __init__(self, sizes: Mapping[str, int], names: Sequence[str], index_groups: Any):
@@ -100,7 +107,10 @@ class Grouped:
         self.at = 0
 
     def load(self, x: Value, dim: int | None) -> Grouped:
-        """Take a batch apart; one that is not batched is repeated."""
+        """Split a batch into groups, and store it in `x`.
+
+        A value that is not batched is repeated.
+        """
         total = math.prod(self.sizes.values())
         if self.whole and dim is not None:
             self.x, self.at = x, dim
@@ -115,14 +125,14 @@ class Grouped:
         return self
 
     def _mesh_order(self) -> list[int]:
-        """Axes of the mesh: those that the collective leaves alone, then its own."""
+        """Return the mesh axes that the collective does not name, then those that it names."""
         axes = list(self.sizes)
         return [i for i, a in enumerate(axes) if a not in self.names] + [
             axes.index(a) for a in self.names
         ]
 
     def _ordered(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """The batch in the order of the groups."""
+        """Reorder a batch so that members of a group are adjacent."""
         if self.index_groups is not None:
             return taken(x, self.order, 0)
         order, n = self._mesh_order(), len(self.sizes)
@@ -130,7 +140,7 @@ class Grouped:
         return transposed(split, [*order, *range(n, n + len(shape))])
 
     def _back(self, x: Value, shape: tuple[int, ...]) -> Value:
-        """From the order of the groups to that of the batch."""
+        """Undo `_ordered`."""
         total = len(self.order)
         if self.index_groups is not None:
             inverse = sorted(range(total), key=self.order.__getitem__)
@@ -142,7 +152,10 @@ class Grouped:
         return reshaped(transposed(split, [*inverse, *range(n, n + len(shape))]), (total, *shape))
 
     def each(self, y: Value, at: int) -> tuple[Value, int]:
-        """A batch from a result for each member, along axis `at`, after the axis of groups if there is one."""
+        """Return a batch from one result per member.
+
+        They lie along axis `at`, after the axis of groups if there is one.
+        """
         if self.whole:
             return y, at
         n = get_aval(y).ndim
@@ -150,7 +163,7 @@ class Grouped:
         return self._back(y, get_aval(y).shape[2:]), 0
 
     def shared(self, y: Value) -> tuple[Value, int | None]:
-        """A batch from a result for each group."""
+        """Return a batch from one result per group."""
         if self.whole:
             return y, None
         shape = get_aval(y).shape[1:]
@@ -161,11 +174,11 @@ class Grouped:
         return self._back(broadcasted(y, target, kept), shape), 0
 
     def value_axes(self) -> list[int]:
-        """The axes of `x` that are those of a member's value, in order."""
+        """The axes of `x` that are those of one member's value, in order."""
         return [i for i in range(self.lead, get_aval(self.x).ndim) if i != self.at]
 
     def split(self, axis: int) -> Value:
-        """x with its axis `axis` as two: the parts for the members, and what is in a part."""
+        """Return x with axis `axis` split in two: the part for each member, and the elements of a part."""
         shape = get_aval(self.x).shape
         return reshaped(
             self.x,
@@ -176,7 +189,7 @@ class Grouped:
 
 
 def is_partly_mapped(axis_size: int, names: Sequence[str]) -> bool:
-    """Whether some of these axes are the batch's, and some are not."""
+    """Whether some of these axes are axes of the batch, and others are not."""
     mapped = axis_size.axes if type(axis_size) is NamedAxis else {}
     return 0 < sum(n in mapped for n in names) < len(names)
 
@@ -184,9 +197,9 @@ def is_partly_mapped(axis_size: int, names: Sequence[str]) -> bool:
 def grouped(
     name: str, axis_size: int, names: Sequence[str], index_groups: Any = None
 ) -> Grouped | None:
-    """The groups of a collective that acts along a batch's axes; None when it does not.
+    """Return the groups of a collective along axes of a batch; None when it is along other axes.
 
-    Raises MissingRuleError when it acts along axes of the batch and others together.
+    Raises MissingRuleError when it is along axes of the batch and others together.
     """
     if type(axis_size) is not NamedAxis:
         return None
@@ -201,7 +214,7 @@ def grouped(
 def mapped(
     f: Any, avals: Sequence[Aval], axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]
 ) -> tuple[Value, int | None]:
-    """A function of one result, applied to batches of values; `avals` are the batches' types."""
+    """Apply a function with one result to batches of values; `avals` are the types of the batches."""
     avals = [
         a if d is None else a.update(shape=removed(a.shape, [d]))
         for a, d in zip(avals, dims, strict=True)
@@ -213,6 +226,6 @@ def mapped(
 
 
 def refuse(name: str, why: str) -> NoReturn:
-    """Raise the error of a collective that vmap cannot resolve."""
+    """Raise MissingRuleError for a collective that vmap cannot handle."""
     message = f"no batch rule for {name} here: {why}"
     raise MissingRuleError(Diagnostic(message, "no-rule"), name)

@@ -1,4 +1,4 @@
-"""Collectives in StableHLO: the groups of devices that take part, as JAX writes them."""
+"""Collectives in StableHLO, with the groups of devices that take part written as JAX does."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GLOBAL_IDS = {"channel_handle": channel, "use_global_device_ids": "unit"}
 
 
 def pairs_text(rows: Sequence[Sequence[int]]) -> str:
-    """A matrix of integers as an attribute."""
+    """Return a matrix of integers as an attribute."""
     width = len(rows[0]) if rows else 2
     inner = ", ".join(f"[{', '.join(map(str, r))}]" for r in rows)
     return f"dense<{f'[{inner}]' if rows else ''}> : tensor<{len(rows)}x{width}xi64>"
@@ -43,7 +43,7 @@ def pairs_text(rows: Sequence[Sequence[int]]) -> str:
 def mesh_groups(
     ctx: LoweringContext, name: str, names: Sequence[str], index_groups: Any
 ) -> list[list[int]]:
-    """The groups of devices of a collective; it has to stand inside a shard_map that binds its axes."""
+    """Return the groups of devices of a collective, which has to be inside a shard_map that binds its axes."""
     sizes = ctx.mesh.sizes if ctx.mesh is not None else {}
     for n in names:
         if n not in sizes:
@@ -54,12 +54,12 @@ def mesh_groups(
 def device_groups(
     ctx: LoweringContext, name: str, names: Sequence[str], index_groups: Any = None
 ) -> str:
-    """The attribute `replica_groups`."""
+    """Return the attribute `replica_groups`."""
     return pairs_text(mesh_groups(ctx, name, names, index_groups))
 
 
 def reducer(ctx: LoweringContext, body: Any, dtype: DType) -> str:
-    """The region of a reduction of scalars: the name of an operation, or a function that writes it."""
+    """Write the region of a reduction of scalars, for the name of an operation or a function that writes it."""
     scalar = ShapedArray((), dtype)
     apply = (lambda a, b: ctx.op(body, a, b, out=scalar)) if isinstance(body, str) else body
     return ctx.region([scalar, scalar], apply)
@@ -68,7 +68,7 @@ def reducer(ctx: LoweringContext, body: Any, dtype: DType) -> str:
 def all_reduce(
     ctx: LoweringContext, x: HloValue, names: Sequence[str], body: Any, index_groups: Any = None
 ) -> HloValue:
-    """x reduced over the members of named axes."""
+    """Write the reduction of x over the members of named axes."""
     return ctx.op(
         "all_reduce",
         x,
@@ -80,10 +80,10 @@ def all_reduce(
 
 
 def device_number(ctx: Value) -> Value:
-    """The number of the device in the mesh, u32[].
+    """Write the number of the device in the mesh, u32[].
 
-    XLA gives it only where all axes of the mesh are manual; elsewhere a computation that makes them so is
-    put around it.
+    XLA gives it only where all axes of the mesh are manual. Elsewhere it is wrapped in a
+    computation that makes them manual.
     """
     number = ShapedArray((), UINT32)
     rest = [a for a in ctx.mesh.sizes if a not in ctx.manual]
@@ -94,7 +94,10 @@ def device_number(ctx: Value) -> Value:
 
 
 def sharding_text(symbol: str, split: Split, ndim: int, rest: Sequence[str] = ()) -> str:
-    """A sharding in Shardy's words; dimensions stay open when some axes of the mesh are not manual."""
+    """Return a sharding in Shardy's syntax.
+
+    Dimensions stay open when some axes of the mesh are not manual.
+    """
     dims, spec = [], split.spec
     for i in range(ndim):
         parts = [f'"{a}"' for a in (spec[i] if i < len(spec) else ())]
@@ -106,7 +109,9 @@ def sharding_text(symbol: str, split: Split, ndim: int, rest: Sequence[str] = ()
 
 
 def _kept_to_sum(ctx: LoweringContext, x: HloValue, sharding: str) -> HloValue:
-    """A value that is still to be summed, said to be: the Shardy of JAX 0.12 refuses that a computation sums it otherwise."""
+    """Write a constraint that keeps an unreduced value unreduced: the Shardy of JAX 0.12 rejects a
+    manual computation that would sum it.
+    """
     return ctx.write(f"sdy.sharding_constraint {x.name} {sharding} : {mlir_type(x.aval)}", x.aval)
 
 
@@ -119,17 +124,18 @@ def manual_computation(
     outs: Sequence[Split],
     out_avals: Sequence[Aval],
 ) -> Callable[..., list[HloValue]]:
-    """A computation on the shards of each device.
+    """Return a writer of an `sdy.manual_computation`, which computes on the shards of each device.
 
     Args:
       ctx: the context.
       mesh: the mesh.
       names: the axes that become manual.
-      operands, ins: whole values, and how they are split.
-      outs, out_avals: how the results are split, and their types as a whole.
+      operands, ins: the whole values, and how each is split.
+      outs, out_avals: how each result is split, and its whole type.
 
     Returns:
-      A function of the types of the shards and of the body, which writes the computation.
+      A function of the body and of the types of the shards, which writes the computation and
+        returns its results.
     """
     symbol = ctx.module.mesh_symbol(mesh)
 

@@ -37,7 +37,7 @@ __all__: list[str] = []
 
 
 def _pgather_type(src: Aval, idx: Aval, *, axes: Sequence[Any]) -> Aval:
-    """The axes of idx, then those of src that are not gathered along."""
+    """The type rule: the axes of idx, then those axes of src that are not gathered along."""
     check_bound("pgather", names_of(axes))
     check_axes("pgather", "axes", positions_of(axes), src.ndim, src)
     if not idx.dtype.is_integer:
@@ -54,7 +54,7 @@ def _varying(*avals: Aval) -> list[str]:
 def _pgather(
     in_avals: Sequence[Aval] | None, src: Value, idx: Value, *, axes: Sequence[Any]
 ) -> Value:
-    """pgather in terms of others."""
+    """Express pgather by other operations."""
     names, sizes = names_of(axes), current_axes().sizes
     if names:
         counts = [sizes[n] for n in names]

@@ -1,7 +1,8 @@
 """The row of `xla_pmap`, which JAX printed for `pmap` until 0.7.
 
-Since then `pmap` is a `shard_map` over a mesh with one axis, of shards of size 1; and so it is here for every rule
-but that of types: a transformed `xla_pmap` is a transformed `shard_map`.
+Since then `pmap` is a `shard_map` over a mesh with one axis, with shards of size 1. Here every rule
+but the type rule goes through that `shard_map`, so a transformed `xla_pmap` is a transformed
+`shard_map`.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _types(
 
 
 def as_shard_map(params: dict[str, Any]) -> dict[str, Any]:
-    """The params of the shard_map that does the same."""
+    """Return the params of the equivalent shard_map."""
     closed: ClosedJaxpr = params["call_jaxpr"]
     axis, size = str(params["axis_name"]), params["axis_size"]
     in_axes, out_axes = tuple(params["in_axes"]), tuple(params["out_axes"])

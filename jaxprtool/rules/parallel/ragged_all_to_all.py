@@ -48,7 +48,10 @@ _PLACES = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")
 def _ragged_type(
     x: Aval, y: Aval, *places: Aval, axis_name: Any, axis_index_groups: Any = None
 ) -> Aval:
-    """The type of `output`; offsets and sizes are as many integers, some for each member."""
+    """The type rule: the type of `output`.
+
+    Offsets and sizes are vectors of integers of one length, with the same number for each member.
+    """
     size = group_size("ragged_all_to_all", names_of(axis_name), axis_index_groups)
     if x.dtype != y.dtype or x.shape[1:] != y.shape[1:] or not x.ndim or not y.ndim:
         ill_typed(f"ragged_all_to_all: rows of {x} cannot be written to {y}", "operand-type")
@@ -80,7 +83,10 @@ def _ragged_jvp(
 def _ragged_transpose(
     ct: Value, x: Value, y: Value, *places: Value, **params: ParamValue
 ) -> list[Value]:
-    """What was sent goes back; where something was received, `output` had no influence."""
+    """What was sent comes back.
+
+    Where something was received, `output` had no influence, and gets zero.
+    """
     if any(map(is_linear, places)):
         not_linear("ragged_all_to_all", "its offsets or sizes depend on them")
     sent_from, sent, sent_to, received = places
@@ -107,7 +113,10 @@ def _over(x: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> OutAndDim:
 def _covered(
     starts: Value, sizes: Sequence[int], shape: tuple[int, ...], at: int, dims: tuple[int, ...]
 ) -> OutAndDim:
-    """Whether row i[at] is in each slice, and its place in the slice; slices are along `dims` of `shape`."""
+    """Return whether row i[at] is in each slice, and its offset in that slice.
+
+    The slices are along `dims` of `shape`.
+    """
     dtype = get_aval(starts).dtype
     row = lax.iota(dtype=dtype, shape=shape, dimension=at)
     place = lax.sub(row, _over(starts, shape, dims))
@@ -142,7 +151,7 @@ def _merged(x: Value) -> Value:
 
 
 def _first_rows(aval: Aval, rows: int, at: int) -> Value:
-    """i[at] * rows."""
+    """Return i[at] * rows, for each index i."""
     number = lax.iota(dtype=aval.dtype, shape=aval.shape, dimension=at)
     return lax.mul(number, full(get_aval(number), rows))
 
@@ -150,7 +159,7 @@ def _first_rows(aval: Aval, rows: int, at: int) -> Value:
 def _exchanged(
     members: Grouped, vals: Sequence[Value], dims: Sequence[int | None]
 ) -> tuple[Value, int]:
-    """All members' results: for each of their rows the sender's row is looked for."""
+    """Return the results of all members: for each row of a result, look up the row of its sender."""
     x, y, start, size, target, _ = (
         _in_groups(members, v, d) for v, d in zip(vals, dims, strict=True)
     )
@@ -173,14 +182,14 @@ def _exchanged(
 
 
 def _in_groups(members: Grouped, x: Value, dim: int | None) -> Value:
-    """(groups, members, *what a member holds)."""
+    """Return a batch as (groups, members, *shape of one member's value)."""
     members.load(x, dim)
     y = moveaxis(members.x, members.at, members.lead)
     return y if members.lead else reshaped(y, (1, *get_aval(y).shape))
 
 
 def _by_receiver(places: Any, n: int) -> Value:
-    """(groups, senders, slices) as (groups, receivers, all slices for one)."""
+    """Regroup (groups, senders, slices) as (groups, receivers, all slices for one receiver)."""
     groups, senders, slices = get_aval(places).shape
     apart = reshaped(places, (groups, senders, n, slices // n))
     return reshaped(transposed(apart, (0, 2, 1, 3)), (groups, n, senders * (slices // n)))

@@ -33,7 +33,7 @@ __all__ = ["MOVES", "reduction_batch", "reduction_lower", "sum_along", "unbound_
 
 
 def sum_along(x: Value, names: Sequence[str]) -> Value:
-    """The sum over named axes: psum_invariant where x's type varies along them, else psum."""
+    """Sum over named axes: by psum_invariant where types track all of these axes, otherwise by psum."""
     tracked = current_axes().varying
     if not all(n in tracked for n in names):
         return lax.psum(x, axes=tuple(names)) if names else x
@@ -42,7 +42,7 @@ def sum_along(x: Value, names: Sequence[str]) -> Value:
 
 @Maker
 def unbound_impl(op: Any) -> Value:
-    """The impl of an operation that needs named axes: outside of them it is ill-typed."""
+    """Return the impl of an operation that needs named axes: outside of them it is ill-typed."""
 
     def rule(xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         names = names_of(params.get("axes", params.get("axis_name", ())))
@@ -56,7 +56,7 @@ MOVES = {"impl": unbound_impl, "jvp": linear, "cost": FREE}
 
 
 def _reduction_impl(op: Any, reduce: Any) -> Value:
-    """Reduction over positional axes; of named ones there are none when a value is at hand."""
+    """Reduce over positional axes. Where values are concrete there are no named axes."""
 
     def rule(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         if names_of(axes):
@@ -67,10 +67,10 @@ def _reduction_impl(op: Any, reduce: Any) -> Value:
 
 
 def reduction_batch(reduce: Any, repeat: bool) -> Maker:
-    """The batch rule of a reduction.
+    """Return the batch rule of a reduction.
 
-    Along the batch's own axis it becomes `reduce`, of positional axes, unless other names are left. A value
-    that is not batched is the same for all members: a sum of it is a multiple.
+    Along the batch's own axis it becomes `reduce`, of positional axes, unless other names are left.
+    A value that is not batched is the same for all members, so its sum is a multiple of it.
     """
 
     @Maker
@@ -113,7 +113,7 @@ def reduction_batch(reduce: Any, repeat: bool) -> Maker:
 def _along_others(
     op: Any, x: Value, dim: Any, axes: Sequence[int], params: dict[str, ParamValue]
 ) -> Value:
-    """A reduction along axes that are not the batch's."""
+    """Reduce along axes that are not axes of the batch."""
     if dim is None:
         return op(x, axes=axes, **params), None
     moved = tuple([a + (a >= dim) if isinstance(a, int) else a for a in axes])
@@ -121,7 +121,7 @@ def _along_others(
 
 
 def _remaining(op: Any, reduce: Any, x: Value, axes: tuple[Value, ...]) -> Value:
-    """Reduction along what is left: names that the batch does not have, and positions."""
+    """Reduce along the remaining axes: names that the batch does not have, and positions."""
     if not axes:
         return x
     if not names_of(axes):
@@ -136,7 +136,9 @@ def _times(n: int, x: Value) -> Value:
 
 
 def reduction_lower(name: str, unit: Value) -> Value:
-    """The lower rule of a reduction: an all_reduce, after the reduction over positional axes if there are any."""
+    """Return the lower rule of a reduction: an all_reduce, after the reduction over positional axes
+    if there are any.
+    """
 
     def lower(
         ctx: LoweringContext,
@@ -172,7 +174,11 @@ def _psum_invariant_transpose(ct: Value, aval: Aval, *, axes: Sequence[int]) -> 
 def _cost(
     ins: Sequence[Value], outs: Sequence[Value], *, axes: Sequence[int], **_: ParamValue
 ) -> int:
-    """Along axes of the array all elements are combined to one, along axes of the mesh elements of two shards."""
+    """The cost rule.
+
+    Along positional axes all elements are combined to one; along mesh axes, the elements of two
+    shards are combined.
+    """
     within = sum(x.size - out.size for x, out in zip(ins, outs, strict=True))
     return max(within, 0) + (sum(out.size for out in outs) if names_of(axes) else 0)
 

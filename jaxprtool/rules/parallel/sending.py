@@ -1,4 +1,4 @@
-"""Rows of the two halves of an exchange that one side starts, as JAX has them on GPUs alone."""
+"""Rows of the two halves of an exchange that one member starts. JAX has them on GPUs only."""
 
 from __future__ import annotations
 

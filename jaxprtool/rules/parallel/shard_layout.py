@@ -1,4 +1,6 @@
-"""What the params of `shard_map` say: which axes are mapped over, and how values are split along them."""
+"""The params of `shard_map`, read: the axes that it maps over (`Layout`), and how values are split
+along them (`Split`).
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,9 @@ class Split(NamedTuple):
     """How a value is split over a mesh.
 
     Attributes:
-      spec: the axes that its dimensions are split over.
-      sums: the axes along which its shards are parts of a sum (`unreduced`), or are the same and were summed.
+      spec: for each dimension the axes that it is split over.
+      sums: the axes along which its shards are terms of a sum (`unreduced`), and those along which
+        they are equal and were summed (`reduced`).
     """
 
     spec: Spec
@@ -42,7 +45,7 @@ class Split(NamedTuple):
 
     @property
     def dual(self) -> Split:
-        """That of a cotangent of such a value."""
+        """The split of a cotangent of such a value."""
         return Split(self.spec, self.sums.dual)
 
     @property
@@ -52,11 +55,11 @@ class Split(NamedTuple):
 
     @property
     def axes(self) -> frozenset[str]:
-        """The axes along which they do."""
+        """The axes along which shards differ."""
         return mentioned(self.spec).union(self.sums.unreduced)
 
     def batched(self, dim: int | None) -> Split:
-        """That of the value with a new dimension."""
+        """Return the split of the value with a new dimension."""
         return Split(batch_spec(self.spec, dim), self.sums)
 
 
@@ -66,7 +69,8 @@ class Layout:
     Attributes:
       mesh: the mesh.
       names: the axes that the body is mapped over, in the order of the mesh.
-      ins, outs: how operands and results are split.
+      ins: how each operand is split.
+      outs: how each result is split.
       tracked: whether types in the body say along which axes values vary.
     """
 
@@ -97,19 +101,22 @@ class Layout:
         return {n: self.mesh.sizes[n] for n in self.names}
 
     def scope(self) -> AbstractContextManager[AxisEnv]:
-        """The body's axis names, bound inside a `with` block."""
+        """Bind the body's axis names inside a `with` block."""
         return bound_axes(self.sizes, self.tracked)
 
     def unmentioned(self, split: Split) -> tuple[str, ...]:
-        """The axes along which the shards of a split are all the same."""
+        """Return the axes along which the shards of a split are all equal."""
         return tuple(n for n in self.names if n not in split.axes)
 
     def count(self, names: Iterable[str]) -> int:
-        """The number of devices along these axes."""
+        """Return the number of devices along these axes."""
         return math.prod(self.mesh.sizes[n] for n in names)
 
     def shard(self, aval: Aval, split: Split) -> Value:
-        """The type of a shard of a value. Raises ValueError when the spec does not fit."""
+        """Return the type of a shard of a value of this type.
+
+        Raises ValueError when the spec does not fit.
+        """
         spec, sums = split
         local = aval.update(shape=shard_shape(aval.shape, spec, self.mesh), spec=())
         if sums or local.vary.unreduced or local.vary.reduced:
@@ -120,7 +127,10 @@ class Layout:
         return with_varying(local, [*varying_axes(aval), *sorted(mentioned(spec))], order)
 
     def unshard(self, aval: Aval, split: Split) -> Value:
-        """The type of the whole of which this is the type of a shard. Raises ValueError likewise."""
+        """Return the type of the whole value from that of a shard.
+
+        Raises ValueError when the spec does not fit.
+        """
         spec, sums = split
         shape = unshard_shape(aval.shape, spec, self.mesh)
         outer = [n for n in varying_axes(aval) if n not in self.names]
@@ -132,7 +142,7 @@ class Layout:
         return with_varying(whole, outer)
 
     def residual(self, aval: Aval) -> Split:
-        """How to hand a value of the body from one shard_map to another: every shard, side by side."""
+        """Return the split that hands a value of the body from one shard_map to another: all shards side by side."""
         names = self.names
         if self.tracked:
             varying = varying_axes(aval)
@@ -141,14 +151,17 @@ class Layout:
 
 
 def _splits(specs: ParamValue) -> list[Split]:
-    """How the values of a param `in_specs` or `out_specs` are split. Raises ValueError when it is no tuple of specs."""
+    """Return the splits in a param `in_specs` or `out_specs`.
+
+    Raises ValueError when it is no tuple of specs.
+    """
     return list(map(Split, specs_of(specs), sums_of(specs)))
 
 
 def with_specs(
     params: dict[str, ParamValue], jaxpr: ClosedJaxpr, ins: Iterable[Split], outs: Iterable[Split]
 ) -> dict:
-    """Params of a shard_map with another body and other specs."""
+    """Return the params of a shard_map with another body and other specs."""
     ins, outs = list(ins), list(outs)
     return {
         **params,

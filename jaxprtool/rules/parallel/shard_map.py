@@ -1,7 +1,8 @@
 """The row of `shard_map`: a function applied to the shards of its operands.
 
-Rules transform the body with the mesh's axes in scope and say how new operands and results are split. On NumPy
-the body runs once, batched over all devices, and the batch rules of the collectives do their work.
+Rules transform the body with the mesh's axes in scope, and give the specs of new operands and
+results. On NumPy the body runs once, batched over all devices, by the batch rules of the
+collectives.
 """
 
 from __future__ import annotations
@@ -85,12 +86,12 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
 
 
 def _sums_of(groups: AxisGroups, layout: Layout) -> list[frozenset[str]]:
-    """The axes of the body along which a value is still to be summed, and those along which it was."""
+    """Return the axes of the body along which a value is unreduced, and those along which it is reduced."""
     return [frozenset(g).intersection(layout.names) for g in (groups.unreduced, groups.reduced)]
 
 
 def _plain(aval: Aval) -> tuple:
-    """What has to agree between a shard's type and the body's binder."""
+    """Return the parts of a shard's type that must equal those of the body's binder: shape, dtype and varying axes."""
     return aval.shape, aval.dtype, frozenset(varying_axes(aval))
 
 
@@ -112,7 +113,7 @@ def _whole(layout: Layout, i: int, aval: Aval, split: Split) -> Value:
 
 
 def _check_sums(layout: Layout, i: int, aval: Aval, sums: AxisGroups) -> None:
-    """Reject a result that is still to be summed over axes, or was, where its out_spec does not say the same of it."""
+    """Raise a type error for a result that is unreduced over axes, while its out_spec does not say the same."""
     vary = getattr(aval, "vary", NO_GROUPS)
     parts = [n for n in vary.unreduced if n in layout.names and n not in sums.unreduced]
     if parts:
@@ -133,7 +134,7 @@ def _check_sums(layout: Layout, i: int, aval: Aval, sums: AxisGroups) -> None:
 
 @prepared_impl
 def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
-    """Runs the body once, batched over the devices."""
+    """Run the body once, batched over the devices."""
     layout = Layout(params)
     with layout.scope():
         body = pure(params["jaxpr"])
@@ -186,10 +187,13 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
 
 
 def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
-    """Transpose the body; what a spec does not mention is summed over on the way back.
+    """Transpose the body.
 
-    Without `check_vma` a result that does not mention an axis may be computed on each device along it anew:
-    each then gets its share of the cotangent, and the shares of an operand's cotangent are added up.
+    Cotangents of operands are summed over axes that their specs do not mention.
+
+    Without `check_vma` a result that does not mention an axis may be computed anew on each device
+    along it. Each device then gets its share of the cotangent, and the shares of an operand's
+    cotangent are added up.
     """
     layout, body = Layout(params), params["jaxpr"]
     linear, nonzero = [is_linear(x) for x in args], [type(ct) is not Zero for ct in cts]
@@ -233,7 +237,7 @@ def _share(ct: Value, n: int) -> Value:
 
 
 def _fitted(ct: Value, aval: Aval) -> Value:
-    """A cotangent for a result that is the same along an axis over which it is laid out all the same."""
+    """Sum a cotangent over the axes along which it varies but the result does not."""
     extra = [n for n in varying_axes(get_aval(ct)) if n not in varying_axes(aval)]
     return sum_along(ct, extra)
 
@@ -242,10 +246,10 @@ def _fitted(ct: Value, aval: Aval) -> Value:
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any) -> list[Value]:
-    """Split the body; residuals go from the first part to the second with every shard side by side.
+    """Split the body. Residuals go from the first part to the second with all shards side by side.
 
-    A residual that is an operand or a known result is taken from there. One of rank 0 that differs between devices
-    gets an axis to stand along.
+    A residual that is an operand or a known result is taken from there. One of rank 0 that differs
+    between devices gets an axis to be stacked along.
     """
     layout = Layout(params)
     unks = [trace.is_unknown(x) for x in args]
@@ -283,11 +287,14 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any)
 
 
 class _Residuals:
-    """Where each residual of a split body comes from, and what the two parts look like then.
+    """The residuals of a split body: where each comes from.
+
+    It makes the two parts that return and take them.
 
     Attributes:
       sources: for each residual ("argument", i), ("result", i) or ("new", i).
-      new_specs: how the new ones are laid out.
+      new_specs: how the new ones are split.
+      new_outs: the positions of the new ones among the results of the known part.
       lifted: for each of the new ones whether it has rank 0 and gets an axis.
     """
 
@@ -320,7 +327,7 @@ class _Residuals:
                 self.lifted.append(bool(split.spec) and not x.aval.shape)
 
     def first(self) -> ClosedJaxpr:
-        """known arguments -> (known results, new residuals)."""
+        """Return the first part: known arguments -> (known results, new residuals)."""
         n = len(self.out_specs)
         small = pick(self.known, range(len(self.known.in_avals)), [*range(n), *self.new_outs])
         if not any(self.lifted):
@@ -339,7 +346,7 @@ class _Residuals:
         return stage(lifting, small.in_avals)
 
     def second(self, unknown: ClosedJaxpr) -> ClosedJaxpr:
-        """(residuals, unknown arguments) -> unknown results."""
+        """Return the second part: (residuals, unknown arguments) -> unknown results."""
         lifted = [kind == "new" and self.lifted[i] for kind, i in self.sources]
         if not any(lifted):
             return unknown
@@ -360,17 +367,21 @@ class _Residuals:
     def collect(
         self, args: Sequence[Value], outs: Sequence[Value], new: Sequence[Value]
     ) -> list[Value]:
-        """The residuals from the operands, the known results and the new residuals."""
+        """Return all residuals in order, from the operands, the known results and the new residuals."""
         values = {"argument": args, "result": outs, "new": new}
         return [values[k][i] for k, i in self.sources]
 
     def specs(self) -> list[Split]:
-        """How the residuals are laid out."""
+        """Return how each residual is split."""
         return self.collect(self.in_specs, self.out_specs, self.new_specs)
 
 
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-    """What the policy saves in the body is handed over with every shard side by side, as residuals are."""
+    """The saving rule.
+
+    Values that the policy saves in the body are handed over with all shards side by side, as
+    residuals are.
+    """
     params, layout = eqn.params, Layout(eqn.params)
     known_specs, _ = partition_list(unks, layout.ins)
     with layout.scope():
@@ -426,12 +437,12 @@ def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
 
 
 def _cost(ins: Value, outs: Value, **params: Any) -> Cost:
-    """That of the body on each device."""
+    """The cost rule: the cost of the body times the number of devices."""
     return cost_jaxpr(params["jaxpr"]) * Layout(params).count(Layout(params).names)
 
 
 def _runs(params: dict[str, Any]) -> list[Run]:
-    """The body on each device."""
+    """Return one run of the body for each device."""
     devices = Layout(params).count(Layout(params).names)
     return [Run("jaxpr", params["jaxpr"], devices, devices=devices)]
 

@@ -12,9 +12,10 @@ __all__ = ["join_shards", "split_shards"]
 
 
 def split_shards(xp: Namespace, x: Value, split: Split, sizes: dict[str, int]) -> Value:
-    """The shards of an array, stacked along a new first axis in the order of the devices.
+    """Return the shards of an array, stacked along a new first axis in the order of the devices.
 
-    Where they are the parts of a sum the first one is all of it, and the others are zeros; those of a maximum are all of it.
+    For an unreduced sum, the first shard along the axis is the whole value and the others are
+    zeros; for an unreduced maximum or minimum, all shards are the whole value.
     """
     spec, sums = split
     if isinstance(x, xp.KeyArray):
@@ -46,9 +47,10 @@ def join_shards(
     split: Split,
     sizes: dict[str, int],
 ) -> Value:
-    """The whole array from the devices' results, which stand along axis `dim` (None: all are the same).
+    """Return the whole array from the devices' results, which lie along axis `dim` (None: all are equal).
 
-    Of devices along axes that the split leaves out, the first one's result is taken; parts of a sum are added.
+    Along axes that the split leaves out, the first device's result is taken; unreduced shards are
+    combined by their sum, maximum or minimum.
     """
     spec, sums = split
     parts = sums.unreduced

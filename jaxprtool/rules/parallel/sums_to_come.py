@@ -1,7 +1,8 @@
-"""Rows of the collectives and casts along axes over which a value is still to be summed, or was.
+"""Rows of the collectives and casts along axes over which a value is unreduced (still to be summed)
+or reduced (was summed).
 
-Each is an operation of varying values with another type: on NumPy and in StableHLO it is that. Transposition takes values that
-are to be summed to values that were, and back, as in JAX.
+Each does the same as an operation on varying values, on NumPy and in StableHLO; only its type
+differs. Transposition exchanges unreduced and reduced, as in JAX.
 """
 
 from __future__ import annotations
@@ -48,7 +49,10 @@ Groups = dict[str, tuple[str, ...]]
 
 
 def _regrouped(x: Aval, names: Sequence[str], source: str, target: str) -> Aval:
-    """x with `names` moved from one group of its type to another; "" stands for none."""
+    """Move `names` from one group of x's type to another.
+
+    The groups are varying, unreduced and reduced; "" stands for none.
+    """
     found = {g: getattr(x.vary, g) for g in ("varying", "unreduced", "reduced")}
     if source:
         found[source] = tuple(n for n in found[source] if n not in names)
@@ -58,15 +62,17 @@ def _regrouped(x: Aval, names: Sequence[str], source: str, target: str) -> Aval:
 
 
 def _in_order(names: Iterable[str]) -> tuple[str, ...]:
-    """Names in the order of the scope."""
+    """Return names in the order of the scope."""
     wanted = set(names)
     return tuple(n for n in current_axes().sizes if n in wanted)
 
 
 def _check_groups(name: str, x: Aval, names: Sequence[str], source: str, target: str) -> None:
-    """Reject an operand whose type does not have the axes where the operation takes them from, or has them elsewhere.
+    """Raise a type error for an operand whose axes are not in the group that the operation takes
+    them from, or are in its target already.
 
-    Where the type says nothing of what is to be summed it is taken for granted: not every rule keeps track of that.
+    An operand whose type says nothing about unreduced or reduced axes is accepted, since not every
+    rule tracks them.
     """
     tracked = [n for n in names if n in current_axes().varying]
     varies = source == "varying"
@@ -82,7 +88,7 @@ def _check_groups(name: str, x: Aval, names: Sequence[str], source: str, target:
 
 
 def _cast_type(op: Any, source: str, target: str) -> Callable[..., Aval]:
-    """The rule of a cast: names go from one group of the type to another."""
+    """Return the type rule of a cast: names go from one group of the type to another."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axes: Sequence[Value]) -> Aval:
@@ -97,7 +103,7 @@ def _cast_type(op: Any, source: str, target: str) -> Callable[..., Aval]:
 
 
 def _exchange_type(op: Any, plain: Any, source: str, target: str) -> Callable[..., Aval]:
-    """The rule of an exchange: the shape is that of the plain one."""
+    """Return the type rule of an exchange: the shape is that of the plain operation."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axis_name: ParamValue, **params: Any) -> Aval:

@@ -1,4 +1,4 @@
-"""What each member of a collective sends, where messages go round a ring (`interpreters.columns.communication`)."""
+"""Bytes that each member of a collective sends, if messages go round a ring (`interpreters.columns.communication`)."""
 
 from __future__ import annotations
 
@@ -17,26 +17,29 @@ def _nbytes(avals: Avals) -> int:
 
 
 def sent_twice(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
-    """A reduction for all: each n-th part goes round to be summed, then the sums go round."""
+    """For an all-reduce: each n-th part goes round to be summed, then the sums go round."""
     return 2 * (members - 1) * _nbytes(outs) // members
 
 
 def sent_whole(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
-    """What each member holds goes to all others."""
+    """For a gather: the value of each member goes to all others."""
     return (members - 1) * _nbytes(ins)
 
 
 def sent_parts(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
-    """Each member has a part for every other one; of ragged parts that is the most."""
+    """For an exchange or a reduce-scatter: each member has a part for every other one.
+
+    For ragged parts this is the maximum.
+    """
     return (members - 1) * _nbytes(ins[:1]) // members
 
 
 def sent_along(ins: Avals, outs: Avals, members: int, **params: Value) -> int:
-    """What each member holds goes to another one, where any does."""
+    """For a permutation or a broadcast: the value of each member goes to one other, if any member sends to another."""
     pairs: Any = params.get("perm", [(0, 1)])
     return _nbytes(ins) if any(a != b for a, b in pairs) else 0
 
 
 def sent_rows(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
-    """The rows that a member reads lie with all members alike."""
+    """For `pgather`: the rows that a member reads are spread evenly over all members."""
     return (members - 1) * _nbytes(outs) // members

@@ -1,4 +1,4 @@
-"""Types of collectives: names that have to be bound, groups, and the axes along which results vary."""
+"""Type rules of collectives: bound names, groups, and the axes along which results vary."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def positions_of(axes: Sequence[Value]) -> tuple[int, ...]:
 
 
 def check_bound(name: str, names: Sequence[str]) -> None:
-    """Reject names that are not in scope."""
+    """Raise a type error for names that are not in scope."""
     sizes = current_axes().sizes
     for n in names:
         if n not in sizes:
@@ -53,7 +53,7 @@ def check_bound(name: str, names: Sequence[str]) -> None:
 
 
 def group_size(name: str, names: Sequence[str], groups: Groups) -> int:
-    """The number of members that exchange with one another."""
+    """Return the number of members that exchange with one another."""
     check_bound(name, names)
     total = math.prod(current_axes().sizes[n] for n in names)
     if groups is None:
@@ -75,7 +75,7 @@ def _with(aval: Aval, names: Sequence[str]) -> Value:
 
 
 def _check_varies(name: str, aval: Aval, names: Sequence[str]) -> None:
-    """Reject an operand that does not vary along an axis that types keep track of."""
+    """Raise a type error for an operand that does not vary along an axis that types track."""
     tracked = current_axes().varying
     for n in names:
         if n in tracked and n not in varying_axes(aval):
@@ -126,7 +126,7 @@ def pvary_type(x: Aval, *, axes: Sequence[int]) -> Aval:
 
 @Maker
 def same_type(op: Any) -> Aval:
-    """The rule of ppermute and pbroadcast."""
+    """The type rule of ppermute and pbroadcast."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axis_name: Any, perm: Any = (), source: int = 0) -> Aval:
@@ -142,7 +142,9 @@ def same_type(op: Any) -> Aval:
 
 
 def check_ends(name: str, perm: Sequence[Sequence[int]], size: int) -> None:
-    """Reject pairs of members of which two send to one, or one to two, or that are none of the axis."""
+    """Raise a type error for a permutation in which a member sends twice or receives twice, or is
+    no member of the axis.
+    """
     for ends, what in zip(zip(*perm, strict=True), ("source", "destination"), strict=False):
         if len(set(ends)) != len(ends) or not all(0 <= i < size for i in ends):
             ill_typed(
@@ -202,7 +204,7 @@ def all_to_all_type(
     axis_index_groups: Groups,
     **_: ParamValue,
 ) -> Aval:
-    """A dimension that becomes smaller by the number of members, and one that becomes larger."""
+    """The type rule of all_to_all: one dimension is divided by the number of members, and one is multiplied by it."""
     names = names_of(axis_name)
     size = group_size("all_to_all", names, axis_index_groups)
     _check_varies("all_to_all", x, names)
@@ -228,7 +230,7 @@ def reduce_scatter_type(
     axis_index_groups: Groups,
     tiled: bool,
 ) -> Aval:
-    """A dimension that is divided by the number of members, or goes away."""
+    """The type rule of reduce_scatter: one dimension is divided by the number of members, or removed."""
     names, d = names_of(axis_name), scatter_dimension
     _check_size("reduce_scatter", names, axis_index_groups, axis_size)
     _check_varies("reduce_scatter", x, names)

@@ -1,7 +1,8 @@
 """The row of `xmap`, which JAX had from 0.2.8 to 0.4.30.
 
-It applies a jaxpr along axes that have names and no place in the jaxpr's types: `vmap` with `axis_name=`, once for each name.
-For every rule but that of types it is a call of the jaxpr that is vectorised so, and transformed it is such a call.
+It applies a jaxpr along named axes, which the types in the jaxpr do not have. It is like `vmap`
+with `axis_name=`, once for each name. Every rule but the type rule goes through a call of the jaxpr
+vectorised in this way, and a transformed `xmap` is such a call.
 """
 
 from __future__ import annotations
@@ -57,8 +58,9 @@ def _types(
         try:
             typecheck_jaxpr(call_jaxpr.jaxpr)
         except JaxprTypeError:
-            return found  # reported where it stands
-    _vectorised(call_jaxpr, sizes, in_axes, out_axes)  # a result may vary along an axis it lacks
+            return found  # the checker reports it inside of the jaxpr
+    # raises if a result varies along an axis that it lacks
+    _vectorised(call_jaxpr, sizes, in_axes, out_axes)
     return found
 
 
@@ -67,7 +69,7 @@ def _numbers(value: Any) -> Positions:
 
 
 def _slice(what: str, x: Aval, axes: Positions, sizes: Positions) -> Aval:
-    """The type of a slice of an operand."""
+    """Return the type of a slice of an operand."""
     for key, axis in axes.items():
         if not 0 <= axis < x.ndim or x.shape[axis] != sizes.get(key):
             ill_typed(
@@ -80,7 +82,7 @@ def _slice(what: str, x: Aval, axes: Positions, sizes: Positions) -> Aval:
 
 
 def _whole(what: str, a: Aval, axes: Positions, sizes: Positions) -> Aval:
-    """The type of a result, of which call_jaxpr gives slices."""
+    """Return the type of a result whose slices the call_jaxpr returns."""
     shape = a.shape if axes else ()
     for key, axis in sorted(axes.items(), key=lambda item: item[1]):
         if key not in sizes or not 0 <= axis <= len(shape):
@@ -92,7 +94,9 @@ def _whole(what: str, a: Aval, axes: Positions, sizes: Positions) -> Aval:
 
 
 def _nested(axes: Positions, names: list[Any]) -> list[int | None]:
-    """The axis of each name, the outermost first, in an array that has no more the axes of the names before it."""
+    """Return the axis of each name, the outermost first, counted without the axes of the names
+    before it; None where the array has no such axis.
+    """
     found: list[int | None] = []
     for i, name in enumerate(names):
         axis = axes.get(name)
@@ -102,7 +106,7 @@ def _nested(axes: Positions, names: list[Any]) -> list[int | None]:
 
 
 def _vectorised(closed: ClosedJaxpr, sizes: Positions, in_axes: Any, out_axes: Any) -> ClosedJaxpr:
-    """The jaxpr on whole operands."""
+    """Return the jaxpr vectorised for whole operands."""
     ins = [tuple(_numbers(a).items()) for a in in_axes]
     outs = [tuple(_numbers(a).items()) for a in out_axes]
     key = (tuple(sizes.items()), tuple(ins), tuple(outs))
@@ -134,7 +138,7 @@ def _vectorise(closed: ClosedJaxpr, sizes: Positions, in_axes: Any, out_axes: An
 
 
 def as_jit(params: dict[str, Any]) -> dict[str, Any]:
-    """The params of the jit that does the same."""
+    """Return the params of the equivalent jit."""
     sizes = _numbers(params["global_axis_sizes"])
     jaxpr = _vectorised(params["call_jaxpr"], sizes, params["in_axes"], params["out_axes"])
     return {**lax.jit_call.primitive.defaults, "jaxpr": jaxpr, "name": params["name"]}

@@ -72,7 +72,7 @@ def _philox4x32(_avals: Sequence[Aval], key0: Value, key1: Value, *words: Value)
 
 
 def _mixed(x: Value, y: Value, distance: int) -> tuple[Value, Value]:
-    """One mix of two words: their sum, and the second rotated to the left beside it."""
+    """Mix two words: return their sum, and the xor of the sum and the second word rotated to the left."""
     total = lax.add(x, y)
     left = lax.shift_left(y, _u32(distance))
     right = lax.shift_right_logical(y, _u32(32 - distance))
@@ -99,7 +99,7 @@ def _threefry4x32(_avals: Sequence[Aval], *words: Value) -> list[Value]:
 
 
 def _define(op: Any, f: Any, count: int) -> None:
-    """The row of a hash with `count` results."""
+    """Define the row of a hash with `count` results."""
     name = op.primitive.name
 
     def types(*avals: Aval) -> list[Aval]:
@@ -110,7 +110,7 @@ def _define(op: Any, f: Any, count: int) -> None:
     one_batch = broadcast_batch(lambda *xs: op(*xs))
 
     def batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
-        """Where ranks or batch axes differ, the axis moves to the front in the operands."""
+        """Move the batch axis of the operands to the front if their ranks or batch axes differ."""
         ranks = {get_aval(x).ndim for x in vals}
         if len(ranks) == 1 and all(d == dims[0] for d in dims):
             return list(op(*vals)), [dims[0]] * count
@@ -140,11 +140,13 @@ class Hash(NamedTuple):
     """A kind of keys whose bits are hashes of counters.
 
     Attributes:
-      op: the hash: (the words of the key, the counter's words) -> as many words as the counter has.
-      words: how many words a key has.
-      counters: how many words a counter has.
-      seeds_key: whether the seed is the first words of a key, and the counter zero; else the other way round.
-      halves: which results are combined to the high and to the low half of 64 bits.
+      op: the hash: (the words of the key, the words of the counter) -> as many words as the counter
+        has.
+      words: the number of words of a key.
+      counters: the number of words of a counter.
+      seeds_key: True: a seed is hashed as the first words of the key, with a zero counter; False:
+        as the first words of the counter, with a zero key.
+      halves: the results that are combined to the high half of 64 bits, and those for the low half.
     """
 
     op: Any
@@ -162,18 +164,18 @@ HASHES = {
 
 
 def _counters(shape: tuple[int, ...]) -> list[Value]:
-    """The place of each element, as two words."""
+    """Return the flat index of each element, as two words."""
     return list(lax.iota_2x32_shape(shape=shape)) if shape else [_u32(0), _u32(0)]
 
 
 def _key(kind: Hash, outs: Sequence[Value], shape: tuple[int, ...]) -> Value:
-    """Keys of a shape, of the first results of a hash."""
+    """Return an array of keys of a shape, from the first results of a hash."""
     parts = [lax.reshape(x, new_sizes=(*shape, 1)) for x in outs[: kind.words]]
     return lax.concatenate(*parts, dimension=len(shape))
 
 
 def seeded(kind: Hash, high: Value, low: Value) -> Value:
-    """The words of the key of a seed, which is given by both halves of its 64 bits."""
+    """Return the words of the key for a seed of 64 bits, given as its high and low half."""
     zeros = [_u32(0)] * (kind.words + kind.counters)
     place = 0 if kind.seeds_key else kind.words
     zeros[place : place + 2] = high, low
@@ -181,18 +183,20 @@ def seeded(kind: Hash, high: Value, low: Value) -> Value:
 
 
 def split(kind: Hash, key: Sequence[Value], shape: tuple[int, ...]) -> Value:
-    """The words of as many keys as the shape has elements."""
+    """Return the words of new keys, one for each element of the shape."""
     zeros = [_u32(0)] * (kind.counters - 2)
     return _key(kind, kind.op(*key, *zeros, *_counters(shape)), shape)
 
 
 def folded(kind: Hash, key: Sequence[Value], data: Value) -> Value:
-    """The words of the key of another one and a word."""
+    """Return the words of a new key from a key and a word of data."""
     return _key(kind, kind.op(*key, *[_u32(0)] * (kind.counters - 1), data), ())
 
 
 def bits_of(kind: Hash, key: Sequence[Value], width: int, shape: tuple[int, ...]) -> Value:
-    """Unsigned integers of a width: all words of a hash combined, or its halves side by side."""
+    """Return random unsigned integers of a width: all words of a hash combined by xor, or for 64
+    bits its two halves side by side.
+    """
     outs = kind.op(*key, *_counters(shape), *[_u32(0)] * (kind.counters - 2))
     if width != 64:
         bits = _xor(*outs)

@@ -361,7 +361,7 @@ def _uniform_type(a: Aval, b: Aval, *, shape: Sequence[int]) -> Aval:
 def _uniform_impl(xp: Namespace, a: Value, b: Value, *, shape: Sequence[int]) -> Value:
     """Floats are computed in f64 and rounded once; of integers without any between the bounds all are drawn."""
     rng, dtype = xp.random.default_rng(), dtype_of(a.dtype)
-    if dtype is not None and dtype.is_integer:  # a long double has no element type
+    if dtype is not None and dtype.is_integer:  # None for a long double, which has no element type
         last = (int(b) - int(a) - 1) % 2**64
         drawn = xp.asarray(rng.integers(0, last, tuple(shape), dtype=xp.uint64, endpoint=True))
         return (drawn + xp.uint64(int(a) % 2**64)).astype(xp.int64).astype(a.dtype)

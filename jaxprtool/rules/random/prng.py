@@ -1,7 +1,8 @@
 """Operations on typed PRNG keys, in terms of the generators of bits.
 
-Keys are words: two for `fry`, four for `rbg` and `urbg`, which are two such keys side by side; those of the other kinds
-are in `counters`. Everything is written for one key and vmapped over arrays of them; so keys of `rbg` draw in a batch what JAX draws.
+Keys are words: two for `fry`; four for `rbg` and `urbg`, which are two such keys side by side.
+Those of the other kinds are in `counters`. Everything is written for one key and vmapped over
+arrays of keys, so keys of `rbg` draw in a batch what JAX draws.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _IMPLS = {name: tag for tag, (name, _) in KEYS.items()}
 
 
 def key_dtype(primitive: str, impl: Any) -> DType:
-    """The element type of keys of a kind; raises JaxprTypeError for a kind that is not known."""
+    """Return the element type of keys of a kind; raises JaxprTypeError for an unknown kind."""
     name = _IMPLS.get(str(impl), str(impl))
     found = find_dtype(f"key<{name}>")
     if found is None or found.kind != "k":
@@ -52,7 +53,7 @@ def _kind(dtype: DType) -> str:
 
 
 def _concat(*parts: Value) -> Value:
-    """Scalars, or arrays of rank 1, one after the other."""
+    """Concatenate scalars and arrays of rank 1."""
     rows = [x if get_aval(x).ndim else lax.reshape(x, new_sizes=(1,)) for x in parts]
     return lax.concatenate(*rows, dimension=0)
 
@@ -75,7 +76,10 @@ def _as_u32(x: Value) -> Value:
 
 
 def _seed_fry(seed: Value) -> Value:
-    """The seed's 64 bits, the high half first; of a shorter seed, zero and its bits, sign-extended."""
+    """Return the seed's 64 bits, the high half first.
+
+    A shorter seed is sign-extended to 32 bits, with a high half of zero.
+    """
     dtype = get_aval(seed).dtype
     high: Any = scalar_lit(0, UINT32)
     if dtype.bits == 64:
@@ -89,7 +93,7 @@ def _seed_rbg(seed: Value) -> Value:
 
 
 def _hash(key: Value, shape: tuple[int, ...]) -> list[Value]:
-    """The hashes of as many counters as the shape has elements, as pairs of words."""
+    """Return the hashes of the counters of a shape, as pairs of words."""
     if shape:
         counts = lax.iota_2x32_shape(shape=shape)
     else:
@@ -98,7 +102,9 @@ def _hash(key: Value, shape: tuple[int, ...]) -> list[Value]:
 
 
 def _hash_words(key: Value, count: int) -> Value:
-    """The hashes of the numbers below `count`, a word each: the first half of them is hashed beside the second.
+    """Return one word of hash for each number below `count`.
+
+    The first half of the numbers is paired with the second half.
 
     This is how Threefry counts where `jax_threefry_partitionable` is false.
     """
@@ -135,7 +141,7 @@ def _draw(key: Value, shape: tuple[int, ...], width: int) -> Value:
 
 
 def _split_urbg(key: Value, shape: tuple[int, ...], _partitionable: bool) -> Value:
-    """Each tenth block of four words that the key draws."""
+    """Return every tenth block of four words that the key draws."""
     n = math.prod(shape)
     rows = _draw(key, (10 * n, 4), 32)
     rows = lax.slice(rows, start_indices=(0, 0), limit_indices=(10 * n, 4), strides=(10, 1))
@@ -158,9 +164,11 @@ def _fold_urbg(key: Value, data: Value) -> Value:
 
 
 def _bits_of_words(key: Value, width: int, shape: tuple[int, ...]) -> Value:
-    """Bits where Threefry counts by words: the halves of each word, or its quarters, side by side, the lowest first.
+    """Return random bits where Threefry counts by words.
 
-    Of 64 bits the high words are the first half of all words.
+    Narrow integers are the halves or quarters of the words, the lowest first.
+
+    For 64 bits, the first half of all words are the high words.
     """
     size = math.prod(shape)
     words = _hash_words(key, -(-width * size // 32))
@@ -225,14 +233,14 @@ for _name, _hashed in HASHES.items():
 
 
 def split_words(kind: str, key: Value, shape: tuple[int, ...], partitionable: bool) -> Value:
-    """The words of the keys that a key of a kind, given as its words, is split into."""
+    """Return the words of the keys that a key of a kind, given as its words, is split into."""
     return _SPLIT[kind](key, shape, partitionable)
 
 
 def bits_words(
     kind: str, key: Value, width: int, shape: tuple[int, ...], partitionable: bool
 ) -> Value:
-    """The bits that a key of a kind, given as its words, draws."""
+    """Return the bits that a key of a kind, given as its words, draws."""
     return _BITS[kind](key, width, shape, partitionable)
 
 
@@ -271,7 +279,7 @@ def _random_bits(
 
 
 def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
-    """fold_in mapped over keys and data together; over one of them alone where the other has size 1 or rank 0."""
+    """Map fold_in over keys and data together; over one of them alone where the other has size 1 or rank 0."""
     key, number = in_avals
     f: Callable[..., Any] = _FOLD[_kind(key.dtype)]
     if not key.ndim or not number.ndim:
@@ -284,7 +292,7 @@ def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
 
 
 def _along_one(f: Callable[..., Value], first_is_one: bool) -> Callable[..., Value]:
-    """f mapped over the leading axis of one operand, where that of the other has size 1."""
+    """Map f over the leading axis of one operand, where the other one's has size 1."""
 
     def mapped(key: Value, data: Value) -> Value:
         if first_is_one:
@@ -360,7 +368,7 @@ def _clone_type(keys: Any) -> Aval:
 
 @Maker
 def _leading_batch(op: Any) -> Value:
-    """The batch axis goes to the front, before that of the keys."""
+    """Return a batch rule that moves the batch axis to the front, before the axes of the keys."""
 
     def rule(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
         return op(moveaxis(vals[0], dims[0], 0), **params), 0
@@ -369,7 +377,9 @@ def _leading_batch(op: Any) -> Value:
 
 
 def _by_hashes(in_avals: Any, params: Any) -> bool:
-    """Not where bits are those of a generator which draws a batch at once, and differs by platform."""
+    """Whether no key is of the kinds `rbg` and `urbg`, whose generator draws a batch at once and
+    differs by platform.
+    """
     keys = [a.dtype.name for a in in_avals if a.dtype.kind == "k"]
     return not any(
         "rbg" in name for name in (*keys, *([params["impl"]] if "impl" in params else []))
@@ -377,7 +387,7 @@ def _by_hashes(in_avals: Any, params: Any) -> bool:
 
 
 def by_hashes_of(vals: Sequence[Value], params: dict[str, ParamValue]) -> bool:
-    """Whether keys draw by a hash, each alone, and not by a generator that draws for a batch at once."""
+    """Whether each key draws by a hash of its own, and not by a generator that draws for a batch at once."""
     return _by_hashes([*map(get_aval, vals)], params)
 
 

@@ -39,7 +39,13 @@ _FORMATS = {
 
 
 class _Kind(NamedTuple):
-    """How keys are split and bits are drawn: the kind of keys, and whether Threefry counts by the places of elements."""
+    """How keys are split and bits are drawn.
+
+    Attributes:
+      name: the kind of keys.
+      partitionable: whether Threefry hashes the index of each element
+        (`jax_threefry_partitionable`).
+    """
 
     name: str
     partitionable: bool

@@ -21,7 +21,7 @@ _FLOAT = "f"
 
 
 def no_derivative(name: str, operand: str) -> Callable[..., NoReturn]:
-    """The term of an operand by which there is no derivative, in JAX neither."""
+    """Return the derivative of an operand by which there is none, in JAX either: it raises MissingRuleError."""
 
     def term(*_args: Value, **_params: ParamValue) -> NoReturn:
         message = f"{name} has no derivative by {operand}, in JAX neither"

@@ -32,7 +32,7 @@ LIMITS = {"float32": (2.0**-23, 128 * math.log(2.0)), "float64": (2.0**-52, 1024
 
 
 def limits(dtype: DType) -> tuple[float, float]:
-    """Machine epsilon, and the logarithm of the largest number, of a type of at least 32 bits."""
+    """Return the machine epsilon, and the logarithm of the largest number, of a type of at least 32 bits."""
     return LIMITS[dtype.name]
 
 
@@ -45,7 +45,7 @@ def _where(mask: Value, x: Value, y: Value) -> Value:
 
 
 def _keep(on: Any, new: tuple[Value, ...], old: tuple[Value, ...]) -> list[Value]:
-    """The new values in the lanes that are on, the old ones in the others."""
+    """Return the new values in the lanes that are on, and the old ones in the others."""
     return [_where(on, x, y) for x, y in zip(new, old, strict=True)]
 
 

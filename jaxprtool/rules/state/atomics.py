@@ -1,4 +1,7 @@
-"""Rows of `atomic_rmw` and `atomic_cas`: the instances of a kernel run one after the other here, so that each step is alone."""
+"""Rows of `atomic_rmw` and `atomic_cas`.
+
+The instances of a kernel run one after the other here, so each step is atomic.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ from jaxprtool.rules.state.references import (
 
 __all__: list[str] = []
 
-# What is made of what was there and a value; and its scatter, which meets an element that is selected twice twice.
+# kind -> operation of (old element, value), and its scatter, which combines repeatedly for repeated elements.
 _OPERATIONS: dict[str, tuple[Any, Any]] = {
     "ADD": (lax.add, lax.scatter_add),
     "MAX": (lax.max, lax.scatter_max),
@@ -47,7 +50,14 @@ _OPERATIONS: dict[str, tuple[Any, Any]] = {
 
 
 class _Parts(NamedTuple):
-    """The operands of an `atomic_rmw`, and the params of the `swap` that does its writing."""
+    """The operands of an `atomic_rmw`, and the params of the `swap` that writes.
+
+    Attributes:
+      positions: the operands of the index.
+      value: the value to combine with.
+      mask: the mask as a list with one element, or empty.
+      params: the params of the `swap`.
+    """
 
     positions: Sequence[Any]
     value: Any
@@ -88,14 +98,14 @@ def _rmw_type(
 
 
 def _neutral(kind: str, old: Value) -> Value:
-    """What changes nothing where it stands in the place of a value."""
+    """Return the operand with which the operation changes nothing: 0 for ADD and XOR, otherwise the old value."""
     aval = get_aval(old)
     zero = scalar_lit(False if aval.dtype.kind == "b" else 0, aval.dtype)
     return lax.broadcast_in_dim(zero, shape=aval.shape) if kind in ("ADD", "XOR") else old
 
 
 def _old_and_value(ref: State, kind: str, parts: _Parts) -> tuple[Value, Value]:
-    """What is at the index, and the value, which changes nothing where it is masked."""
+    """Return the old elements at the index, and the value, with neutral elements where it is masked."""
     old = discharge_get(ref, *parts.positions, **{**parts.params, "mask": False})
     value = parts.value
     for mask in parts.mask:

@@ -1,8 +1,8 @@
-"""What an index of a reference selects from a cell of a known shape, and reading and writing it in pure operations.
+"""What an index of a reference selects from an array of a known shape, and reading and writing it in pure operations.
 
-Selection is NumPy's: numbers and arrays of numbers go together, and slices stay. Outside of the cell it is JAX's:
-a negative operand counts from the end, a number or slice is then moved into the cell, and of arrays of
-numbers those that are outside read the nearest element and write nothing.
+Selection is NumPy's: numbers and arrays of numbers go together, and slices stay. Outside of the
+array it is JAX's: a negative operand counts from the end. A number or slice is then moved into the
+array. Of arrays of numbers, those that are outside read the nearest element and write nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ __all__ = [
 
 
 class Range(NamedTuple):
-    """A slice of so many elements, each `stride` after the one before."""
+    """A slice of `size` elements, each `stride` after the one before."""
 
     start: int | Operand
     size: int
@@ -57,7 +57,7 @@ class Range(NamedTuple):
 
     @property
     def span(self) -> int:
-        """How far it is from its first element to its last, both counted."""
+        """The distance from its first element to its last, both counted."""
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
 
@@ -67,14 +67,15 @@ Path = tuple[Index | Reshape | Transpose | Bitcast, ...]  # one after the other
 
 @functools.lru_cache(maxsize=1024)
 def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> Path:
-    """The index of an equation, for a cell of that shape: one `Index`, or other view of the cell, after the other.
+    """Return the index of an equation for an array of that shape, as a sequence of one `Index` or
+    other view after the other.
 
-    Ill-typed when it is more than indices of dimensions, or is for other dimensions.
+    Ill-typed when it contains more than indices of dimensions, or is for other dimensions.
 
     Args:
-      name: of the equation's primitive, for messages.
+      name: the equation's primitive, for messages.
       index: the index.
-      shape: the shape of the cell.
+      shape: the shape of the array.
     """
     if not index.steps:
         return (tuple([Range(0, n) for n in shape]),)
@@ -97,7 +98,7 @@ def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> Path:
 def _viewed_shape(
     name: str, step: Reshape | Transpose | Bitcast, shape: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The shape in which a view shows the elements of a cell."""
+    """Return the shape of a view of an array."""
     if isinstance(step, Bitcast):
         return shape
     if isinstance(step, Transpose):
@@ -110,7 +111,7 @@ def _viewed_shape(
 
 
 def viewed(name: str, step: Reshape | Transpose | Bitcast, aval: ShapedArray) -> ShapedArray:
-    """The type of what a view shows of an array."""
+    """Return the type of a view of an array."""
     if not isinstance(step, Bitcast):
         return aval.update(shape=_viewed_shape(name, step, aval.shape))
     if step.dtype.bits != aval.dtype.bits:
@@ -119,7 +120,7 @@ def viewed(name: str, step: Reshape | Transpose | Bitcast, aval: ShapedArray) ->
 
 
 def look(x: Value, step: Reshape | Transpose | Bitcast) -> Value:
-    """An array as a view shows it."""
+    """Return the view of an array."""
     if isinstance(step, Bitcast):
         return lax.bitcast_convert_type(x, new_dtype=step.dtype)
     if isinstance(step, Transpose):
@@ -128,7 +129,7 @@ def look(x: Value, step: Reshape | Transpose | Bitcast) -> Value:
 
 
 def look_back(x: Value, step: Reshape | Transpose | Bitcast, aval: ShapedArray) -> Value:
-    """The array of type aval that a view shows as x."""
+    """Return the array of type aval of which x is the view."""
     if isinstance(step, Bitcast):
         return lax.bitcast_convert_type(x, new_dtype=aval.dtype)
     if isinstance(step, Transpose):
@@ -157,15 +158,17 @@ def _resolved_item(name: str, item: Item, size: int) -> int | Operand | Range:
 
 
 def _arrays(index: Index, operands: Sequence[Value]) -> list[tuple[int, Value]]:
-    """The dimensions whose index is an array of numbers, and these arrays."""
+    """Return the dimensions whose index is an array of numbers, and these arrays."""
     found = [(i, operands[x.position]) for i, x in enumerate(index) if isinstance(x, Operand)]
     return [(i, x) for i, x in found if get_aval(x).shape]
 
 
 def where_numbers_go(numbers: Sequence[bool]) -> int:
-    """The axis of the selection at which the numbers' axes start: where they are, or the front.
+    """Return the axis of the selection at which the numbers' axes start: in their place if the
+    numbers are adjacent, otherwise 0.
 
-    numbers: for each axis of the cell whether its index is a number or an array of them.
+    Args:
+      numbers: for each axis of the array whether its index is a number or an array of numbers.
     """
     at = [i for i, x in enumerate(numbers) if x]
     together = bool(at) and at == list(range(at[0], at[-1] + 1))
@@ -177,7 +180,7 @@ def _first_number(index: Index) -> int:
 
 
 def selected_shape(index: Index, operands: Sequence[Value]) -> tuple[int, ...]:
-    """The shape that an index selects; `operands` are the types of the index's operands."""
+    """Return the shape that an index selects; `operands` are the types of the index's operands."""
     sizes = tuple(x.size for x in index if isinstance(x, Range))
     arrays = [x.shape for _, x in _arrays(index, operands)]
     at = _first_number(index)
@@ -188,7 +191,13 @@ def selected_shape(index: Index, operands: Sequence[Value]) -> tuple[int, ...]:
 
 
 class _Block(NamedTuple):
-    """The smallest block of a cell that has all that is selected, less the gaps between its elements."""
+    """The smallest strided block of an array that has all selected elements.
+
+    Attributes:
+      starts: the first element along each axis: an int or a traced value.
+      spans: the distance from the first to the last element along each axis, both counted.
+      strides: the stride along each axis.
+    """
 
     starts: list[Any]
     spans: tuple[int, ...]
@@ -221,7 +230,7 @@ def _block(index: Index, operands: Sequence[Value], shape: Sequence[int]) -> _Bl
 
 
 def _from_the_end(k: Any, size: int) -> Value:
-    """k, or k + size where it is negative."""
+    """Return k, or k + size where k is negative."""
     dtype = get_aval(k).dtype
     if dtype.kind == "u":
         return k
@@ -231,7 +240,7 @@ def _from_the_end(k: Any, size: int) -> Value:
 
 
 def _read_block(x: Value, block: _Block) -> Value:
-    """What is at the elements of a block, an array of `block.shape`."""
+    """Return the elements of a block, an array of `block.shape`."""
     if block.dense and block.spans == get_aval(x).shape:
         return x
     if all(type(s) is int for s in block.starts):
@@ -248,7 +257,7 @@ def _read_block(x: Value, block: _Block) -> Value:
 
 
 def _same_type(starts: list[Aval]) -> list[Aval]:
-    """Starts of one dtype: i32 where they are of several."""
+    """Return the starts in one dtype: i32 if they have several."""
     dtypes = {get_aval(s).dtype for s in starts if type(s) is not int}
     if len(dtypes) <= 1:
         return starts
@@ -256,7 +265,7 @@ def _same_type(starts: list[Aval]) -> list[Aval]:
 
 
 def _write_block(x: Value, block: _Block, part: Value) -> Value:
-    """x with part, an array of `block.shape`, at the elements of a block."""
+    """Return x with the elements of a block replaced by part, an array of `block.shape`."""
     if not block.dense:
         whole = block._replace(strides=(1,) * len(block.spans))
         part = _spread(part, block, _read_block(x, whole))
@@ -266,7 +275,9 @@ def _write_block(x: Value, block: _Block, part: Value) -> Value:
 
 
 def _spread(part: Value, block: _Block, between: Any) -> Value:
-    """The elements of part with those of `between`, an array of `block.spans`, in the gaps."""
+    """Return an array of `block.spans` with the elements of part at the strides, and those of
+    `between` in the gaps.
+    """
     aval = get_aval(part)
     gaps = tuple((0, 0, k - 1) for k in block.strides)
     there = lax.broadcast_in_dim(True, shape=aval.shape, broadcast_dimensions=())
@@ -278,7 +289,7 @@ def _spread(part: Value, block: _Block, between: Any) -> Value:
 def _gathered(
     index: Index, operands: Sequence[Value], shape: Sequence[int]
 ) -> tuple[Value, Windows]:
-    """For an index with arrays, in its block of that shape: the index vectors, and the windows."""
+    """Return the index vectors and windows of the gather for an index with arrays, in its block of that shape."""
     found = _arrays(index, operands)
     at, arrays = [i for i, _ in found], [_from_the_end(x, shape[i]) for i, x in found]
     of_arrays = get_aval(arrays[0]).shape
@@ -334,7 +345,7 @@ def add_at(x: Value, index: Index, operands: Sequence[Value], value: Value) -> V
 
 
 def combined_at(scatter: Any, op: Any) -> Callable[..., Value]:
-    """`add_at` for an index with arrays, with another operation and its scatter."""
+    """Return x with value combined into x[index] by the given operation and its scatter, for an index with arrays."""
 
     def put(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
         block = _block(index, operands, get_aval(x).shape)

@@ -61,14 +61,14 @@ NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
 def _inner(name: str, ref: Value) -> ShapedArray:
-    """The type of what is in a cell; ill-typed for anything but a reference to an array."""
+    """Return the type of the array in a reference; ill-typed for anything else."""
     if not isinstance(ref, RefType) or not isinstance(ref.inner, ShapedArray):
         ill_typed(f"{name} needs a reference to an array, and its operand is {ref}")
     return ref.inner.strong
 
 
 def _same_array(aval: Aval, other: Aval) -> bool:
-    """Whether two types are of the same shape and element type, wherever the arrays are and however they vary."""
+    """Whether two types have the same shape and element type, whatever their memory, sharding and varying axes."""
     arrays = isinstance(aval, ShapedArray) and isinstance(other, ShapedArray)
     return arrays and aval.shape == other.shape and aval.dtype is other.dtype
 
@@ -99,7 +99,7 @@ define(
 
 
 def _held_type(ty: Any) -> ShapedArray:
-    """The type that a param says."""
+    """Return the type of the contents, given by a param."""
     if not isinstance(ty, ShapedArray):
         ill_typed(f"empty_ref ty={ty} is not the type of an array", "param-value")
     return ty.strong
@@ -162,7 +162,7 @@ define(
 
 
 def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]) -> Path:
-    """The index of an equation, checked against the types of its operands."""
+    """Return the index of an equation, checked against the types of its operands."""
     index = params["index"]
     path, used = resolved(name, index, inner.shape), [x.position for x in index.operands()]
     if used != [*range(len(operands))]:
@@ -178,7 +178,13 @@ def _path(name: str, inner: Any, operands: Sequence[Any], params: dict[str, Any]
 
 
 class _Operands(NamedTuple):
-    """The operands after the reference and the value: of the index, and who is read or written."""
+    """The operands after the reference and the value.
+
+    Attributes:
+      positions: the operands of the index.
+      mask: the mask of the elements that are read or written; None for all.
+      other: the value of masked elements in a read; None for none.
+    """
 
     positions: Sequence[Any]
     mask: Any
@@ -227,7 +233,7 @@ def _get_type(ref: Aval, *operands: Aval, **params: ParamValue) -> ShapedArray:
 def written_type(
     name: str, ref: Aval, value: Aval, operands: Sequence[Aval], params: Any
 ) -> ShapedArray:
-    """The type of what an index selects, where a value of that type goes."""
+    """Check that a value fits the elements that an index selects, and return their type."""
     part = _selected(name, ref, operands, params)
     if not _same_array(value, part):
         ill_typed(f"{name} puts {value} where {part} is")
@@ -237,7 +243,10 @@ def written_type(
 def _numpy_index(
     xp: Namespace, index: Index, operands: Sequence[Value], shape: Sequence[int]
 ) -> Value:
-    """An index as NumPy takes it; of arrays of numbers some may be outside of the cell still."""
+    """Return an index in NumPy's form.
+
+    Arrays of numbers in it may still be outside of the array.
+    """
     found = []
     for x, n in zip(index, shape, strict=True):
         at: Any = x.start if isinstance(x, Range) else x
@@ -255,7 +264,7 @@ def _numpy_index(
 
 
 def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> tuple[Value, ...]:
-    """The index with all numbers inside."""
+    """Return the index with all numbers moved inside."""
     return tuple(
         x if type(x) in (slice, int) else xp.clip(x, 0, n - 1)
         for x, n in zip(index, shape, strict=True)
@@ -265,7 +274,7 @@ def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> t
 def inside(
     xp: Namespace, index: tuple[Value, ...], value: Value, shape: Sequence[int]
 ) -> tuple[Value, Value]:
-    """An index and the value to write there, without the elements that are outside."""
+    """Return an index and the value to write there, without the elements that are outside."""
     arrays = [i for i, x in enumerate(index) if type(x) not in (slice, int)]
     if not arrays:
         return index, value
@@ -280,7 +289,7 @@ def inside(
 def part_of_cell(
     xp: Namespace, cell: Cell, operands: Sequence[Value], params: Any
 ) -> tuple[Value, Value]:
-    """The array that the last index of an equation is for (a view of the cell's), and that index."""
+    """Return the array to which the last index of an equation applies (a view of the cell's array), and that index."""
     array, index = cell.value, ()
     path: Any = resolved("reference", params["index"], array.shape)
     for i, one in enumerate(path):
@@ -291,14 +300,14 @@ def part_of_cell(
 
 
 def _is_plain(shape: tuple[int, ...], params: dict[str, Any]) -> bool:
-    """Whether NumPy can take the index as it is: it selects elements, and no mask says which there are."""
+    """Whether NumPy can take the index as it is: it only selects elements, and there is no mask."""
     path = resolved("reference", params["index"], shape)
     return not params["mask"] and all(isinstance(step, tuple) for step in path)
 
 
 def in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
-    """A discharge rule applied to a cell."""
-    before = cell.value.copy()  # what a result may be a view of
+    """Apply a discharge rule to a cell, and store its new contents there."""
+    before = cell.value.copy()  # a copy, since a result may be a view of it
     state = State(before, cell.aval)
     with set_current_trace(base_trace()):
         out = rule(state, *args, **params)
@@ -346,7 +355,7 @@ def _read_path(x: Value, path: Path, operands: Sequence[Value]) -> Value:
 def write_path(
     x: Value, path: Path, operands: Sequence[Value], value: Value, put: Callable[..., Value]
 ) -> Value:
-    """x with a value at the end of a path of indices and views; `put` writes it there."""
+    """Return x with a value written at the end of a path of indices and views; `put` does the last write."""
     if not path:
         return value
     first, *rest = path
@@ -360,7 +369,9 @@ def write_path(
 
 
 class _Room:
-    """A cell with room behind its end while a masked slice is read or written: JAX does not move it into the cell."""
+    """A cell that is padded at its end while a masked slice is read or written, since JAX does not
+    move such a slice into the cell.
+    """
 
     def __init__(self, ref: State, path: Path, mask: Any):
         one = path[0] if len(path) == 1 else ()
@@ -379,7 +390,7 @@ class _Room:
         return lax.pad(self.ref.value, zero, padding_config=self.config)
 
     def without(self, x: Value) -> Value:
-        """The cell in what has the room."""
+        """Remove the padding."""
         if not self.needed:
             return x
         starts = (0,) * self.aval.ndim
@@ -387,7 +398,7 @@ class _Room:
 
 
 def discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
-    """What is in a cell at an index."""
+    """Return the contents of a cell at an index."""
     given = _operands(operands, params)
     path = resolved("get", params["index"], get_aval(ref.value).shape)
     found = _read_path(_Room(ref, path, given.mask).value, path, given.positions)
@@ -395,7 +406,7 @@ def discharge_get(ref: State, *operands: Value, **params: Any) -> Value:
 
 
 def _choose(mask: Value, yes: Value, no: Value) -> Value:
-    """`yes` where mask holds; `no`, which may be a scalar, elsewhere."""
+    """Return `yes` where mask holds, and elsewhere `no`, which may be a scalar."""
     shape = get_aval(yes).shape
     if get_aval(no).shape != shape:
         no = lax.broadcast_in_dim(no, shape=shape, broadcast_dimensions=())
@@ -403,7 +414,7 @@ def _choose(mask: Value, yes: Value, no: Value) -> Value:
 
 
 def discharge_swap(ref: State, value: Value, *operands: Value, **params: Any) -> Value:
-    """What was in a cell at an index, where a value is then."""
+    """Return the old contents of a cell at an index, and store a value there."""
     given = _operands(operands, params)
     path = resolved("swap", params["index"], get_aval(ref.value).shape)
     room = _Room(ref, path, given.mask)
@@ -533,7 +544,7 @@ def _broadcast_type(x: Aval, *, shape: tuple[int, ...]) -> ShapedArray:
 
 
 def _stretched(x: Value, shape: tuple[int, ...]) -> Value:
-    """The same in an operation that has a transpose."""
+    """Broadcast x to a shape by an operation that has a transpose."""
     extra = len(shape) - len(get_aval(x).shape)
     kept = tuple(range(extra, len(shape)))
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)

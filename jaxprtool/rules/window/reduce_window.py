@@ -1,4 +1,4 @@
-"""Rules of reductions of windows: sum, largest, smallest, and by a jaxpr."""
+"""Rules of reductions of windows: sum, maximum, minimum, and reduction by a jaxpr."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def windows_of(
     base_dilation: Any = None,
     window_dilation: Any = None,
 ) -> Windows:
-    """The windows that the params of an operation describe."""
+    """Return the windows that the params of an operation describe."""
     ones = (1,) * len(window_dimensions)
     return Windows(
         tuple(window_dimensions),
@@ -58,7 +58,7 @@ def windows_of(
 
 
 def params_of(w: Windows) -> dict[str, Any]:
-    """The params that describe windows."""
+    """Return the params that describe windows."""
     return {
         "window_dimensions": w.dimensions,
         "window_strides": w.strides,
@@ -72,9 +72,10 @@ def params_of(w: Windows) -> dict[str, Any]:
 
 
 def window_ufunc(xp: Namespace, x: Value, windows: Windows, monoid: Monoid) -> Callable[..., Value]:
-    """A function that reduces the windows of an array of type `x` with a NumPy function.
+    """Return a function that reduces the windows of an array of type `x` by a NumPy function.
 
-    One axis after the other. Types of 16 bits and less are computed in f32 and rounded once.
+    It reduces one axis after the other. Types of 16 bits and less are computed in f32 and rounded
+    once.
     """
     ufunc, dtype = ufunc_of(xp, monoid.ufunc, x.dtype), xp.dtype_of_aval(x.dtype)
     narrow = x.dtype.kind == "f" and x.dtype.bits < 32
@@ -110,7 +111,7 @@ def window_ufunc(xp: Namespace, x: Value, windows: Windows, monoid: Monoid) -> C
 def _reduce_axis(
     ufunc: Any, v: Value, axis: int, size: int, stride: int, dilation: int, count: int
 ) -> Value:
-    """The windows along one axis: element by element, or, for large ones, by doubling."""
+    """Reduce the windows along one axis: element by element, or by doubling for large windows."""
     before = (slice(None),) * axis
 
     def at(x: Value, start: int, stop: int | None, step: int) -> Value:

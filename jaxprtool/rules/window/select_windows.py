@@ -1,4 +1,4 @@
-"""Rules of the derivatives of pooling: values are moved from, or to, the extreme elements of windows."""
+"""Rows of the derivatives of pooling, which move values from or to the extreme elements of windows."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _DIRECTIONS = {"ge": ("GE", -1), "le": ("LE", 1)}
 
 
 def _direction(name: str, select_prim: Any) -> tuple[str, int]:
-    """The comparison that says which element stays, and the sign of the infinity that always loses."""
+    """Return the comparison that says which element stays, and the sign of the infinity that always loses."""
     return _DIRECTIONS[SELECTION.required(name, "select_prim", select_prim)]
 
 
@@ -51,7 +51,7 @@ def _same_dtype(name: str, x: Value, y: Value) -> None:
 
 
 def _linear_first(op: Any) -> Callable[..., Value]:
-    """The jvp rule of an operation that is linear in its first operand and locally constant in the second."""
+    """Return the jvp rule of an operation that is linear in its first operand and locally constant in the second."""
 
     def rule(
         primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
@@ -198,7 +198,7 @@ def _scatter_add_type(
 def _selected(
     xp: Namespace, stays: Callable[..., Value], x: Value, inside: Any, offsets: Value
 ) -> Value:
-    """For each window the number of the element that is selected, -1 where the window is all padding."""
+    """Return, for each window, the number of the selected element; -1 where the window is all padding."""
     where = best = None
     for k, at in enumerate(offsets):
         new, there = x[at], inside[at]
@@ -217,13 +217,14 @@ def _scatter_impl(
     combine: Callable[..., Any],
     padding_loses: Any = None,
 ) -> Callable[..., Any]:
-    """A function of (operand, source, initial value).
+    """Return a function of (operand, source, initial value).
 
-    Windows that differ never have the same element in the same place, so one place in the windows
-    after the other is scattered without collisions.
+    Different windows never have the same element at the same position, so the positions in the
+    windows are scattered one after the other without collisions.
 
-    padding_loses: the element that stands in the padding and takes part in the selection; None where the
-      padding takes no part.
+    Args:
+      padding_loses: the element in the padding, which takes part in the selection; None where the
+        padding takes no part.
     """
     dtype, config = xp.dtype_of_aval(x.dtype), windows.pad_config
     out_shape = windows.out_shape(x.shape)

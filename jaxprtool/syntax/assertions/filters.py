@@ -1,6 +1,8 @@
-"""What may be asked of equations and values, and the values that each property is compared with.
+"""The properties of equations and values that expressions of `assert` and `grep` compare, and the
+values to compare with.
 
-A property has a kind: a `dtype`, a `shape`, a `number`, a `text`, or several texts (`texts`), of which one is enough.
+A property has a kind: a `dtype`, a `shape`, a `number`, a `text`, or several texts (`texts`), one
+of which has to match.
 """
 
 from __future__ import annotations
@@ -60,15 +62,17 @@ _UNIT = pattern(r"(.*?)(?:([KMGTP])(i?)B?|B)?")
 
 
 def comparison(given: Any, op: str, value: str, some: bool, at: At) -> Comparison:
-    """A comparison of a property.
+    """Return a comparison of a property.
 
     Args:
-      given: the words of the property, the index in brackets or None, and where it stands.
-      op, value: the comparison, and what with, as written.
-      some: whether one operand or result is enough.
+      given: the words of the property, the index in brackets or None, and its position in the
+        expression.
+      op: the comparison operator, as written.
+      value: the value to compare with, as written.
+      some: whether one operand or result suffices.
 
     Raises:
-      FilterFault: there is no such property, or it is not compared so.
+      FilterFault: there is no such property, or it cannot be compared in this way.
     """
     attribute = _attribute(*given)
     kind = FIELDS[attribute.field]
@@ -125,7 +129,7 @@ def _attribute(words: list[str], index: str | None, at: At) -> Attribute:
 
 
 def _plain(value: str) -> str:
-    """A text without quotes around it."""
+    """Remove the quotes around a text."""
     quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
     return value[1:-1] if quoted else value
 
@@ -152,7 +156,7 @@ def _shape(value: str) -> tuple[Any, ...]:
 
 
 def amount(value: str) -> float | None:
-    """The number of a text, with a unit of bytes or without; None for another text."""
+    """Return the number that a text spells, with a unit of bytes or without; None for another text."""
     m = _UNIT.fullmatch(value)
     digits, unit, binary = m.groups() if m is not None else (value, None, None)
     if not _AMOUNT.fullmatch(digits):
@@ -182,9 +186,12 @@ _PIECE = pattern(r"[\w.+\-@<>]+|[^\s\w]")
 
 
 def value_tokens(text: str) -> list[str]:
-    """The text of a param's value, cut into words and marks: two spellings of one value have the same.
+    """Cut the text of a param's value into words and marks.
 
-    Blanks and quotes say nothing, nor does a comma before a bracket; lists are tuples, and element types have short names.
+    Two spellings of one value give the same tokens.
+
+    Blanks and quotes are ignored, and so is a comma before a closing bracket; lists become tuples,
+    and element types get short names.
     """
     found: list[str] = []
     pieces: list[str] = _PIECE.findall(text)
@@ -200,7 +207,7 @@ def value_tokens(text: str) -> list[str]:
 
 
 def _number_text(piece: str) -> str:
-    """A number with a point or an exponent in one spelling."""
+    """Return a number with a point or an exponent in a normal form."""
     if piece[0] in "+-.0123456789" and len(piece) < 40 and re.search(r"[.eE]", piece):
         try:
             return repr(float(piece))

@@ -1,7 +1,8 @@
-"""Regular expressions that are matched in time linear in the text, whatever the expression: for those that a user writes.
+"""Regular expressions for patterns that a user writes, matched in time linear in the text.
 
-Python's `re` takes exponential time for some expressions. Here all ways through an expression are followed at the same time,
-so that the time is at most its length times that of the text. There are no groups to refer back to and no look-around.
+Python's `re` takes exponential time for some expressions. Here all states that the expression can
+be in are followed at the same time, so that the time is at most its length times that of the text.
+There are no back-references and no look-around.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _REPEATS = "*+?"
 
 
 class RegexFault(ValueError):
-    """A text that is no regular expression. `at` is where."""
+    """A text that is no regular expression. `at` is the position of the fault."""
 
     def __init__(self, message: str, at: int):
         super().__init__(message)
@@ -29,7 +30,13 @@ class RegexFault(ValueError):
 
 
 class _State(NamedTuple):
-    """A state: what it takes (None: nothing), an end of the text where it has to be, and the states that follow."""
+    """A state of the automaton.
+
+    Attributes:
+      takes: the test of the character that it consumes; None where it consumes nothing.
+      edge: the end of the text at which it has to be, or "".
+      then: the states that follow.
+    """
 
     takes: _Test | None
     edge: str
@@ -76,7 +83,7 @@ class LinearRegex:
         return False
 
     def _closed(self, states: set[int], edges: str) -> set[int]:
-        """The states with those that are reached from them without a character."""
+        """Return the states and those that are reached from them without consuming a character."""
         todo, found = [*states], {*states}
         while todo:
             takes, edge, then = self._states[todo.pop()]
@@ -174,7 +181,7 @@ class _Reader:
         return test if c.islower() else lambda x: not test(x)
 
     def members(self, start: int) -> _Test:
-        """What `[a-z_]` takes, after its bracket."""
+        """Return the characters that `[a-z_]` accepts, after its bracket was read."""
         negative = self.peek() == "^"
         self.at += negative
         tests: list[_Test] = []

@@ -1,6 +1,7 @@
-"""What an expression of `assert` or `grep` consists of (see `grammar/assert.lark`).
+"""The nodes of expressions of `assert` and `grep` (see `grammar/assert.lark`).
 
-Every node has `at`, where it stands in the expression: offsets of its first character and of the one behind its last.
+The field `at` of every node is its range in the expression: the offsets of its first character and
+of the one after its last.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ Dim = Any
 
 
 class TypePattern(NamedTuple):
-    """A type with holes.
+    """A type in which parts may be left open.
 
     Attributes:
       dtype: the short name of an element type, or None for any.
@@ -65,7 +66,7 @@ class Head(NamedTuple):
 
 
 class Param(NamedTuple):
-    """What a param has to be: `key op value`; of `~` and `!~` the value is a `LinearRegex`, else a text."""
+    """A condition on a param: `key op value`; with `~` and `!~` the value is a `LinearRegex`, else a text."""
 
     key: str
     op: str
@@ -87,7 +88,7 @@ class Attribute(NamedTuple):
 
     Attributes:
       of: `in`, `out`, or "" for the equation itself.
-      position: which operand or result, or None for each of them.
+      position: the number of the operand or result, or None for each of them.
       field: the property; `param` for a param.
       key: the name of the param, or "".
     """
@@ -100,7 +101,10 @@ class Attribute(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """`attribute op value`; `some` asks for one operand or result instead of all. The value is as the field has it."""
+    """`attribute op value`; with `some`, one operand or result has to match instead of all.
+
+    The type of the value depends on the kind of the field.
+    """
 
     attribute: Attribute
     op: str
@@ -121,14 +125,14 @@ Filter = Comparison | Logic
 
 
 class Pattern(NamedTuple):
-    """What equations, or values, are meant.
+    """A description of the equations, or values, that are looked for.
 
     Attributes:
-      value: the type of the values that are meant; None where it is about equations.
-      results: types that results have, in this order.
+      value: the type of the values; None where equations are looked for.
+      results: the types of the results, in order.
       heads: the primitives.
-      params, operands, filters: what else holds.
-      text: as it is written.
+      params, operands, filters: further conditions.
+      text: the pattern as it is written.
     """
 
     value: TypePattern | None
@@ -145,7 +149,7 @@ class Pattern(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A number; `text` is how it is written."""
+    """A number; `text` is its spelling."""
 
     value: float
     text: str
@@ -161,7 +165,7 @@ class Arithmetic(NamedTuple):
 
 
 class Count(NamedTuple):
-    """How often a pattern occurs in program A or B; `top`: outside of nested jaxprs."""
+    """The number of times a pattern occurs in program A or B; with `top`, only outside of nested jaxprs."""
 
     pattern: Pattern
     program: str
@@ -170,7 +174,7 @@ class Count(NamedTuple):
 
 
 class Figure(NamedTuple):
-    """A figure of a program, or of what a pattern means in it."""
+    """A figure of a program, or of the part of it that a pattern matches."""
 
     name: str
     pattern: Pattern | None
@@ -179,7 +183,9 @@ class Figure(NamedTuple):
 
 
 class Residuals(NamedTuple):
-    """How many values of a type a reverse pass keeps under a policy ("": the program's own), or their bytes."""
+    """The number, or the bytes, of the values that a reverse pass saves, of a type and under a
+    policy ("": the program's own).
+    """
 
     policy: str
     pattern: Pattern | None
@@ -226,7 +232,7 @@ class AllWhere(NamedTuple):
 
 
 class Feeds(NamedTuple):
-    """`PATTERN feeds PATTERN`; `every`: each match of the first does."""
+    """`PATTERN feeds PATTERN`; with `every`, each match of the first has to."""
 
     source: Pattern
     sink: Pattern
@@ -235,7 +241,7 @@ class Feeds(NamedTuple):
 
 
 class Before(NamedTuple):
-    """`PATTERN before PATTERN`; which matches are meant: `first`, `last`, or "" for all."""
+    """`PATTERN before PATTERN`; `which` says which matches count: `first`, `last`, or "" for all."""
 
     earlier: Pattern
     later: Pattern

@@ -1,6 +1,7 @@
-"""Expressions of `assert` and patterns of `grep`, read: text to the nodes of `syntax.assertions.nodes`.
+"""Read expressions of `assert` and patterns of `grep`: text to the nodes of `syntax.assertions.nodes`.
 
-Lark reads them with `grammar/assert.lark`. Every text ends in nodes or in a UsageError with its place in the expression.
+Lark parses them with `grammar/assert.lark`. For every text the result is nodes, or a UsageError
+with its position in the expression.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from jaxprtool.syntax.tables import grammar_folder
 
 __all__ = ["CODE", "ORDERS", "read_claim", "read_pattern"]
 
-CODE = "expression"  # of the diagnostics
+CODE = "expression"  # the code of the diagnostics
 ORDERS = ("==", "!=", "<", "<=", ">", ">=")
 PROGRAMS = ("A", "B")
 _LONGEST, _DEEPEST = 20_000, 200  # characters, brackets inside of brackets
@@ -76,18 +77,18 @@ def _parser() -> Any:
 
 @deep
 def read_claim(text: str) -> Claim:
-    """What an expression of `assert` says. Raises UsageError with the place of the fault."""
+    """Read an expression of `assert`. Raises UsageError with the position of the fault."""
     return _Builder(text, "test").claim
 
 
 @deep
 def read_pattern(text: str) -> Pattern:
-    """What a pattern of `grep` means. Raises UsageError with the place of the fault."""
+    """Read a pattern of `grep`. Raises UsageError with the position of the fault."""
     return _Builder(text, "pattern").pattern
 
 
 def fault(text: str, at: At, message: str, help: str = _PAGE) -> NoReturn:
-    """Raise UsageError at a place of an expression."""
+    """Raise UsageError at a position of an expression."""
     span = Span(Source(text, "<expression>"), at[0], max(at[1], at[0] + 1))
     fail(UsageError, message, CODE, span=span, help=help)
 
@@ -96,14 +97,19 @@ class _Builder:
     """Reads one text.
 
     Attributes:
-      claim, pattern: what it says, one of the two.
+      claim: the claim that it states, or
+      pattern: the pattern that it states.
     """
 
     claim: Claim
     pattern: Pattern
 
     def __init__(self, text: str, start: str, whole: str = ""):
-        """Read a text. One that stands in quotes in a `whole` one has blanks in front, so that it stands where it does there."""
+        """Read a text.
+
+        A text in quotes inside of `whole` is padded with blanks, so that its offsets are those in
+        `whole`.
+        """
         self.text, self.whole = text, whole or text
         self._check_size()
         tree = self._parsed(start)
@@ -157,7 +163,7 @@ class _Builder:
         self.fault((at, at + len(word)), message, help)
 
     def _no_function(self, called: Any) -> NoReturn:
-        """A bracket after a name that is none of a function."""
+        """Raise the error for a bracket after a name that is not the name of a function."""
         name = called[1]
         near = close_names(name, _FUNCTIONS)
         help = f"did you mean {near[0]}?" if near else f"there are {', '.join(_FUNCTIONS)}"
@@ -166,7 +172,7 @@ class _Builder:
     # -- tests ----------------------------------------------------------------------------------------
 
     def read_claim(self, tree: Any) -> Claim:
-        """The claim of a tree; a number is none."""
+        """Return the claim of a tree; a number is none, and raises an error."""
         found = self.read_test(tree)
         if isinstance(found, _NUMBERS):
             self.fault(
@@ -175,14 +181,14 @@ class _Builder:
         return found
 
     def read_number(self, tree: Any) -> Any:
-        """The number of a tree; a claim is none."""
+        """Return the number of a tree; a claim is none, and raises an error."""
         found = self.read_test(tree)
         if not isinstance(found, _NUMBERS):
             self.fault(found.at, "what is true or false is no number", "count(PATTERN) is a number")
         return found
 
     def read_test(self, tree: Any) -> Any:
-        """The claim or the number of a tree."""
+        """Return the claim or the number of a tree."""
         return getattr(self, f"_{tree.data}")(_at(tree), tree.children)
 
     def _either(self, at: At, parts: Any) -> Claim:
@@ -333,7 +339,7 @@ class _Builder:
         return Pattern(None, results, heads, params, tuple(operands), filters, text, at)
 
     def value_pattern(self, tree: Any, parts: Any) -> TypePattern | None:
-        """The type of a pattern that is one: `f64`, `f32[2, _]`, `_[8]`."""
+        """Return the type in a pattern that consists of one: `f64`, `f32[2, _]`, `_[8]`."""
         heads = parts["heads"].children
         name = heads[0].children[0]
         items = parts["brackets"].children if "brackets" in parts else None
@@ -348,7 +354,7 @@ class _Builder:
         return self.type(_at(tree), name, dims)
 
     def type(self, at: At, name: Any, dims: Any) -> TypePattern:
-        """A type of a name and the tokens of its dimensions (None: any)."""
+        """Return the type of a name and the tokens of its dimensions (None: any)."""
         texts = None if dims is None else [str(d.children[0]) for d in dims]
         return self.checked(at, type_of, str(name), texts, at)
 
@@ -363,7 +369,7 @@ class _Builder:
         return self.type(_at(tree), name, dims)
 
     def quoted(self, heads: Any, alone: bool) -> Pattern | None:
-        """A pattern in quotes that is more than a name: `'f32[2,64,64]'`."""
+        """Return the pattern in quotes where they contain more than a name: `'f32[2,64,64]'`; else None."""
         token = heads[0].children[0]
         inside = str(token)[1:-1]
         if token.type != "STRING" or (
@@ -433,7 +439,7 @@ class _Builder:
         return self.checked(at, comparison, given, op, str(value), bool(some), at)
 
     def checked(self, at: At, make: Any, *args: Any) -> Any:
-        """What a function makes; its fault is one of the expression."""
+        """Call a function; raise its FilterFault as a fault of the expression."""
         try:
             return make(*args)
         except FilterFault as e:

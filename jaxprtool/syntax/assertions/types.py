@@ -1,4 +1,6 @@
-"""Types with holes, as expressions of `assert` write them: `f64`, `f32[_, 4096]`, `bf16<host>[..., 128]`."""
+"""Types in which parts may be open, as expressions of `assert` write them: `f64`, `f32[_, 4096]`,
+`bf16<host>[..., 128]`.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ __all__ = ["FilterFault", "find_type", "memory_space", "read_dims", "type_of"]
 
 
 class FilterFault(ValueError):
-    """A part of an expression that makes no sense."""
+    """A part of an expression that has no meaning."""
 
     def __init__(self, message: str, help: str = ""):
         super().__init__(message)
@@ -20,7 +22,7 @@ class FilterFault(ValueError):
 
 
 def find_type(name: str) -> tuple[str, str] | None:
-    """The short name of an element type and the memory space in `f32` or `f32<host>`; None for another name."""
+    """Return the short name of an element type and the memory space in `f32` or `f32<host>`; None for another name."""
     dtype = find_dtype(name)
     if dtype is not None:
         return dtype.short, ""
@@ -30,7 +32,7 @@ def find_type(name: str) -> tuple[str, str] | None:
 
 
 def memory_space(name: str) -> str:
-    """The memory space that a kind of memory is called in types: `host` for `pinned_host`."""
+    """Return the memory space that types show for a kind of memory: `host` for `pinned_host`."""
     return _SPACES.get(name, name)
 
 
@@ -38,7 +40,10 @@ _SPACES = {"pinned_host": "host"}
 
 
 def type_of(name: str, dims: Sequence[str] | None, at: At) -> TypePattern:
-    """The type of a name (`_` for any) and the texts of its dimensions (None: any). Raises FilterFault."""
+    """Return the type of a name (`_` for any) and the texts of its dimensions (None: any).
+
+    Raises FilterFault.
+    """
     found = (None, "") if name == "_" else find_type(name)
     if found is None:
         raise FilterFault(f"`{name}` is no element type", "those of JAX are meant: f32, bf16, i32")
@@ -46,7 +51,7 @@ def type_of(name: str, dims: Sequence[str] | None, at: At) -> TypePattern:
 
 
 def read_dims(texts: Sequence[str]) -> tuple[Any, ...]:
-    """Dimensions of their texts: numbers, names, `_` and one `...`. Raises FilterFault."""
+    """Read dimensions from their texts: numbers, names, `_` and one `...`. Raises FilterFault."""
     if texts.count("...") > 1:
         raise FilterFault("`...` stands once among dimensions")
     return tuple(map(_dim, texts))

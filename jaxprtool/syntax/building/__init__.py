@@ -1,1 +1,3 @@
-"""The tokens of the grammar to programs: names, definitions, and what other releases pass around."""
+"""Build programs from the tokens of the grammar: names, definitions, and the values that only other
+releases pass around.
+"""

@@ -36,9 +36,12 @@ _DIGITS = 308  # an integer of no more of them is smaller than the largest float
 
 
 class Run(NamedTuple):
-    """The `Place` of a binder among some, `a:f32[3] b:f32[]`. They share one, since few are looked for.
+    """The `Place` of a binder in a run of binders, `a:f32[3] b:f32[]`.
 
-    `number` is that of the binder which is meant, counted from 0; -1 where its name tells.
+    All of them share one, since few are looked up.
+
+    `number` is the position of the binder in the run, from 0; -1 where the binder is found by its
+    name.
     """
 
     source: Source
@@ -49,7 +52,7 @@ class Run(NamedTuple):
     def find(self, name: str) -> Span:
         places, by_name = _places(self.source, self.start, self.end)
         at = by_name.get(name) if self.number < 0 else self.number
-        whole = self.start, self.end  # of a variable that somebody has given another name
+        whole = self.start, self.end  # a variable that was given another name
         return Span(self.source, *(whole if at is None else places[at]))
 
 
@@ -59,16 +62,24 @@ _new_run: Callable[[tuple[Source, int, int, int]], Run] = partial(tuple.__new__,
 
 @lru_cache(maxsize=4)
 def _places(source: Source, start: int, end: int) -> tuple[list[tuple[int, int]], dict[str, int]]:
-    """Where the binders of a run stand, and the number of each by its name: who looks for one often looks for others."""
+    """Return the ranges of the binders of a run, and the position of each by its name.
+
+    Cached, since a caller that looks for one binder often looks for others.
+    """
     words = [*_WORD.finditer(source.text, start, end)]
     return [m.span() for m in words], {m[0].partition(":")[0]: i for i, m in enumerate(words)}
 
 
 class Scope:
-    """A jaxpr under construction: what is bound, and its binders.
+    """A jaxpr under construction: the variables bound so far, and its binders.
 
-    `drops` are the `_` binders so far; `reads` says how often operands `_` read each of them, `decided` what
-    equations with such operands compute.
+    Attributes:
+      vars: the variables by name.
+      consts: the binders of constants.
+      inputs: the binders of arguments.
+      drops: the `_` binders so far.
+      reads: for each `_` binder how many operands `_` read it.
+      decided: the equations with operands `_` that were resolved: text and chosen binders.
     """
 
     __slots__ = ("autodidax", "consts", "decided", "drops", "inputs", "reads", "start", "vars")
@@ -84,14 +95,16 @@ class Scope:
 
 
 class Missing:
-    """What a program leaves out, which is inferred or taken out when all of it is read.
+    """What a program leaves out, and what is inferred or removed once the whole program is read.
 
     Attributes:
-      literals, binders: whether there are some without a type.
-      units, tuples: whether there is a unit, and a tuple of values.
-      named: results that are bound nowhere and may be units, by their names.
+      literals: whether there is a literal without a type.
+      binders: whether there is a binder without a type.
+      units: whether there is a unit.
+      tuples: whether there is a tuple of values.
+      named: results that are bound nowhere and may be units, with their names.
       inside: definitions of jaxprs inside values.
-      earlier: whether an equation is in a spelling that no release since 0.6.1 has.
+      earlier: whether an equation is in a spelling that no release since 0.6.1 uses.
     """
 
     __slots__ = ("binders", "earlier", "inside", "literals", "named", "tuples", "units")
@@ -102,7 +115,7 @@ class Missing:
         self.inside: list[ClosedJaxpr] = []
 
     def include(self, inner: Missing) -> None:
-        """Add what a jaxpr inside leaves out."""
+        """Add what an inner jaxpr leaves out."""
         self.literals |= inner.literals
         self.binders |= inner.binders
         self.units |= inner.units
@@ -116,9 +129,9 @@ class Atoms:
     """Reads the binders and the operands of one text.
 
     Attributes:
-      scopes: of the jaxprs under construction, the innermost last.
-      missing: what the program that is being read leaves out.
-      wide: whether numbers have 64 bits where nothing else says how many.
+      scopes: the scopes of the jaxprs under construction, innermost last.
+      missing: what the current program leaves out.
+      wide: whether numbers have 64 bits where nothing else determines it.
       lone: whether the text is an equation without a jaxpr around it, so that any name may be used.
     """
 
@@ -127,7 +140,7 @@ class Atoms:
         self.scopes: list[Scope] = []
         self.types: dict[str, AbstractType] = {}
         self.literals: dict[str, tuple[Any, AbstractType]] = {}
-        self.unbound: set[Var] = set()  # what stands for variables that are read and not bound
+        self.unbound: set[Var] = set()  # placeholders of variables that are read but not bound
         self.places: tuple[int, int, dict[str, int]] = -1, -1, {}  # of words in a run of operands
         self.units: dict[Lit, str] = {}  # for results that are bound nowhere, with their names
         self.names: set[str] = set()  # those elsewhere than among results, once one asks
@@ -143,7 +156,8 @@ class Atoms:
     def binders(self, scope: Scope, text: str, start: int, head: bool = False) -> list[Var]:
         """Bind the names of a run of binders.
 
-        Among arguments of a jaxpr inside (`head`) the releases 0.1.59 to 0.1.68 repeat names; the first one is meant.
+        Among the arguments of an inner jaxpr (`head`) the releases 0.1.59 to 0.1.68 repeat names;
+        the first binder counts.
         """
         found: list[Var] = []
         types, bound = self.types, scope.vars
@@ -166,7 +180,7 @@ class Atoms:
     def _new_binders(
         self, scope: Scope, text: str, start: int, first: int, head: bool
     ) -> Iterator[Var]:
-        """Bind the names of a run of binders that starts at `start`, from number `first` on."""
+        """Bind the names of a run of binders that starts at `start`, from the binder at position `first` on."""
         for m in islice(_BINDER.finditer(text), first, None):
             name, colon, kind = m[0].partition(":")
             at = start + m.start()
@@ -178,7 +192,7 @@ class Atoms:
     def _bind_again(
         self, scope: Scope, name: str, aval: AbstractType, span: Span, head: bool
     ) -> Var:
-        """Bind a name that may be bound already, or `_`."""
+        """Bind `_`, or a name that may be bound already."""
         if name == "_":
             scope.drops.append(DropVar(aval, "_", span))
             return scope.drops[-1]
@@ -195,7 +209,7 @@ class Atoms:
         return UNTYPED
 
     def presume(self, scope: Scope, text: str, start: int) -> None:
-        """Take what a run of equations that are not read binds as bound."""
+        """Treat the results of a run of equations that are not read as bound."""
         for m in _RESULT.finditer(text):
             name, at = m[1], start + m.start()
             found = Var(UNTYPED, name, Span(self.source, at, at + len(name)))
@@ -221,7 +235,9 @@ class Atoms:
         return found
 
     def atom(self, word: str, scope: Scope, start: int, end: int = -1) -> Any:
-        """A variable, or a literal; an error that stands for a variable otherwise."""
+        """Return the variable or literal that a word spells; for any other word record an error,
+        and return a variable.
+        """
         var = scope.vars.get(word)
         if var is not None:
             return var
@@ -256,9 +272,10 @@ class Atoms:
         return scope.vars.setdefault(word, found)
 
     def result(self, word: str, scope: Scope, start: int) -> Any:
-        """A result of a jaxpr: an atom.
+        """Return a result of a jaxpr as an atom.
 
-        JAX 0.2.22 to 0.3.9 prints a unit that derivatives make as a name that stands nowhere but among results.
+        JAX 0.2.22 to 0.3.9 prints a unit made by derivatives as a name that occurs only among
+        results.
         """
         if not self.missing.units or word in scope.vars or not _NAME.fullmatch(word):
             return self.atom(word, scope, start)
@@ -273,7 +290,7 @@ class Atoms:
     def operands(
         self, words: list[str], text: str, scope: Scope, start: int, end: int
     ) -> list[Any]:
-        """The operands of a run, whose words stand between two offsets."""
+        """Return the operands in a run of words that lies between two offsets."""
         found: list[Any] = []
         for word in words:
             if word.rfind("[") > word.rfind("]"):  # types have blanks, `[...]:f32[2, 4]`
@@ -292,7 +309,9 @@ class Atoms:
             self.errors.add(f"{word} is not an operand", "syntax", at, at + len(word), help)
 
     def _find(self, word: str, start: int, end: int) -> int:
-        """Where a word first stands between two offsets (`start`, when it is known exactly)."""
+        """Return the offset of the first occurrence of a word between two offsets (`start`, when it
+        is known exactly).
+        """
         if end < 0:
             return start
         if self.places[:2] != (start, end):
@@ -331,9 +350,10 @@ class Atoms:
 
 
 def next_drop(scope: Any) -> Var:
-    """The result that an operand `_` reads: the first of those that operands have read least often so far.
+    """Return the result that an operand `_` reads for now: the first of those that were read least often so far.
 
-    The text does not say which; `drops.decide_reads` looks at types when the equation is read.
+    The text does not say which it is; `drops.decide_reads` chooses by types when the equation has
+    been read.
     """
     binder = min(scope.drops, key=lambda v: scope.reads.get(v, 0))
     scope.reads[binder] = scope.reads.get(binder, 0) + 1
@@ -341,6 +361,6 @@ def next_drop(scope: Any) -> Var:
 
 
 def undrop(binder: Var) -> Var:
-    """Make a dropped result one that is read; it keeps its name."""
+    """Convert the binder of a dropped result to a variable that can be read; it keeps its name."""
     amend(binder, __class__=Var)
     return binder

@@ -15,21 +15,23 @@ __all__ = ["Definitions"]
 
 
 class Definitions:
-    """The definitions of one program after another.
+    """The shared definitions of a program; used for one program after another.
 
-    A name may be used before its definition, so a use makes an empty `ClosedJaxpr` that the definition fills.
+    A name may be used before its definition, so a use makes an empty `ClosedJaxpr`, which the
+    definition fills. A jaxpr inside a value may have definitions of its own, and use those of the
+    text around it (`outer`).
 
-    A jaxpr inside a value may have definitions of its own, and use those of the text around it (`outer`).
-
-    A param of a primitive that is not known may hold a jaxpr, or a word that happens to be the name of one: the function `solve`
-    may apply a primitive with the param `prim=solve`. Such a word is taken for a name (it is guessed), unless the definition of that
-    name would use itself then: it is one of the `words` when the text is read again.
+    A param of an unknown primitive may hold a jaxpr, or a word that happens to be the name of one:
+    the function `solve` may apply a primitive with the param `prim=solve`. Such a word is guessed
+    to be a reference. Where this makes the definition use itself, the guess was mistaken: the text
+    is read again with the name among the `words`.
 
     Attributes:
       own: the names that the text defines anywhere.
       names: those and the names of the text around it; no other word can be a reference.
-      words: names that primitives that are not known have as words.
-      mistaken: names that were guessed, of definitions that use themselves; of texts inside values too.
+      words: names that are plain words in params of unknown primitives.
+      mistaken: names of definitions that use themselves through a guess; those of texts inside
+        values too.
     """
 
     def __init__(
@@ -54,7 +56,7 @@ class Definitions:
         self.guessed: set[str] = set()
 
     def guess(self, name: str, at: int) -> ClosedJaxpr | None:
-        """The jaxpr that a word in a param of a primitive that is not known names; None where it is a word."""
+        """Return the jaxpr that a word in a param of an unknown primitive names; None where it is a plain word."""
         if name not in self.names or name in self.words:
             return None
         if name in self.own:
@@ -64,7 +66,7 @@ class Definitions:
         return self.reference(name, at)
 
     def reference(self, name: str, at: int) -> ClosedJaxpr:
-        """The jaxpr of this name; it may be filled later."""
+        """Return the jaxpr of this name; it may be filled later."""
         if self.outer is not None and name not in self.own and name in self.outer.names:
             return self.outer.reference(name, at)
         self.first_use.setdefault(name, at)
@@ -78,9 +80,9 @@ class Definitions:
         return found
 
     def value(self, text: str, at: int, guessed: bool) -> Any:
-        """The jaxpr, or the tuple of jaxprs, that a param's value names; None when it names none.
+        """Return the jaxpr, or the tuple of jaxprs, that a param's value names; None when it names none.
 
-        guessed: whether it may be a word that names none, since the primitive is not known.
+        guessed: whether it may be a plain word, since the primitive is unknown.
         """
         refer = self.guess if guessed else self.reference
         names = self.names - self.words if guessed else self.names
@@ -93,7 +95,7 @@ class Definitions:
         return None
 
     def define(self, token: Token, closed: ClosedJaxpr) -> list[Diagnostic]:
-        """Fill the jaxpr of a name; the errors found."""
+        """Fill the jaxpr of a name; return the errors found."""
         _, name, start, end = token
         if name in self.defined:
             message = f"{name} is defined twice"
@@ -105,11 +107,11 @@ class Definitions:
         return []
 
     def listed(self) -> dict[str, ClosedJaxpr]:
-        """The definitions in the order of the text; printing an unchanged program gives them back."""
+        """Return the definitions in the order of the text; printing an unchanged program gives them back."""
         return {name: self.shells[name] for name in self.defined}
 
     def finish(self) -> list[Diagnostic]:
-        """End a program: the errors of names that are not defined, or defined by themselves."""
+        """End a program: return errors for names that are not defined, or defined by themselves."""
         errors: list[Diagnostic] = []
         for name, at in self.first_use.items():
             if name not in self.defined:
@@ -134,7 +136,7 @@ class Definitions:
         return name in reached
 
     def _recursive(self) -> list[str]:
-        """Names that remain when those that use no remaining one are taken away, again and again."""
+        """Return the names that remain after repeatedly removing those that use no remaining one."""
         pending = {n: uses & self.defined.keys() for n, uses in self.uses.items()}
         users: dict[str, list[str]] = {}
         for name, uses in pending.items():

@@ -1,6 +1,7 @@
-"""What keys draw in a text of an earlier release, which its equations do not say: the release does.
+"""Random numbers in texts of earlier releases: the release decides what keys draw, which the equations do not state.
 
-Threefry counts in two ways, and XLA's generator draws for a batch of keys at once, or for each alone.
+Threefry counts in one of two ways, and XLA's generator draws for a batch of keys either at once or
+for each key alone.
 """
 
 from __future__ import annotations
@@ -42,19 +43,20 @@ _WHOSE: dict[Release, str] = {
 
 
 class AmbiguousDrawsWarning(JaxprToolWarning):
-    """A text may be of a release whose keys draw other numbers, or of a later one."""
+    """It is not known whether a text is of a release whose keys draw other numbers, or of a later one."""
 
     code = "ambiguous-draws"
 
 
 class Draws(NamedTuple):
-    """Equations that draw other numbers in releases before one.
+    """Equations that draw other numbers in releases before `release`.
 
     Attributes:
-      release: the first that draws what is drawn today.
-      when: whether the text is of an earlier release or a later one. It is "untold" where an earlier one prints it as
-        the newest does: of calls of `random_split` and `random_bits` alone the text has been the same ever since 0.4.18. A
-        warning of each such text would be wrong for all that are made today.
+      release: the first release that draws today's numbers.
+      when: whether the text is of an earlier or a later release; "either" where it may be of both.
+        "untold" where an earlier release prints it as the newest does: the text of calls of
+        `random_split` and `random_bits` alone is unchanged since 0.4.18. There is no warning then,
+        since it would be wrong for all texts that are made today.
       eqns: the equations.
     """
 
@@ -64,11 +66,11 @@ class Draws(NamedTuple):
 
 
 def count_as_printed(reading: Reading, programs: Collection[ClosedJaxpr]) -> None:
-    """Have keys draw in programs as in the release that printed their text, and warn where the text may be of either kind.
+    """Make keys draw as in the release that printed the text; warn where that release is not known.
 
     Args:
       reading: the text.
-      programs: what was built of it.
+      programs: the programs that were built of it.
     """
     for release, when, eqns in draws_of(reading, programs):
         if when == "before":
@@ -87,7 +89,7 @@ def count_as_printed(reading: Reading, programs: Collection[ClosedJaxpr]) -> Non
 
 
 def draws_of(reading: Reading, programs: Collection[ClosedJaxpr]) -> list[Draws]:
-    """What draws other numbers in earlier releases, where the text does not say how it draws.
+    """Return the equations that draw other numbers in earlier releases, where the text does not say how they draw.
 
     A text that no release before 0.8 must have printed is taken to be of a later one.
     """
@@ -124,9 +126,9 @@ def draws_of(reading: Reading, programs: Collection[ClosedJaxpr]) -> list[Draws]
 def _when(
     releases: Releases, release: Release, later: bool
 ) -> Literal["before", "since", "either", "untold"]:
-    """Whether a text is of a release before one.
+    """Return whether a text is of a release before `release`.
 
-    later: whether something tells that it is not, which `releases` does not know.
+    later: whether other evidence, which `releases` lacks, says that it is not.
     """
     if releases.since is not None and releases.since >= release:
         return "since"
@@ -142,7 +144,7 @@ def _when(
 
 
 def _counts(eqn: JaxprEqn) -> bool:
-    """Whether an equation draws or splits with Threefry, counting by the places of elements as where nothing says how."""
+    """Whether an equation draws or splits with Threefry, and counts by the positions of elements, as by default."""
     if eqn.params.get("partitionable") is not True or not eqn.inputs:
         return False
     aval = eqn.inputs[0].aval
@@ -152,7 +154,7 @@ def _counts(eqn: JaxprEqn) -> bool:
 
 
 def _may_scale(eqn: JaxprEqn) -> bool:
-    """Whether an equation draws from Gamma distributions, perhaps below a = 1, and as where nothing says how."""
+    """Whether an equation draws from Gamma distributions, perhaps with a < 1, in the default way."""
     if eqn.params.get("complement") is not True or not eqn.inputs:
         return False
     a = eqn.inputs[-1]
@@ -160,16 +162,16 @@ def _may_scale(eqn: JaxprEqn) -> bool:
 
 
 def _draws_bits_of_rbg(eqn: JaxprEqn) -> bool:
-    """Whether XLA's generator draws bits, of `rbg` keys: Threefry only splits these."""
+    """Whether XLA's generator draws bits from `rbg` keys; Threefry splits these keys."""
     kind = str(getattr(eqn.inputs[0].aval, "dtype", ""))
     return kind == "key<rbg>" and "bit_width" in eqn.params
 
 
 def _draws_a_batch(eqn: JaxprEqn) -> bool:
-    """Whether XLA's generator draws for several keys.
+    """Whether XLA's generator draws for several keys at once.
 
-    It draws the bits of `rbg` keys, which Threefry splits, and does all for `unsafe_rbg` keys. What takes nothing but
-    keys, without a param, copies their words.
+    It draws the bits of `rbg` keys, which Threefry splits, and does everything for `unsafe_rbg`
+    keys. An equation whose operands are only keys, and that has no param, copies their words.
     """
     if not eqn.primitive.name.startswith("random_") or not eqn.inputs:
         return False
@@ -179,14 +181,14 @@ def _draws_a_batch(eqn: JaxprEqn) -> bool:
 
 
 def _mapped(eqn: JaxprEqn) -> list[Atom]:
-    """The operands along whose axes keys draw: of a key and a number that is folded in, those of some rank."""
+    """Return the operands that have batch axes; of a key and a number folded into it, those of rank > 0."""
     if not eqn.params:
         return [x for x in eqn.inputs if x.aval.shape]
     return [*eqn.inputs] if eqn.inputs[0].aval.shape else []
 
 
 def _draw_alone(eqn: JaxprEqn) -> None:
-    """Have an equation draw for each key alone: it becomes a loop over the first axis, and over the others inside."""
+    """Make an equation draw for each key alone: it becomes a loop over the first axis, nested for further axes."""
     mapped, out = _mapped(eqn), eqn.out_binders[0]
     if len({x.aval.shape[0] for x in mapped}) != 1:
         return  # ill-typed
@@ -203,18 +205,18 @@ def _draw_alone(eqn: JaxprEqn) -> None:
 
 
 def _first(aval: Any) -> Any:
-    """The type of one element along the first axis."""
+    """Return the type of one element along the first axis."""
     return aval.update(shape=aval.shape[1:])
 
 
 def _says_how(eqn: JaxprEqn, as_spelled: Mapping[int, SpelledEquation], param: str) -> bool:
-    """Whether the text of an equation has a param that says how it draws, as only texts of ours do."""
+    """Whether the text of an equation has a param that says how it draws, as only texts of this package do."""
     found = as_spelled.get(eqn.span.start) if eqn.span else None
     return found is not None and param in found.params
 
 
 def _names_as_outside(eqn: JaxprEqn) -> bool:
-    """Whether an argument of a call has the name of its operand, as JAX prints it since 0.5.3."""
+    """Whether an argument of a called jaxpr has the name of its operand, as JAX prints it since 0.5.3."""
     called = eqn.params.get("jaxpr")
     if not isinstance(called, ClosedJaxpr):
         return False

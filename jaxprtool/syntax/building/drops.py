@@ -1,7 +1,7 @@
-"""Results and operands `_` of a jaxpr: which of its `_` binders each of them reads, which the text does not say.
+"""Find the `_` binder that each result or operand `_` of a jaxpr reads, which the text does not say.
 
-JAX prints a result of the body of a jit as `_` where nobody reads the result of the call (0.5.3 to 0.10.0), also where the
-body itself reads it.
+JAX prints a result in the body of a jit as `_` where nothing reads the result of the call (0.5.3 to
+0.10.0), even where the body itself reads it.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class AmbiguousResultWarning(JaxprToolWarning):
 
 
 class Drops:
-    """The jaxprs that have such results, until the equation around them tells the types of those.
+    """The jaxprs with results `_`, until the equation around them gives the types of these results.
 
     Attributes:
-      found: for each of them the places of these results, and its scope.
-      around: each binder that such a result was read from, with the binder of the equation around.
-      doubtful: those of the former where the text leaves a choice.
+      found: for each jaxpr the positions of these results, and its scope.
+      around: each binder that was chosen for such a result, with the binder of the equation around.
+      doubtful: the chosen binders where the text allows others too.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Drops:
     def add(
         self, jaxpr: Jaxpr, outs: list[Atom | None], places: list[int], scope: Scope
     ) -> tuple[Atom | None, ...]:
-        """The results of a jaxpr with those at some places read from its `_` binders, for now in their order."""
+        """Return the results of a jaxpr with `_` binders, for now in their order, at the positions `places`."""
         self.found[jaxpr] = places, scope
         found = [*outs]
         for n, i in enumerate(places):
@@ -57,14 +57,16 @@ class Drops:
         return tuple(found)
 
     def resolve(self, eqn: JaxprEqn) -> None:
-        """Read them in the jaxprs of an equation, now that its binders tell the types of the results."""
+        """Choose the binders in the jaxprs of an equation, whose own binders give the types of the results."""
         for value in eqn.params.values():
             if isinstance(value, ClosedJaxpr) and value.jaxpr in self.found:
                 self._read(value.jaxpr, eqn.out_binders)
                 del self.found[value.jaxpr]
 
     def finish(self, programs: Iterable[ClosedJaxpr]) -> None:
-        """Read those that no equation is around, and warn of a choice where what the equation around has is read."""
+        """Choose the binders in jaxprs without an equation around; warn of doubtful choices that
+        affect a value which is read.
+        """
         for jaxpr in self.found:
             self._read(jaxpr, ())
         if not self.doubtful:
@@ -73,7 +75,7 @@ class Drops:
         read = {x for p in programs for eqn in all_eqns(p.jaxpr) for x in eqn.inputs}
         read.update(x for p in programs for x in p.jaxpr.outs)
         live: set[Any] = set()
-        for v, binder in reversed(self.around):  # those of jaxprs around others come last
+        for v, binder in reversed(self.around):  # binders of surrounding jaxprs come last
             if binder in read or binder in live:
                 live.add(v)
         for v in self.doubtful:
@@ -81,11 +83,12 @@ class Drops:
                 _warn(v.span, "value the result _ of a jaxpr is, and the last of its type is taken")
 
     def _read(self, jaxpr: Jaxpr, around: Sequence[Var]) -> None:
-        """Read each such result from a `_` binder of its type (of any, if it is not known).
+        """Choose for each such result a `_` binder of its type (of any type, if it is not known).
 
-        Those that the body reads are results, or JAX would not call them `_`. Beyond those it is the ones beside a result with
-        a name, in the equation as among the results, and then the last ones: what an equation gives beside its proper result,
-        as the sorted keys where positions are asked for, comes first.
+        Those that the body reads are results, or JAX would not print them as `_`. Next come the
+        binders adjacent to a result with a name, in the equation as among the results, and then the
+        last ones: an equation gives by-products (such as the sorted keys where positions are asked
+        for) before its proper result.
         """
         places, scope = self.found[jaxpr]
         of_type: dict[Any, list[int]] = {}
@@ -114,7 +117,9 @@ class Drops:
 def _beside(
     outs: Sequence[Atom | None], places: Sequence[int], drops: Sequence[Var]
 ) -> dict[int, Var]:
-    """For places of results the `_` binders that stand beside the binder of the result beside them, in the same order."""
+    """Return for positions of results the `_` binders that are adjacent to the binder of a
+    neighbouring result, in order.
+    """
     found: dict[int, Var] = {}
     for step, order in ((1, reversed(places)), (-1, places)):
         for i in order:
@@ -135,16 +140,17 @@ def _warn(span: Span | None, which: str) -> None:
 
 
 def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
-    """Have the operands `_` of an equation that was just read stand for binders of types that it takes.
+    """Choose the binders that the operands `_` of an equation read, by the types that the equation accepts.
 
-    Operands in a row are results in a row of one equation, where there are such: what is computed together is used
-    together, each time. Of others it is the first with which the equation does something, and not what one before it
-    does, if possible of an element type that the equation has elsewhere. Where the types leave a choice, a warning says so.
+    Adjacent operands are adjacent results of one equation, where there are such, since values
+    computed together are used together. Otherwise the first choice is taken with which the equation
+    computes something that no earlier equation does, preferably of an element type that the
+    equation has elsewhere. Where the types allow several, a warning says so.
 
     Args:
-      eqn: the equation; its operands are those of `next_drop`.
+      eqn: the equation, just read; its operands are those of `next_drop`.
       scope: the jaxpr that it is in.
-      wide: whether a number without a type has 64 bits where nothing else says how many.
+      wide: whether a number without a type has 64 bits where nothing else determines it.
     """
     own = set(eqn.out_binders)
     bound = [v for v in scope.drops if v not in own]
@@ -175,7 +181,11 @@ def decide_reads(eqn: JaxprEqn, scope: Any, wide: bool) -> None:
 def _likely(
     eqn: JaxprEqn, places: list[int], choices: Iterator[tuple[Var, ...]]
 ) -> Iterator[tuple[Var, ...]]:
-    """The choices in their order, those behind with which the equation returns its operand, or mixes in another element type."""
+    """Yield the choices in order, with the unlikely ones last.
+
+    Unlikely are those that make the equation return its operand, or that mix in another element
+    type.
+    """
     idle = _may_be_idle(eqn, places)
     around = {x.aval for i, x in enumerate(eqn.inputs) if i not in places}
     around.update(v.aval for v in eqn.out_binders)
@@ -195,16 +205,16 @@ def _likely(
 
 
 def _may_be_idle(eqn: JaxprEqn, places: list[int]) -> bool:
-    """Whether an equation returns its first operand, which is `_`, where that has the type of the result.
+    """Whether an equation returns its first operand, which is `_`, if that has the type of the result.
 
-    JAX makes no such equation of a value that it need not make strongly typed.
+    JAX makes no such equation unless it has to make the value strongly typed.
     """
     same = identity_rules.find(eqn.primitive) if places[0] == 0 else None
     return same is not None and same(eqn.params)
 
 
 def _in_a_row(scope: Any, bound: list[Var], places: list[int]) -> Iterator[tuple[Var, ...]]:
-    """Results in a row of one equation, for several operands in a row: the last such results first."""
+    """Yield runs of adjacent results of one equation for adjacent operands, the last runs first."""
     n = len(places)
     if n < 2 or places != [*range(places[0], places[0] + n)]:
         return
@@ -223,21 +233,24 @@ def _adjacent(u: Var, v: Var) -> bool:
 
 
 def _in_order(bound: list[Var], count: int) -> Iterator[tuple[Var, ...]]:
-    """Binders for so many operands, the first ones first; not many of them."""
+    """Yield choices of `count` binders, the first binders first; a limited number of them."""
     distinct = itertools.permutations(bound, count)
     every = itertools.product(bound, repeat=count)
     return itertools.islice(itertools.chain(distinct, every), _MOST_TRIES)
 
 
 def _written(eqn: JaxprEqn) -> str:
-    """The text of an equation without its binders: where it is the same, the same is computed, but for the operands `_`."""
+    """Return the text of an equation without its binders.
+
+    Equations with equal texts compute the same, apart from operands `_`.
+    """
     span = eqn.span
     text = span.source.text[span.start : span.end] if span else ""
     return text.split(" = ", 1)[-1]
 
 
 def _with_operands(eqn: JaxprEqn, places: list[int], chosen: Iterable[Var]) -> tuple[Atom, ...]:
-    """The operands of an equation with others at some places."""
+    """Return the operands of an equation with others at some positions."""
     given = dict(zip(places, chosen, strict=True))
     return tuple(given.get(i, x) for i, x in enumerate(eqn.inputs))
 
@@ -245,7 +258,7 @@ def _with_operands(eqn: JaxprEqn, places: list[int], chosen: Iterable[Var]) -> t
 def _fitting(
     eqn: JaxprEqn, places: list[int], choices: Iterator[tuple[Var, ...]], wide: bool
 ) -> Iterator[tuple[Var, ...]]:
-    """Those choices of operands with which an equation has results of the types of its binders."""
+    """Yield the choices of operands with which an equation has results of the types of its binders."""
     known: dict[Any, bool] = {}
     for choice in dict.fromkeys(choices):
         avals = tuple(v.aval for v in choice)

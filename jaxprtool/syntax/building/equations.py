@@ -55,12 +55,12 @@ _NO_NAME = pattern(r"""[\](){}=,;'"]""")  # what stands in no name of a primitiv
 
 
 class _Found(NamedTuple):
-    """What a name stands for in equations.
+    """What the name of a primitive stands for.
 
     Attributes:
-      primitive: None where the name is that of none.
-      current: whether all releases, and we, spell its equations in one way.
-      bare: the params of an equation that has none in its text; None where its binders tell them.
+      primitive: the primitive; None where the text is not a name.
+      current: whether all releases, and this package, spell its equations in one way.
+      bare: the params of an equation whose text has none; None where they depend on its binders.
     """
 
     primitive: Primitive | None
@@ -73,7 +73,8 @@ class EquationCallbacks:
 
     Attributes:
       places: equations by the offsets of their primitives' names, where the text has annotations.
-      with_params, without: what names stand for in equations whose texts have params, and in those that have none.
+      with_params: what names stand for in equations whose texts have params.
+      without: the same in equations whose texts have none.
     """
 
     def __init__(
@@ -152,7 +153,7 @@ class EquationCallbacks:
         jaxprs: Sequence[ClosedJaxpr] = (),
         block: Block | None = None,
     ) -> Equations:
-        """An equation, whose operands stand between two offsets."""
+        """Build an equation, whose operands lie between two offsets."""
         _, binders, name = match.groups()
         scope, text = self.scopes[-1], self.source.text[at:end]
         found = self.with_params if params or block else self.without
@@ -208,7 +209,7 @@ class EquationCallbacks:
         return eqn
 
     def _find(self, match: re.Match[str], table: dict[str, _Found]) -> _Found:
-        """What a name stands for in equations with params, or without, which is remembered in `table`."""
+        """Look up what a name stands for in equations with params, or without; the result is cached in `table`."""
         name = match[3]
         primitive = find_primitive(name)
         if (
@@ -243,7 +244,7 @@ class EquationCallbacks:
         jaxprs: Sequence[ClosedJaxpr],
         end: int,
     ) -> Equations:
-        """An equation that other releases, or Autodidax, have in another form."""
+        """Build an equation that other releases, or Autodidax, spell in another way."""
         scope, start = self.scopes[-1], start_of(match)
         given: dict[str, Any] = self.params.read(primitive, params) if params else {}
         if jaxprs and not scope.autodidax:
@@ -273,7 +274,7 @@ class EquationCallbacks:
         given: dict[str, Any],
         jaxprs: Sequence[ClosedJaxpr],
     ) -> tuple[list[Any], dict[str, Any]]:
-        """A call whose jaxpr stands below it, to 0.1.57: its constants and free variables are operands now."""
+        """Build a call whose jaxpr stands below it, to 0.1.57: its constants and free variables become operands."""
         closed, scope = jaxprs[0], self.scopes[-1]
         bound = self.params.bound.get(closed)
         first: list[Any] = []
@@ -283,7 +284,7 @@ class EquationCallbacks:
         return [*first, *inputs], with_jaxpr(primitive, given, closed)
 
     def _several(self, eqns: list[JaxprEqn], match: re.Match[str], end: int) -> Equations:
-        """Equations in the place of one that stands in the text."""
+        """Build the equations that replace one equation of the text."""
         start = start_of(match)
         span = Span(self.source, start, end)
         comments = self.comments.of_equation(start) if self.comments.present else None
@@ -299,7 +300,7 @@ class EquationCallbacks:
         self.errors.add(message, "syntax", start, start + len(name), help)
 
     def _one_equation(self, text: str, start: int) -> str:
-        """The operands before a second equation on the line, which is an error."""
+        """Return the operands before a second equation on the line, which is an error."""
         found = operand_hint(text, start)
         if found is None:
             return text

@@ -27,7 +27,7 @@ _OUT = pattern(r"\s*((?:\((?:[^()]|\([^()]*\))*\)|\[[^\[\]]*\]|[^\s,()\[])+)\s*(
 
 
 class JaxprCallbacks:
-    """Builds jaxprs. `atoms.scopes` has the scope of each that is under construction."""
+    """Builds jaxprs. `atoms.scopes` has the scope of each jaxpr under construction."""
 
     def __init__(self, errors: Errors, atoms: Atoms, drops: Drops, comments: CommentScanner):
         self.source, self.errors, self.atoms = errors.source, errors, atoms
@@ -54,7 +54,10 @@ class JaxprCallbacks:
     def _begun(
         self, start: int, consts: tuple[str, int] | None, binders: tuple[str, int] | None
     ) -> Scope:
-        """The scope of a jaxpr that starts at an offset, with its constants and arguments: their texts, and where these stand."""
+        """Return the scope of a jaxpr that starts at an offset.
+
+        `consts` and `binders` are the texts of its constants and arguments with their offsets.
+        """
         scope = Scope(start)
         self.atoms.scopes.append(scope)
         if consts:
@@ -102,14 +105,14 @@ class JaxprCallbacks:
         return outs, entries
 
     def _keep_effects(self, outs: Token, token: Token) -> None:
-        """Keep the text of effects, ` : { Debug }`, for the jaxpr whose results come before it."""
+        """Keep the text of effects, ` : { Debug }`, for the jaxpr whose results precede it."""
         text = self.source.text[token[2] : token[3]].strip()
         if "\n" in text:
             text = " ".join(text.split())
         self.effects[outs[2]] = f" {text}"
 
     def _outs(self, token: Token, scope: Scope) -> tuple[list[int], list[Any]]:
-        """The results, and the numbers of those that are `_`: None stands for them."""
+        """Return the positions of the results that are `_`, and the results, with None for these."""
         text: str = token[1]
         if "Literal(" in text:
             text = _LITERAL.sub(r"\1", text)
@@ -149,7 +152,7 @@ class JaxprCallbacks:
         return entries
 
     def _where(self, entries: list[Entry], scope: Scope) -> list[Const | None]:
-        """The values of the constants, None for those that the text does not give; weak types are marked."""
+        """Return the values of the constants, None for those that the text does not give; mark weak types."""
         positions = {v.name: i for i, v in enumerate(scope.consts)}
         consts: list[Const | None] = [None] * len(scope.consts)
         for key, token in entries:

@@ -1,4 +1,4 @@
-"""The callbacks of the grammar for params: the text of each to the value that it spells."""
+"""The callbacks of the grammar for params: convert the text of each to the value that it spells."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from jaxprtool.syntax.tokens import Token
 
 __all__ = ["GivenParam", "ParamCallbacks", "ReadInner"]
 
-# A param as the grammar gives it: the token of its key; its text, or the jaxprs that it holds.
+# A param from the grammar: the token of its key, and its text or the jaxprs that it holds.
 GivenParam: TypeAlias = "tuple[Token, Token | ClosedJaxpr | list[ClosedJaxpr]]"
 
 # (the text, the offset in it where a jaxpr begins, its depth inside values, the definitions around it) -> the errors in the
@@ -41,10 +41,12 @@ class ParamCallbacks:
     """Reads the params of equations. The same text for the same kind is read once.
 
     Attributes:
-      reading, read_inner, depth: the text, what reads a jaxpr inside a value of it, and how deep the text itself is in another.
+      reading: the text.
+      read_inner: reads a jaxpr inside a value of it.
+      depth: the nesting depth of the text in values of others.
       definitions: the shared jaxprs that values may name.
-      errors: those found so far, in all of the text.
-      atoms: what reads binders and operands, and knows what the program leaves out.
+      errors: the errors found so far, in the whole text.
+      atoms: reads binders and operands, and records what the program leaves out.
     """
 
     def __init__(
@@ -59,7 +61,7 @@ class ParamCallbacks:
         self.reading, self.read_inner, self.depth = reading, read_inner, depth
         self.definitions, self.errors, self.atoms = definitions, errors, atoms
         self.told = reading.told
-        self.bound: dict[ClosedJaxpr, Token] = {}  # what jaxprs below equations take first
+        self.bound: dict[ClosedJaxpr, Token] = {}  # first binders of jaxprs below equations
         self._values: dict[tuple[Kind | None, str], Any] = {}
         self._repeated: dict[tuple[Any, ...], Params] = {}
 
@@ -87,7 +89,7 @@ class ParamCallbacks:
         return key, closed
 
     def _tell(self, closed: ClosedJaxpr) -> None:
-        """A long jaxpr where a value stands: releases since the first with definitions print its name there."""
+        """Record that a release without definitions printed a long jaxpr as a value: later ones print a name."""
         if len(closed.jaxpr.eqns) > LONG:
             self.told.add(("before", DEFINITIONS))
 
@@ -120,7 +122,7 @@ class ParamCallbacks:
     # ---- values
 
     def read(self, primitive: Primitive, params: Sequence[GivenParam]) -> dict[str, Any]:
-        """The params of an equation, by name, as its text spells them."""
+        """Return the params of an equation, by name, as its text spells them."""
         found: dict[str, Any] = {}
         declared = declared_params(primitive.name) or primitive.params
         for (_, key, start, end), raw in params:
@@ -144,7 +146,10 @@ class ParamCallbacks:
     def repeated(
         self, primitive: Primitive, block: Block, start: int, binders: list[Var]
     ) -> dict[str, Any]:
-        """The params of a block that stands at `start`: those of an equal one are one object, for equal types of the results."""
+        """Return the params of a block that stands at `start`.
+
+        Equal blocks give the same object, where the results have equal types.
+        """
         key = (block, *[v.aval for v in binders])
         found = self._repeated.get(key)
         if found is None:
@@ -160,7 +165,10 @@ class ParamCallbacks:
         return found
 
     def _inner(self, at: int) -> tuple[ClosedJaxpr, int] | None:
-        """A jaxpr that begins at `at`, inside another value, and its length; errors in it are errors of this text."""
+        """Read a jaxpr that begins at `at`, inside another value; return it and its length.
+
+        Errors in it become errors of this text.
+        """
         read = self.read_inner(self.reading, at, self.depth + 1, self.definitions)
         if read is None:
             return None
@@ -170,7 +178,7 @@ class ParamCallbacks:
         return closed, end - at
 
     def _named(self, name: str, at: int, guessed: bool) -> ClosedJaxpr | None:
-        """The jaxpr that a word inside a value names, or None."""
+        """Return the jaxpr that a word inside a value names, or None."""
         if guessed:
             return self.definitions.guess(name, at)
         return self.definitions.reference(name, at) if name in self.definitions.names else None
@@ -211,7 +219,10 @@ class ParamCallbacks:
         return value
 
     def _check_end(self, key: str, token: Token, missing: Set[str]) -> None:
-        """Refuse free text that took the params after it: one key may stand in a text, several that are missing do not."""
+        """Report free text that seems to contain the params after it.
+
+        One key may occur in a text, but not several keys that the equation lacks.
+        """
         _, text, start, end = token
         keys = {*_KEYS_BELOW.findall(text)} & missing
         if len(keys) > 1:
@@ -221,7 +232,7 @@ class ParamCallbacks:
     def _sound(
         self, primitive: Primitive, key: str, value: Any, kind: Kind | None, text: str, at: int
     ) -> Any:
-        """The value; an error where it is only text, and something that has a meaning would be lost in it."""
+        """Return the value; report an error where it was read as plain text that contains something with a meaning."""
         if kind is not None and kind.spelling == "free":
             return value
         if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:

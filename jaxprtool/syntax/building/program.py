@@ -33,10 +33,12 @@ __all__ = ["Builder"]
 
 
 class Builder:
-    """Builds the IR from reductions: programs itself, their parts by the callbacks of each. One builder reads one text.
+    """Builds the IR from reductions: programs itself, their parts with callbacks of other classes.
+
+    One builder reads one text.
 
     Attributes:
-      errors: what was found wrong so far.
+      errors: the errors found so far.
       places: equations by the offsets of their primitives' names, where the text has annotations.
       left_out: what the programs read so far leave out.
     """
@@ -71,13 +73,13 @@ class Builder:
             atoms.scopes.append(Scope(0))
 
     def callbacks(self) -> dict[str, Callable[..., Any]]:
-        """The methods that build, by the name that the grammar has for each rule."""
+        """Return the methods that build, by the name that the grammar has for each rule."""
         return {
             name[3:]: getattr(part, name) for part in self._parts for name in _methods(type(part))
         }
 
     def finish(self, programs: dict[str, ClosedJaxpr]) -> None:
-        """Give comments at the end to the last program, and raise what was found wrong, all of it."""
+        """Give comments at the end to the last program, record the dialect, and raise all errors found."""
         for closed in list(programs.values())[-1:]:
             self.comments.give(closed, len(self.source.text), "end")
         shared = self._share_definitions(programs.values())
@@ -91,7 +93,7 @@ class Builder:
         self.drops.finish(programs.values())
 
     def _dialect(self) -> Dialect:
-        """The dialect of the text."""
+        """Return the dialect of the text."""
         found, left_out = None, self.left_out
         told = left_out.literals or left_out.earlier or may_be_earlier(self.reading)
         if told and not (left_out.binders or left_out.units or self.reading.autodidax):
@@ -102,7 +104,7 @@ class Builder:
         return recognised(self.source.text, self.reading.told)
 
     def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:
-        """Share definitions with those before them, which have them written out; the programs with such definitions."""
+        """Replace jaxprs that are copies of later definitions by these; return the programs with such copies."""
         found: set[ClosedJaxpr] = set()
         for closed in programs:
             written = closed.jaxpr.written
@@ -122,7 +124,7 @@ class Builder:
         return found
 
     def _is_of_earlier_release(self) -> bool:
-        """Whether what was read so far is of a release that has no name for a definition before it stands there."""
+        """Whether the text so far is of a release that writes out a definition that stands further below."""
         return recognised(self.source.text, self.reading.told).writes_out_later
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:

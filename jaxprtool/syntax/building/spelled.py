@@ -1,4 +1,4 @@
-"""How a text spells its equations, and which releases of JAX print them so."""
+"""How a text spells its equations, and which releases of JAX print this spelling."""
 
 from __future__ import annotations
 
@@ -44,13 +44,13 @@ _BELOW: Release = (0, 1, 58)  # what prints jaxprs inside of params
 
 @dataclass
 class SpelledEquation:
-    """An equation as it stands in a text.
+    """An equation as it is spelled in a text.
 
     Attributes:
       start: its offset.
-      name: of its primitive.
+      name: the name of its primitive.
       params: the texts of its params; "" for jaxprs.
-      operands: as they stand there.
+      operands: the text of its operands.
     """
 
     start: int
@@ -60,7 +60,7 @@ class SpelledEquation:
 
 
 def spelled(reading: Reading) -> dict[int, SpelledEquation]:
-    """The equations of a text that was scanned, by their offsets. Those inside of values that are text are not among them."""
+    """Return the equations of a scanned text, by their offsets, without those inside of values that are text."""
     found: dict[int, SpelledEquation] = {}
     inside: list[SpelledEquation] = []  # those whose params are open
     current = SpelledEquation(-1, "")
@@ -94,7 +94,9 @@ def spelled(reading: Reading) -> dict[int, SpelledEquation]:
 
 
 def now_called(name: str) -> Mapping[str, str]:
-    """The names that params of a primitive of any release have now, by those that they had."""
+    """Return the current names of params that a primitive had under other names in any release: old
+    name -> new name.
+    """
     older = OLDER.get(name)
     return {
         **(renamed(name) if name in SPELLINGS else {}),
@@ -109,12 +111,12 @@ def dropped_param(name: str, key: str) -> bool:
 
 @dataclass(frozen=True)
 class Releases:
-    """Which releases of JAX print a text so, as far as it tells.
+    """The range of JAX releases that print a text, as far as it shows.
 
     Attributes:
-      since: the first one; None where nothing tells.
-      before: the first later one that does not; None where nothing tells.
-      until: the last one, where that is known and not `before`.
+      since: the first such release; None where it is not known.
+      before: the first later release that does not; None where it is not known.
+      until: the last such release, where that is known instead of `before`.
       tutorial: whether the text is Autodidax's, and of no release.
     """
 
@@ -139,7 +141,7 @@ class Releases:
         return f"JAX {first} or later" if first else "any JAX"
 
     def document(self) -> dict[str, str | None]:
-        """The same for machines."""
+        """Return the same as JSON data."""
         fields = {"since": self.since, "before": self.before, "until": self.until}
         return {key: _dotted(r) if r else None for key, r in fields.items()}
 
@@ -149,11 +151,11 @@ def _dotted(release: Release) -> str:
 
 
 def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Releases:
-    """Which releases print a text so: the one that the user names, or what its equations say.
+    """Return the releases that print a text: the one that the user names, or those that its equations indicate.
 
     Args:
       reading: the text, scanned and built.
-      equations: those of the text.
+      equations: the equations of the text.
     """
     if reading.autodidax:
         return Releases(None, None, None, tutorial=True)
@@ -200,8 +202,8 @@ _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 
 def may_be_earlier(reading: Reading) -> bool:
-    """Whether a text may be of a release to 0.4.38, by what is found without looking at each equation."""
-    text = reading.text  # words are found much quicker than patterns
+    """Whether a text may be of a release to 0.4.38, by signs that are found without looking at each equation."""
+    text = reading.text  # searching words is much faster than matching patterns
     found = "sharding=None" not in text and ("shape=(" in text or "new_sizes=(" in text)
     found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
@@ -210,9 +212,10 @@ def may_be_earlier(reading: Reading) -> bool:
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
-    """The dialect of a text of an earlier release than 0.6.1: of the last one that prints it so.
+    """Return the dialect of a text of an earlier release than 0.6.1: that of the last release that prints it.
 
-    None where no such release prints it, or no release since 0.4.14: then it was written by hand, or is upgraded.
+    None where no such release prints it, or no release since 0.4.14: then it was written by hand,
+    or is upgraded.
 
     Args:
       reading: the text, scanned and built.
@@ -238,12 +241,14 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
     if last is None or last >= TYPED_LITERALS or not (untyped or until):
-        return None  # who writes by hand leaves out params
+        return None  # a text written by hand leaves out params
     return dialect_in(last)
 
 
 def _told_by_order(row: Sequence[Spelling], names: Sequence[str]) -> Iterator[tuple[str, Release]]:
-    """What the order of params says: a name that stands first, and had its place among the others before."""
+    """Yield bounds on the release from the order of params: `name` comes first since a release, and
+    was sorted before.
+    """
     if "name" in names and names != ["name"]:
         for release in (s.since for s in row if s.first):
             yield ("since" if names[0] == "name" else "before"), release
@@ -256,7 +261,7 @@ def _has_types(token: Token) -> bool:
 
 
 def _until(eqn: SpelledEquation) -> Iterator[Release]:
-    """The last release that spells an equation so, where the table of earlier releases says it."""
+    """Yield the last release that spells an equation in this way, where the table of earlier releases says so."""
     params, last = LAST_SETS.get(eqn.name, (frozenset[str](), _TYPES))
     if params and [*eqn.params] == sorted(
         params

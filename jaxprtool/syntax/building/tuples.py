@@ -1,12 +1,13 @@
-"""Tuples of values, which the releases to 0.1.40 pass around, since their operations have one result each. They are taken apart.
+"""Remove tuples of values, which the releases to 0.1.40 pass around, since their operations have one result each.
 
 c = pack a b                      nothing: c stands for a and b
 (d e) = id c                      nothing: d is a, and e is b
 f = while[cond_jaxpr={ ... } body_jaxpr={ ... }] c * *
                                   g h = while[... cond_nconsts=0 body_nconsts=0] a b
 
-A variable has a structure: an atom, or a tuple of structures. What packs a value tells it, or what takes it apart: an
-argument that `id` takes apart is several arguments now, and an operation whose result it takes apart has several results.
+A variable has a structure: an atom, or a tuple of structures. It follows from the equation that
+packs a value, or from the one that takes it apart: an argument that `id` takes apart becomes
+several arguments, and an operation whose result it takes apart gets several results.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ Structure: TypeAlias = "Atom | tuple[Structure, ...]"
 
 
 def has_tuples(eqn: JaxprEqn) -> bool:
-    """Whether an equation packs values or takes them apart, or is a branch or a loop as the releases to 0.1.40 have them."""
+    """Whether an equation packs or unpacks a tuple, or is a branch or a loop in the form of the releases to 0.1.40."""
     name, params = eqn.primitive.name, eqn.params
     if name in ("pack", "id"):
         return not eqn.primitive.known
@@ -39,13 +40,13 @@ def has_tuples(eqn: JaxprEqn) -> bool:
         return False
     if name == "while":
         return "cond_jaxpr" in params and not {"cond_nconsts", "body_nconsts"} & params.keys()
-    return name == "cond" and "true_jaxpr" in params  # a later one is up to date by now
+    return name == "cond" and "true_jaxpr" in params  # later ones are up to date already
 
 
 def take_tuples_apart(programs: Sequence[ClosedJaxpr]) -> list[Diagnostic]:
-    """Take the tuples out of programs that were just read, in place: operands, results and the binders of both.
+    """Remove the tuples from programs that were just read, in place: operands, results and the binders of both.
 
-    Returns: what is wrong: tuples that are taken apart into another number of elements than they have.
+    Returns diagnostics: tuples that are taken apart into another number of elements than they have.
     """
     faults = _Faults()
     for closed in programs:
@@ -58,11 +59,14 @@ def take_tuples_apart(programs: Sequence[ClosedJaxpr]) -> list[Diagnostic]:
 
 
 class _TooLarge(Exception):
-    """Tuples of tuples grow as fast as one likes: a few lines may stand for more values than there is room for."""
+    """The tuples of a program have too many elements.
+
+    Tuples of tuples can grow exponentially with the lines of text.
+    """
 
 
 class _Faults:
-    """What is wrong in a program, and how many elements of tuples it may still have."""
+    """The faults found in a program, and the number of elements of tuples it may still have."""
 
     def __init__(self) -> None:
         self.found: list[Diagnostic] = []
@@ -75,11 +79,11 @@ class _Faults:
 
 
 class _Body:
-    """One jaxpr whose tuples are taken apart.
+    """Removes the tuples from one jaxpr.
 
     Attributes:
-      found: the structures of variables that are more than themselves: a tuple, or another variable that they stand for.
-      faults: what is wrong, in all of the program.
+      found: variable -> structure, for variables that stand for a tuple or for another variable.
+      faults: the faults found in the whole program.
     """
 
     def __init__(self, jaxpr: Jaxpr, faults: _Faults):
@@ -87,12 +91,12 @@ class _Body:
         self.found: dict[Var, Structure] = {}
 
     def take_apart(self, given: Sequence[Structure]) -> tuple[list[Structure], list[Structure]]:
-        """Take the tuples out of the jaxpr, and out of those inside.
+        """Remove the tuples from the jaxpr, and from those inside.
 
         Args:
           given: the structures of the values that it is called with, as far as they are known.
 
-        Returns: the structures of its arguments, and of its results.
+        Returns the structures of its arguments, and of its results.
         """
         jaxpr = self.jaxpr
         for v, structure in zip(jaxpr.in_binders, given, strict=False):
@@ -107,7 +111,7 @@ class _Body:
         return ins, outs
 
     def of(self, x: Structure) -> Structure:
-        """The structure of an atom, as far as it is known by now."""
+        """Return the structure of an atom, as far as it is known by now."""
         while type(x) is not tuple and x in self.found:
             x = self.found[x]
         if x is UNIT:
@@ -118,11 +122,11 @@ class _Body:
         return tuple([self.of(y) for y in x])
 
     def _leaves(self, atoms: Iterable[Structure]) -> tuple[Any, ...]:
-        """The atoms that tuples, and tuples inside of those, consist of."""
+        """Return the atoms that tuples consist of, at any depth."""
         return tuple(_leaves([self.of(x) for x in atoms]))
 
     def _learn(self, x: Structure, structure: Structure) -> None:
-        """Give a value the structure that a jaxpr has for it, in variables of its own."""
+        """Give a value the structure that a jaxpr requires, made of variables of its own."""
         x = self.of(x)
         if type(x) is tuple and type(structure) is tuple:
             for a, b in zip(x, structure, strict=False):
@@ -131,7 +135,9 @@ class _Body:
             self.found[x] = _fresh(structure)
 
     def _unpack_arguments(self) -> None:
-        """Take arguments apart first: equations before that may have them as operands."""
+        """Process the equations that unpack arguments first: earlier equations may have these
+        arguments as operands.
+        """
         known = {*self.jaxpr.in_binders}
         for eqn in self.jaxpr.eqns:
             if _is_unpacking(eqn) and eqn.inputs[0] in known:
@@ -139,7 +145,7 @@ class _Body:
                 known.update(eqn.out_binders)
 
     def _keeps(self, eqn: JaxprEqn) -> bool:
-        """Find the structures of the results of an equation; whether it computes something."""
+        """Determine the structures of the results of an equation; return whether it computes something."""
         if _is_unpacking(eqn):
             self._unpack(eqn)
             return False
@@ -157,7 +163,7 @@ class _Body:
         return True
 
     def _pack(self, eqn: JaxprEqn) -> None:
-        """`c = pack a b`: what `c` stands for."""
+        """Record what `c` in `c = pack a b` stands for."""
         if len(eqn.out_binders) != 1:
             message = f"pack gives one tuple, and {len(eqn.out_binders)} results are bound"
             self.faults.found.append(Diagnostic(message, "result-count", eqn.span))
@@ -165,7 +171,7 @@ class _Body:
         self.found[eqn.out_binders[0]] = eqn.inputs
 
     def _unpack(self, eqn: JaxprEqn) -> None:
-        """`(e f) = id d`: what `e` and `f` stand for, or that `d` stands for both."""
+        """Record what `e` and `f` in `(e f) = id d` stand for, or that `d` stands for both."""
         structure, names = self.of(eqn.inputs[0]), eqn.out_binders
         if type(structure) is Var:
             self.found[structure] = names
@@ -182,7 +188,7 @@ class _Body:
                 amend(s, name=v.name, place=v.place)
 
     def _inside(self, jaxpr: Jaxpr, operands: Sequence[Structure]) -> list[Structure]:
-        """Take a jaxpr apart that is called with these operands; returns the structures of its results."""
+        """Remove the tuples from a jaxpr that is called with these operands; return the structures of its results."""
         ins, outs = _Body(jaxpr, self.faults).take_apart([self.of(x) for x in operands])
         self._learn(tuple(operands), tuple(ins))
         return outs
@@ -190,13 +196,15 @@ class _Body:
     def _with_constants(
         self, closed: ClosedJaxpr, constants: Structure, operand: Structure
     ) -> tuple[ClosedJaxpr, Structure]:
-        """A jaxpr taken apart, whose constants are its first arguments now, and the structure of its result."""
+        """Return a jaxpr without tuples, with its constants as its first arguments, and the
+        structure of its result.
+        """
         jaxpr = closed.jaxpr.replace(in_binders=closed.jaxpr.all_binders, const_binders=())
         outs = self._inside(jaxpr, [*_elements(self.of(constants)), operand])
         return ClosedJaxpr(jaxpr), outs[0] if len(outs) == 1 else tuple(outs)
 
     def _control_flow(self, eqn: JaxprEqn) -> None:
-        """A loop or a branch."""
+        """Convert a loop or a branch."""
         inputs, loop = eqn.inputs, eqn.primitive.name == "while"
         jaxprs = ("body_jaxpr", "cond_jaxpr") if loop else ("true_jaxpr", "false_jaxpr")
         lacking = [k for k in jaxprs if not isinstance(eqn.params.get(k), ClosedJaxpr)]
@@ -217,7 +225,11 @@ class _Body:
         self.faults.found.append(Diagnostic(message, code, eqn.span))
 
     def _are_constants(self, x: Any, closed: ClosedJaxpr) -> bool:
-        """Whether an operand is the tuple of a jaxpr's constants; a constant or an argument is one where the jaxpr has none."""
+        """Whether an operand is the tuple of a jaxpr's constants.
+
+        A constant or an argument of unknown structure is the empty tuple where the jaxpr has no
+        constants.
+        """
         none = not closed.jaxpr.const_binders and x in self.jaxpr.all_binders
         if none and type(self.of(x)) is not tuple:
             self.found[x] = ()
@@ -226,7 +238,7 @@ class _Body:
     def _loop(
         self, eqn: JaxprEqn, init: Any, cond_consts: Any = UNIT, body_consts: Any = UNIT
     ) -> None:
-        """`while[cond_jaxpr body_jaxpr] init cond_consts body_consts`: now the constants stand first."""
+        """Convert `while[cond_jaxpr body_jaxpr] init cond_consts body_consts`: the constants come first now."""
         body, _ = self._with_constants(eqn.params["body_jaxpr"], body_consts, init)
         cond, _ = self._with_constants(eqn.params["cond_jaxpr"], cond_consts, init)
         params = {
@@ -241,14 +253,16 @@ class _Body:
     def _branches(
         self, eqn: JaxprEqn, predicate: Any, x: Any, x_consts: Any, y: Any, y_consts: Any
     ) -> None:
-        """`cond[true_jaxpr false_jaxpr] p x constants_of_true y constants_of_false`: now both take all of it."""
+        """Convert `cond[true_jaxpr false_jaxpr] p x constants_of_true y constants_of_false`: both
+        branches take all operands now.
+        """
         true, out = self._with_constants(eqn.params["true_jaxpr"], x_consts, x)
         false, _ = self._with_constants(eqn.params["false_jaxpr"], y_consts, y)
         operands = [predicate, *self._leaves([x_consts, x, y_consts, y])]
         self._learn(eqn.out_binders[0], out)
         try:
             params, inputs = branches({"true_jaxpr": true, "false_jaxpr": false}, operands)
-        except ValueError:  # they take other operands: the checker says so of the branches
+        except ValueError:  # the operands differ: the checker reports that for the branches
             params, inputs = {"branches": (false, true)}, operands
         _become(eqn, inputs, params)
 
@@ -272,11 +286,11 @@ def _leaves(structures: Iterable[Structure]) -> Iterator[Any]:
 
 
 def _elements(structure: Structure) -> tuple[Structure, ...]:
-    """Those of a tuple; an atom has none."""
+    """Return the elements of a tuple; () for an atom."""
     return structure if isinstance(structure, tuple) else ()
 
 
 def _fresh(structure: Structure) -> Structure:
-    """A tuple of new variables, and of such tuples."""
+    """Return a nested tuple of new variables with the given structure."""
     items = _elements(structure)
     return tuple([_fresh(s) if type(s) is tuple else Var(UNTYPED) for s in items])

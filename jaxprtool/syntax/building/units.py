@@ -1,4 +1,4 @@
-"""Units, `*`: values of no content that releases to 0.3.9 pass around (tangents of what has none, say). They are taken out.
+"""Remove units, `*`: values without content that releases to 0.3.9 pass around (tangents of integers, say).
 
 b:f32[] _:* = xla_call[call_jaxpr={ lambda ; c:f32[] d:*. let e:f32[] = sin c in (e, *) } name=f] a *
 """
@@ -24,11 +24,12 @@ _EACH_RESULT = ("out_axes",)
 
 
 class Units(NamedTuple):
-    """What was found where units were taken out.
+    """The findings of `take_units_out`.
 
     Attributes:
-      read: the presumed ones that are read.
-      opened: whether there are binders whose type was a unit's, and is not known.
+      read: the presumed units that are read.
+      opened: whether there are binders that were printed with the type of a unit, and whose type is
+        unknown.
     """
 
     read: list[Lit]
@@ -36,11 +37,11 @@ class Units(NamedTuple):
 
 
 def take_units_out(programs: Sequence[ClosedJaxpr], presumed: Collection[Lit] = ()) -> Units:
-    """Take the units out of programs that were just read, in place: operands, results and the binders of both.
+    """Remove the units from programs that were just read, in place: operands, results and the binders of both.
 
     Args:
       programs: the programs.
-      presumed: results of jaxprs that are units if nobody reads them.
+      presumed: results of jaxprs that are units if nothing reads them.
     """
     units = _Units()
     for closed in programs:
@@ -49,7 +50,15 @@ def take_units_out(programs: Sequence[ClosedJaxpr], presumed: Collection[Lit] = 
 
 
 class _Units:
-    """The places of the units among the arguments and the results of each jaxpr, and how many arguments it had."""
+    """Removes the units from jaxprs.
+
+    Attributes:
+      found: for each jaxpr the number of arguments it had, and the positions of the units among its
+        results.
+      outs: the results that each jaxpr had.
+      unread: those of them that the equation around the jaxpr drops.
+      opened: whether there are binders that were printed as units, and are none.
+    """
 
     def __init__(self) -> None:
         self.found: dict[Jaxpr, tuple[int, list[int]]] = {}
@@ -58,7 +67,9 @@ class _Units:
         self.opened = False  # whether there are binders whose type is not a unit's
 
     def jaxpr(self, jaxpr: Jaxpr, places: Collection[int]) -> list[int]:
-        """Take units out of a jaxpr whose arguments at some places are such; returns the places among its results."""
+        """Remove the units from a jaxpr whose arguments at some positions are units; return the
+        positions among its results.
+        """
         if jaxpr in self.found:
             return self.found[jaxpr][1]
         binders = jaxpr.in_binders
@@ -73,7 +84,7 @@ class _Units:
         return dropped
 
     def keeps(self, eqn: JaxprEqn, units: set[Var]) -> bool:
-        """Take units out of an equation; whether anything of it is left."""
+        """Remove the units from an equation; return whether anything of it is left."""
         places = [i for i, x in enumerate(eqn.inputs) if _is_unit(x, units)]
         results = {i for i, v in enumerate(eqn.out_binders) if _is_unit(v, ())}
         inner = inner_jaxprs(eqn)
@@ -99,9 +110,11 @@ class _Units:
     def open_drops(
         self, eqn: JaxprEqn, results: Collection[int], told: Collection[int]
     ) -> set[int]:
-        """The places of the units among the results of an equation, from those that have their type and those that are told.
+        """Return the positions of the units among the results of an equation.
 
-        JAX 0.2.22 prints `_:*` for any result that nobody reads: the types of others are open.
+        `results` are those printed with the type of a unit, `told` those known to be units. JAX
+        0.2.22 prints `_:*` for any result that nothing reads, so the types of dropped results that
+        are not in `told` are unknown.
         """
         for i in results:
             v = eqn.out_binders[i]
@@ -113,7 +126,9 @@ class _Units:
     def inside(
         self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr], places: Sequence[int]
     ) -> list[int] | None:
-        """Take units out of the jaxprs of an equation; returns their places among its results, None where nothing tells them."""
+        """Remove the units from the jaxprs of an equation; return their positions among its
+        results, None where they are not known.
+        """
         try:  # what each jaxpr takes, as places among the operands
             taken = inner_arguments(eqn.primitive, range(len(eqn.inputs)), eqn.params)  # type: ignore[arg-type]
         except FAULTS:
@@ -137,7 +152,7 @@ def _is_unit(x: Any, units: Collection[Var]) -> bool:
 
 
 def _fewer_operands(params: dict[str, Any], places: Sequence[int]) -> dict[str, Any]:
-    """The params of an equation, where they count operands, without those at some places."""
+    """Return the params of an equation with counts of operands reduced by those at some positions."""
     new = dict(params)
     for names in _COUNTS:
         start = 0
@@ -152,7 +167,9 @@ def _fewer_operands(params: dict[str, Any], places: Sequence[int]) -> dict[str, 
 def _fewer(
     params: dict[str, Any], names: Sequence[str], places: Collection[int], count: int
 ) -> dict[str, Any]:
-    """Params of some names, which have an entry for each of `count` values, without those at some places."""
+    """Return params without the entries at some positions, where a param in `names` has an entry
+    for each of `count` values.
+    """
     new = dict(params)
     for name in names:
         value: tuple[Any, ...] = params[name] if isinstance(params.get(name), tuple) else ()

@@ -21,7 +21,9 @@ __all__ = ["stand_in_for_unread"]
 
 
 def stand_in_for_unread(program: ClosedJaxpr) -> None:
-    """Give the constants of a program that was just read a stand-in, in place, where they have no type and nothing reads them."""
+    """Give the constants of a program that was just read a placeholder value, where they have no
+    type and nothing reads them.
+    """
     binders = program.jaxpr.const_binders
     pairs = [*zip(binders, program.consts, strict=True)]
     if not any(v.aval is UNTYPED and c is None for v, c in pairs):
@@ -32,7 +34,10 @@ def stand_in_for_unread(program: ClosedJaxpr) -> None:
 
 
 class _Read:
-    """The variables of jaxprs that something reads: no call whose jaxpr does not."""
+    """Computes the variables of jaxprs that are read.
+
+    A call reads an operand only if its jaxpr does.
+    """
 
     def __init__(self) -> None:
         self.found: dict[Jaxpr, set[Var]] = {}
@@ -48,7 +53,7 @@ class _Read:
         return self.found[jaxpr]
 
     def unread_operands(self, eqn: JaxprEqn) -> set[int]:
-        """The places of the operands that only jaxprs of the equation take, and do not read."""
+        """Return the positions of the operands that only jaxprs of the equation take, none of which reads them."""
         if not inner_jaxprs(eqn):
             return set()
         try:

@@ -1,7 +1,8 @@
-"""Jaxprs that a text writes out although it defines them further below.
+"""Find jaxprs that a text writes out although it defines them further below.
 
-Up to 0.10.1 JAX's printer has a name for a definition from there on only. Those before it have it written out, with the
-names that its variables have everywhere. So a jaxpr in a definition that has the text of a later one is that one.
+Up to 0.10.1 JAX's printer uses the name of a definition only after it. Earlier definitions write it
+out, with the same names of variables. So a jaxpr in a definition whose text is that of a later
+definition is that definition.
 """
 
 from __future__ import annotations
@@ -29,12 +30,13 @@ class WrittenOut:
     """The jaxprs of a program that are definitions further below.
 
     Args:
-      text: what the program was read from.
+      text: the text that the program was read from.
       definitions: by name, in the order of the text.
 
     Attributes:
       found: for each of these jaxprs the definition.
-      any_by_name: whether a definition has one further below by its name, as only later releases print it.
+      any_by_name: whether a definition refers to a later one by its name, as only later releases
+        print it.
     """
 
     def __init__(self, text: str, definitions: Mapping[str, ClosedJaxpr]):
@@ -53,11 +55,14 @@ class WrittenOut:
             self._below.add(closed)
 
     def are_told_apart(self) -> bool:
-        """Whether one has variables: those that have none (`{ lambda ; . let  in () }`) have one text and are several."""
+        """Whether one of them binds variables.
+
+        Jaxprs that bind none (`{ lambda ; . let in () }`) have equal texts and may differ.
+        """
         return any(_binders(closed.jaxpr) for closed in self.found)
 
     def share(self) -> None:
-        """Put the definitions in their places."""
+        """Replace the jaxprs by the definitions."""
         for eqn in self._holders:
             params = {k: map_jaxprs(v, self._defined) for k, v in eqn.params.items()}
             amend(eqn, params=Params(params))
@@ -66,14 +71,14 @@ class WrittenOut:
         return self.found.get(closed, closed)
 
     def _held(self, eqn: JaxprEqn) -> list[ClosedJaxpr]:
-        """The jaxprs that an equation has written out, in the order of the text."""
+        """Return the jaxprs that an equation writes out, in the order of the text."""
         held = _printed(eqn)
         return sorted([c for c in held if c not in self._names and c.jaxpr.span], key=_START)
 
     def _look(
         self, jaxpr: Jaxpr, below: Mapping[tuple[str | None, ...], list[ClosedJaxpr]]
     ) -> None:
-        """Find those in a definition, the innermost first, among the definitions below it."""
+        """Find the jaxprs in a definition, innermost first, that are among the definitions below it."""
         for eqn in jaxpr.eqns:
             self.any_by_name |= not self._below.isdisjoint(_printed(eqn))
             held = self._held(eqn)
@@ -92,7 +97,9 @@ class WrittenOut:
         )
 
     def _says(self, closed: ClosedJaxpr) -> str:
-        """The text of a jaxpr with names for those in it, in one layout; "" where one of them has no name."""
+        """Return the text of a jaxpr in a normal layout, with names in the place of inner jaxprs;
+        "" where one has no name.
+        """
         said = self._said.get(closed)
         if said is None:
             said = self._said[closed] = self._named(closed.jaxpr)
@@ -121,6 +128,6 @@ def _printed(eqn: JaxprEqn) -> list[ClosedJaxpr]:
 
 
 def _binders(jaxpr: Jaxpr) -> tuple[str | None, ...]:
-    """The names of the variables of a jaxpr, which it has wherever it stands."""
+    """Return the names that a jaxpr binds, which are the same wherever it is written out."""
     bound = [jaxpr.const_binders, jaxpr.in_binders, *[e.out_binders for e in jaxpr.eqns]]
     return tuple([v.name for several in bound for v in several])

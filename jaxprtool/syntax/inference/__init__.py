@@ -1,1 +1,1 @@
-"""Types that a text does not say: from arguments forwards, and from uses backwards."""
+"""Infer types that a text does not state: forwards from arguments, and backwards from uses."""

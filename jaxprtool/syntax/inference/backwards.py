@@ -1,6 +1,7 @@
-"""Shapes that only the use of a value decides: those of `broadcast_in_dim 1.0:f32[]`, where the text has no type of its result.
+"""Infer shapes from uses: the shape of `broadcast_in_dim 1.0:f32[]`, say, where the text has no type of its result.
 
-From 0.9.1 on JAX does not print the param `shape`, and under `print_shapes=False` not the type of the result.
+From 0.9.1 on JAX does not print the param `shape`, and under `print_shapes=False` not the type of
+the result.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ __all__ = [
     "with_result",
 ]
 
-_PROBE = 7, 5  # a shape that no equation asks for
+_PROBE = 7, 5  # an unlikely shape, to probe with
 _MOST_AXES = 5
 
 
@@ -36,8 +37,9 @@ class Awaited(NamedTuple):
 
     Attributes:
       dtype: its element type.
-      source: the equation that makes it, or the variable of the jaxpr around that it is.
-      alike: whether it has the shape of the operands of its equation that are open.
+      source: the equation that makes it; for an argument of an inner jaxpr, the variable of the
+        jaxpr around that is passed as it.
+      alike: whether it has the same shape as the open operands of its equation.
     """
 
     dtype: DType
@@ -46,12 +48,13 @@ class Awaited(NamedTuple):
 
 
 class Decision(NamedTuple):
-    """What an equation says of its operands whose shapes are open.
+    """The shape that an equation implies for its operands whose shapes are open.
 
     Attributes:
-      shape: the shape that they have.
-      sure: whether they have no other; some operations broadcast axes of size 1, and have the same results then.
-      results: the types of the results, which they are for any shape that the equation takes.
+      shape: the shape.
+      sure: whether the equation accepts no other shape; some operations broadcast axes of size 1,
+        with the same results.
+      results: the types of the results, which are the same for any shape that the equation accepts.
     """
 
     shape: tuple[Any, ...]
@@ -60,14 +63,14 @@ class Decision(NamedTuple):
 
 
 def open_operands(eqn: JaxprEqn) -> list[Var]:
-    """The operands of an equation that have no type so far, each once."""
+    """Return the operands of an equation that have no type yet, each once."""
     return [x for x in dict.fromkeys(eqn.inputs) if type(x) is Var and x.aval is UNTYPED]
 
 
 def awaited(eqn: JaxprEqn, known: dict[Any, Awaited]) -> Awaited | None:
-    """What is known of the result of an equation whose shape its use may decide; None for any other equation.
+    """Return what is known of the result of an equation whose shape a use may decide; None for any other equation.
 
-    It is one without the param that its result type tells, or one of such values.
+    Such an equation lacks the param that its result type would imply, or has open operands.
     """
     if len(eqn.out_binders) != 1 or not eqn.primitive.known or any(map(is_untyped, eqn.inputs)):
         return None
@@ -90,20 +93,21 @@ def awaited(eqn: JaxprEqn, known: dict[Any, Awaited]) -> Awaited | None:
 
 
 def _with_shape(eqn: JaxprEqn, dtypes: dict[Any, DType], shape: Sequence[Any]) -> list[Any]:
-    """The operands of an equation, those that are open with a shape."""
+    """Return the operands of an equation with literals of this shape in the place of the open ones."""
     probes = {x: Lit(None, ShapedArray(tuple(shape), dtype)) for x, dtype in dtypes.items()}
     return [probes.get(x, x) if type(x) is Var else x for x in eqn.inputs]
 
 
 def with_result(eqn: JaxprEqn, aval: ShapedArray) -> dict[str, Any] | None:
-    """The params of an equation whose result has this type; None where it cannot have it."""
+    """Return the params of an equation for a result of this type; None where it cannot have this type."""
     params = recover_params(eqn.primitive, dict(eqn.params), [Var(aval)])
     found = result_types(eqn.replace(params=params), eqn.inputs)
     return params if found is not None and found[0].shape == aval.shape else None
 
 
 def decided_shape(eqn: JaxprEqn, dtypes: dict[Any, DType]) -> Decision | None:
-    """The shape of operands that have the shape of another one, where the equation takes no other.
+    """Return the shape of the open operands where it is that of another operand or result, and the
+    equation accepts no other.
 
     Args:
       eqn: the equation; its other operands have types.
@@ -130,7 +134,9 @@ def decided_shape(eqn: JaxprEqn, dtypes: dict[Any, DType]) -> Decision | None:
 
 
 def unused_shapes(known: dict[Any, Awaited], x: Var) -> Iterator[tuple[Any, ...]]:
-    """Shapes that a value may have which nothing uses, of which one fits: that of what it is made of, with axes of size 1."""
+    """Yield shapes for a value that nothing uses, one of which fits: that of the operand it is made
+    of, with axes of size 1 added.
+    """
     shapes = [()]
     while (at := known.get(x)) is not None:
         if isinstance(at.source, Var):
@@ -148,12 +154,14 @@ def unused_shapes(known: dict[Any, Awaited], x: Var) -> Iterator[tuple[Any, ...]
 
 
 def least_shapes(eqn: JaxprEqn, known: dict[Any, Awaited]) -> dict[Var, tuple[Any, ...]] | None:
-    """The least shapes that the open operands of an equation may have, all arrays with new axes of size 1; None where none fit.
+    """Return the least shapes that the open operands of an equation may have; None where none fit.
 
-    The equation has to tell how many axes they have. For integers of which only one size of a last axis fits it is that: so
-    are the indices of gather and scatter, whose last axis is as long as an index. That there are no further axes is likely,
-    but nothing tells it; where there may be, and the results have the same types, there is no least shape (the values that
-    are written into an array).
+    All of them have to be arrays with new axes, which are taken to have size 1. The equation has to
+    determine the number of axes. For integers where only one size of a new last axis fits, that
+    size is taken: this holds for the indices of gather and scatter, whose last axis is as long as
+    an index vector. That there are no further axes is likely, but not certain. Where other sizes
+    are possible with the same result types, there is no least shape (an example are values written
+    into an array).
     """
     made: dict[Var, JaxprEqn] = {}
     for x in open_operands(eqn):
@@ -180,7 +188,7 @@ def least_shapes(eqn: JaxprEqn, known: dict[Any, Awaited]) -> dict[Var, tuple[An
 def _index_shape(
     eqn: JaxprEqn, made: dict[Var, JaxprEqn], dtypes: dict[Any, DType]
 ) -> dict[Var, tuple[Any, ...]] | None:
-    """The shape of one operand of integers with a new last axis, of which one size alone fits."""
+    """Return the shape of one operand of integers with a new last axis, where only one size of it fits."""
     (x, source), *others = made.items()
     before = source.inputs[0].aval
     if others or dtypes[x].kind not in "iu" or not isinstance(before, ShapedArray):
@@ -193,7 +201,9 @@ def _index_shape(
 
 
 def _with_axes(made: JaxprEqn, dtype: DType, rank: int) -> tuple[Any, ...] | None:
-    """The shape of an array with axes of size 1 added to it, by an equation that says where."""
+    """Return the shape of an array with axes of size 1 added to reach a rank, at positions that the
+    equation `made` allows.
+    """
     aval = made.inputs[0].aval
     before = aval.shape if isinstance(aval, ShapedArray) else ()
     new = rank - len(before)
@@ -210,7 +220,7 @@ def _with_axes(made: JaxprEqn, dtype: DType, rank: int) -> tuple[Any, ...] | Non
 def _types_for(
     eqn: JaxprEqn, dtypes: dict[Any, DType], shapes: dict[Var, tuple[Any, ...]]
 ) -> Sequence[Any] | None:
-    """The types of the results for shapes of the open operands."""
+    """Return the types of the results for shapes of the open operands."""
     lits = {x: Lit(None, ShapedArray(shapes[x], dtypes[x])) for x in dtypes}
     found = result_types(eqn, [lits.get(x, x) if type(x) is Var else x for x in eqn.inputs])
     told = [getattr(v.aval, "shape", None) for v in eqn.out_binders]
@@ -228,7 +238,7 @@ def _is_told(
     shapes: dict[Var, tuple[Any, ...]],
     types: Sequence[Any],
 ) -> bool:
-    """Whether the types of the results are other ones where an axis of size 1 is longer."""
+    """Whether the types of the results change wherever an axis of size 1 becomes longer."""
     for x, shape in shapes.items():
         for i, size in enumerate(shape):
             for longer in (2, 3, 4) if size == 1 else ():
@@ -250,14 +260,18 @@ def _results(
     changed: Sequence[Any] = (),
     other: Sequence[Any] = (),
 ) -> Sequence[Any] | None:
-    """The types of the results where the open operands have a shape, some of them another one; None where that is ill-typed."""
+    """Return the types of the results where the open operands have one shape, and those in `changed` another one.
+
+    None where that is ill-typed.
+    """
     return _types_for(eqn, dtypes, {x: tuple(other if x in changed else shape) for x in dtypes})
 
 
 def _others(shape: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """Shapes near a shape: one of an axis more or less, and of an axis of another size than 1.
+    """Yield shapes near a shape: with one axis more or less, or with another size (but not 1) of an axis.
 
-    A scalar is none of them: operations take one beside arrays, but JAX broadcasts nothing to it.
+    A scalar is not among them: operations accept one beside arrays, but JAX makes no broadcast to a
+    scalar's shape.
     """
     yield (1, *shape)
     yield (*shape, 1)
@@ -271,7 +285,7 @@ def _others(shape: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
 
 
 def _of_size_one(shape: Sequence[Any]) -> Iterator[tuple[Any, ...]]:
-    """A shape with 1 for one of its sizes."""
+    """Yield the shape with 1 in the place of one of its sizes."""
     for i, size in enumerate(shape):
         if size != 1:
             yield (*shape[:i], 1, *shape[i + 1 :])

@@ -1,7 +1,8 @@
-"""Programs whose text leaves types open: the same program with types for its arguments, and what asks for them.
+"""Programs whose text leaves types open: give types to their arguments, infer the others, and report what is missing.
 
-The releases to 0.2.21 print no types, and `print_shapes=False` leaves them out. Such a program is read as it stands: its
-variables and its literals have the type `UNTYPED` until the types of the arguments are given.
+The releases to 0.2.21 print no types, and `print_shapes=False` leaves them out. Such a program is
+read as it stands: its variables and its literals have the type `UNTYPED` until the types of the
+arguments are given.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _HELP = "give the types of the arguments: --shape 'f32[3]' for each, jaxprtool.w
 
 
 def is_open(jaxpr: Jaxpr) -> bool:
-    """Whether a type is open in a jaxpr: that of an argument, or of a result of some equation, at any depth."""
+    """Whether a jaxpr has an open type: of an argument, or of a result of some equation, at any depth."""
     return _OPEN.of(jaxpr, lambda: _has_open(jaxpr))
 
 
@@ -43,12 +44,14 @@ _TYPED = MemoTable[Jaxpr]("typed")
 
 
 def missing_types(jaxpr: Jaxpr) -> list[Diagnostic]:
-    """A diagnostic for each argument of a program that has no type."""
+    """Return a diagnostic for each argument of a program that has no type."""
     return _untyped(jaxpr.all_binders, "argument", _HELP)
 
 
 def untyped_constants(jaxpr: Jaxpr) -> list[Diagnostic]:
-    """A diagnostic for each constant of a jaxpr inside a program that has no type: nothing around it says which."""
+    """Return a diagnostic for each constant of an inner jaxpr that has no type: nothing around it
+    determines the type.
+    """
     return _untyped(jaxpr.const_binders, "constant", _IN_TEXT)
 
 
@@ -61,7 +64,7 @@ def _untyped(binders: Sequence[Var], what: str, help: str) -> list[Diagnostic]:
 
 
 def infer_types(program: ClosedJaxpr, definitions: Sequence[ClosedJaxpr], wide: bool) -> None:
-    """Give types to what has none in a program that was just read, in place, if its arguments have types.
+    """Infer the missing types of a program that was just read, in place, if its arguments have types.
 
     Args:
       program: the outermost jaxpr.
@@ -76,7 +79,7 @@ def infer_types(program: ClosedJaxpr, definitions: Sequence[ClosedJaxpr], wide: 
 
 
 def _leave_open(programs: Sequence[ClosedJaxpr]) -> None:
-    """Make the literals of a program that was just read, which have no type in the text, ones whose type is open."""
+    """Replace the literals without a type of a program that was just read by literals of open type."""
     for jaxpr in reachable([closed.jaxpr for closed in programs]):
         for eqn in jaxpr.eqns:
             if any(map(is_untyped, eqn.inputs)):
@@ -90,14 +93,14 @@ def _opened(x: Any) -> Any:
 
 
 def typed(jaxpr: Jaxpr, avals: Sequence[AbstractType]) -> Jaxpr:
-    """A jaxpr with types for its arguments, from which those of all that is in it follow; made once for each list of types.
+    """Return a jaxpr with types for its arguments, and the types inferred from them; cached for each list of types.
 
     Args:
       jaxpr: the program.
       avals: a type for each constant and argument; those that the text has stay as they are.
 
     Returns:
-      The jaxpr. A type that does not follow even so stays open: the checker says where.
+      The jaxpr. A type that cannot be inferred stays open: the checker reports where.
     """
     key = tuple([a.strong for a in avals])
     closed = ClosedJaxpr(jaxpr, [None] * len(jaxpr.const_binders))
@@ -119,7 +122,7 @@ def _typed(program: ClosedJaxpr, avals: Sequence[AbstractType]) -> ClosedJaxpr:
 
 
 def _dtypes(jaxpr: Jaxpr) -> set[DType | None]:
-    """The element types that the arguments and the params of a program mention."""
+    """Return the element types that the arguments and the params of a program mention."""
     found: set[DType | None] = {getattr(v.aval, "dtype", None) for v in jaxpr.all_binders}
     for eqn in all_eqns(jaxpr):
         found.update(v for v in eqn.params.values() if isinstance(v, DType))
@@ -127,7 +130,7 @@ def _dtypes(jaxpr: Jaxpr) -> set[DType | None]:
 
 
 def _renewed(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """A jaxpr with variables, equations and open literals of its own, which may be given types."""
+    """Return a copy of a jaxpr with variables, equations and open literals of its own, to which types may be given."""
     jaxpr = closed.jaxpr
     new: dict[Var, Var] = {}
 

@@ -1,4 +1,6 @@
-"""Values whose shapes nothing before them tells: their uses do, all of which have to agree where one of them is not sure."""
+"""Infer shapes from uses: values whose shapes no earlier equation determines get the shape on which
+their uses agree.
+"""
 
 from __future__ import annotations
 
@@ -25,18 +27,21 @@ from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["OpenShapes"]
 
-_LONGEST_CHAIN = 200  # of values that have one shape, which a use decides
+_LONGEST_CHAIN = 200  # values that share one shape, which a use decides
 
 
 class OpenShapes:
-    """The values of a program whose shapes are open, and what their uses say.
+    """The values of a program whose shapes are open, and the shapes that their uses imply.
 
     Attributes:
-      change: gives fields of a variable or an equation other values.
-      awaited: the values; `decided` counts those that have been given a shape.
-      uses: how many uses a variable has; those by a call count inside of it.
-      votes: the shape that a use has for a variable, and how many operands of the use that is.
-      entered: the equations whose jaxprs take such values, which are in `taken`.
+      change: sets fields of a variable or an equation, recording the old ones.
+      awaited: the values whose shapes are open.
+      decided: the number of types that were decided so far.
+      uses: the number of uses of each variable; a use by a call counts as the uses inside of it.
+      votes: for each variable, use -> (shape that the use implies, number of operands of the use
+        that are the variable).
+      entered: the equations whose inner jaxprs take such values.
+      taken: those values.
     """
 
     def __init__(self, change: Callable[..., None]):
@@ -56,7 +61,7 @@ class OpenShapes:
             self.uses.update(x for x in jaxpr.outs if type(x) is Var)
 
     def await_result(self, eqn: JaxprEqn) -> None:
-        """Remember a result whose shape is open, and follows from where it is used."""
+        """Register a result whose shape is open, and depends on its uses."""
         out = eqn.out_binders[0] if eqn.out_binders else None
         if out is not None and out.aval is UNTYPED and out not in self.awaited:
             found = awaited(eqn, self.awaited)
@@ -76,7 +81,10 @@ class OpenShapes:
             self.settle(x, found.shape, found.sure, eqn)
 
     def enter(self, eqn: JaxprEqn) -> Sequence[tuple[ClosedJaxpr, Any]]:
-        """The jaxprs of an equation, whose arguments get the types of its operands, or are what open ones are there."""
+        """Return the inner jaxprs of an equation, after giving types to their arguments.
+
+        The arguments get the types of the operands; an argument for an open operand is open too.
+        """
         marks = {x: OpaqueType(f"?{i}") for i, x in enumerate(eqn.inputs) if x in self.awaited}
         try:
             avals = [marks.get(x, x.aval) for x in eqn.inputs]
@@ -84,7 +92,7 @@ class OpenShapes:
         except FAULTS:
             return []
         variables = {id(mark): x for x, mark in marks.items()}
-        if eqn not in self.entered:  # the uses of an operand that a jaxpr takes are those inside
+        if eqn not in self.entered:  # where jaxprs take an operand, its uses are inside them
             self.entered.add(eqn)
             taken = {variables.get(id(aval)) for _, types in found for aval in types}
             self.uses.subtract([x for x in eqn.inputs if isinstance(x, Var) and x in taken])
@@ -104,7 +112,9 @@ class OpenShapes:
         return found
 
     def unite(self, eqn: JaxprEqn) -> None:
-        """Give shapes to variables inside of an equation that have the type of others there: the carry of a loop, results of branches."""
+        """Give shapes to variables that share a type with others inside an equation: the carry of a
+        loop, results of branches.
+        """
         if eqn.primitive.unites is None:
             return
         try:
@@ -120,15 +130,16 @@ class OpenShapes:
                     self.settle(x, shapes[0], True, eqn)
 
     def settle(self, x: Any, shape: tuple[Any, ...], sure: bool, use: Any) -> None:
-        """Give a shape to a variable, and to what it is made of.
+        """Give a shape to a variable, and to the values it is made of.
 
-        Where it is not sure, an axis may be of size 1 and means the same in the equation at hand: all uses have to say so.
+        Where the shape is not sure, since an axis might have size 1 with the same meaning in this
+        equation, all uses have to agree on it.
 
         Args:
           x: the variable.
-          shape: the shape that a use has for it.
-          sure: whether the use takes no other.
-          use: the equation, or the variable of the jaxpr inside that it is.
+          shape: the shape that a use implies.
+          sure: whether the use accepts no other.
+          use: the equation, or the variable of an inner jaxpr, that uses it.
         """
         pending, chain = [(x, shape, sure, use)], list[Any]()
         while pending and len(chain) < _LONGEST_CHAIN:
@@ -156,15 +167,18 @@ class OpenShapes:
                 self.decide(y, shape)
 
     def presume(self, jaxpr: Jaxpr, left: Sequence[JaxprEqn], axes: Any) -> bool:
-        """Give shapes to values that nothing uses, and else to arrays with new axes, which are of size 1 then.
+        """Presume shapes where no use decides them.
+
+        Values that nothing uses come first; if there are none, arrays with new axes, which get size
+        1.
 
         Args:
-          jaxpr: what is walked, as far as uses decide.
+          jaxpr: the jaxpr, after its uses were examined.
           left: its equations whose operands have no types.
           axes: the named axes in scope.
 
         Returns:
-          Whether there was one.
+          Whether a shape was decided.
         """
         decided = self.decided
         for eqn in jaxpr.eqns:
@@ -189,7 +203,7 @@ class OpenShapes:
         self.decided += 1
 
     def agreed(self, x: Var, shape: tuple[Any, ...], use: Any) -> bool:
-        """Whether each use of a variable has this shape for it, the one at hand too."""
+        """Whether all uses of a variable, the current one included, imply this shape."""
         votes = self.votes.setdefault(x, {})
         votes[use] = shape, use.inputs.count(x) if isinstance(use, JaxprEqn) else 1
         said = {s for s, _ in votes.values()}
@@ -197,7 +211,7 @@ class OpenShapes:
 
 
 def _warn_of_least(x: Var) -> None:
-    """Warn of a shape that nothing in the text tells."""
+    """Warn of a shape that the text does not determine."""
     if x.aval is not UNTYPED:
         place = f"{x.span}: " if x.span else ""
         message = f"{place}the type of {x.name} is not in the text, and is taken to be {x.aval}"

@@ -1,6 +1,8 @@
-"""Types of binders that have none in the text: they follow from those of the arguments, equation by equation.
+"""Infer the types of binders that have none in the text, from the types of the arguments, equation by equation.
 
-The releases to 0.2.21 print no types at all, `print_shapes=False` leaves out those of binders.
+The releases to 0.2.21 print no types at all; `print_shapes=False` leaves out those of binders.
+Where an equation has operands whose shapes are open, the shapes are inferred from it backwards
+(`OpenShapes`). A literal without a type gets a guessed type, which a later equation may change.
 """
 
 from __future__ import annotations
@@ -41,21 +43,22 @@ from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["propagate_types"]
 
-_MOST_PASSES = 20  # over equations whose operands have no types, so that time is linear
-_MOST_LOOKS = 100  # walks of jaxprs for shapes that are decided inside
-_MOST_GUESSED = 50  # equations that one guess is behind
+# passes over equations whose operands have no types; a bound keeps the time linear
+_MOST_PASSES = 20
+_MOST_LOOKS = 100  # walks of jaxprs for shapes that equations inside decide
+_MOST_GUESSED = 50  # equations that depend on one guess
 _MOST_RETRIES = 200  # types of literals that are tried in one program, beyond the likeliest
 
 
 def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> None:
-    """Give a type to every result of an equation that has none, in place, and to arguments of jaxprs inside.
+    """Give a type to every result of an equation that has none, in place, and to arguments of inner jaxprs.
 
-    What the types that are there do not tell stays open: the checker says where.
+    A type that cannot be inferred stays open: the checker reports where.
 
     Args:
       program: the outermost jaxpr; its arguments have types.
       wide: whether a literal that nothing determines has 64 bits.
-      warn: whether to warn of literals whose types are a guess, and results with them.
+      warn: whether to warn of literals whose types are guesses, where results depend on them.
     """
     propagation = _Propagation(wide, warn)
     outer = state.axes
@@ -67,7 +70,7 @@ def propagate_types(program: ClosedJaxpr, wide: bool, warn: bool = False) -> Non
 
 
 def _open_among(atoms: Sequence[Any]) -> bool:
-    """Whether one of some atoms has no type so far."""
+    """Whether one of some atoms has no type yet."""
     for x in atoms:  # no `any`: it is asked four times of each equation  # noqa: SIM110
         if x.aval is UNTYPED:
             return True
@@ -75,10 +78,10 @@ def _open_among(atoms: Sequence[Any]) -> bool:
 
 
 class _Guess:
-    """Values of one type that nothing has told so far: what equations make of literals alone, and of one another.
+    """Values that share a guessed type: results of equations whose operands are only literals, or each other.
 
     Attributes:
-      made: the equations, in order, each with its operands as they were without types of literals.
+      made: the equations, in order, each with its operands before the literals got types.
     """
 
     __slots__ = ("made",)
@@ -91,12 +94,13 @@ class _Propagation:
     """The walk over a program and the jaxprs inside, in the order of evaluation.
 
     Attributes:
-      failures: how many equations do not fit the types of their operands.
-      constants: those of jaxprs inside that have no types; only their uses tell them.
+      failures: the number of equations that do not fit the types of their operands.
+      constants: constants of inner jaxprs that have no types; only their uses determine these.
       shapes: the values whose shapes their uses decide.
-      noted: literals whose types are guesses, with their text, by equation and position.
-      guesses: the values of a guessed type; the equation that is the first to use one with others decides it.
-      trail: what was changed, last of all: an object and what its fields were.
+      noted: by equation and position, literals whose types are guesses, with their text.
+      guesses: the guess to which each value of a guessed type belongs; the first equation that uses
+        one together with other values decides it.
+      trail: the changes so far, for `undo`: an object and its former fields.
     """
 
     def __init__(self, wide: bool, warn: bool):
@@ -115,7 +119,7 @@ class _Propagation:
         amend(x, **fields)
 
     def undo(self, length: int) -> None:
-        """Take back what was changed since the trail had a length."""
+        """Undo the changes since the trail had a length."""
         while len(self.trail) > length:
             x, fields = self.trail.pop()
             if fields:
@@ -124,7 +128,7 @@ class _Propagation:
                 self.seen.discard(x)
 
     def jaxpr(self, jaxpr: Jaxpr, axes: Any, call: JaxprEqn | None) -> Iterator[Any]:
-        """Give types to the results of the equations, with named axes in scope; yields the walks of jaxprs inside."""
+        """Give types to the results of the equations, with named axes in scope; yield the walks of inner jaxprs."""
         left: Sequence[JaxprEqn] = jaxpr.eqns
         self.shapes.count_uses(jaxpr)
         if call is not None:
@@ -139,7 +143,7 @@ class _Propagation:
             self.change(jaxpr, outs=tuple([likeliest(x, self.wide) for x in jaxpr.outs]))
 
     def pass_over(self, eqns: Sequence[JaxprEqn], axes: Any) -> Generator[Any, None, list[Any]]:
-        """The same for some equations; returns those whose operands have no types so far."""
+        """Give types to the results of some equations; return those whose operands have no types yet."""
         left: list[JaxprEqn] = []
         for eqn in eqns:
             if eqn.primitive.name in OLDER:
@@ -149,7 +153,7 @@ class _Propagation:
                 if _open_among(eqn.inputs):
                     self.shapes.await_result(eqn)
                     left.append(eqn)
-                    continue  # what that comes from is reported
+                    continue  # the cause of the missing type is reported
             before, told = eqn.inputs, not _open_among(eqn.out_binders)
             formal = taken_types(eqn, inner_jaxprs(eqn)) if self.warn and not told else {}
             inside = {i for i, avals in formal.items() if any(a is not UNTYPED for a in avals)}
@@ -166,7 +170,7 @@ class _Propagation:
         return left
 
     def backwards(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """Give types to operands whose shapes the equation decides, or what is inside it."""
+        """Give types to operands whose shapes are decided by the equation, or by its inner jaxprs."""
         open_ = open_operands(eqn)
         if len(open_) == 1 and open_[0] in self.constants:
             self.decide_constant(eqn, open_[0], axes)
@@ -180,7 +184,7 @@ class _Propagation:
             self.shapes.decide_operands(eqn, open_)
 
     def decide_constant(self, eqn: JaxprEqn, x: Any, axes: Any) -> None:
-        """Give a constant of a jaxpr inside the type that is the only one with which an equation fits, but for axes of size 1."""
+        """Give a constant of an inner jaxpr the only type with which an equation fits, apart from axes of size 1."""
         if not eqn.primitive.known or inner_jaxprs(eqn) or any(map(is_untyped, eqn.inputs)):
             return
         state.axes = axes
@@ -195,21 +199,23 @@ class _Propagation:
                 return
 
     def backwards_inside(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """The walks of the jaxprs of an equation, some of whose arguments have shapes that are open."""
+        """Yield the walks of the inner jaxprs of an equation, some of whose arguments have open shapes."""
         found = self.shapes.enter(eqn)
         state.axes = axes
         inside = axes
         with contextlib.suppress(*FAULTS):
             inside = inner_axes(eqn) or axes
         for closed, _ in found:
-            if self.looks:  # jaxprs in jaxprs are walked each time that one around them is
+            if self.looks:  # limited, since inner jaxprs are walked with each walk of an outer one
                 self.looks -= 1
                 yield self.jaxpr(closed.jaxpr, inside, eqn)
         self.shapes.unite(eqn)
         state.axes = axes
 
     def translate(self, eqn: JaxprEqn) -> None:
-        """Spell an equation of an earlier release as now, where that took the types of the operands."""
+        """Convert an equation of an earlier release to the current spelling, where that depends on
+        the types of the operands.
+        """
         primitive, inputs, params = from_older(eqn.primitive, [*eqn.inputs], eqn.params)
         if primitive is not eqn.primitive or params is not eqn.params:
             params = {**primitive.defaults, **params}
@@ -218,7 +224,10 @@ class _Propagation:
             )
 
     def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """The same for one that has literals without types: those with which it fits, or the likeliest ones."""
+        """Give types to the results of an equation with untyped literals: try types for these until it fits.
+
+        Where none fit, the likeliest ones are taken.
+        """
         if not inner_jaxprs(eqn) and not _open_among(eqn.out_binders):
             state.axes = axes
             self.change(eqn, inputs=typed_operands(eqn, self.wide, self.rules))
@@ -239,7 +248,9 @@ class _Propagation:
             yield from self.equation(eqn, axes)
 
     def choices(self, eqn: JaxprEqn) -> Iterator[tuple[Any, ...]]:
-        """The operands of an equation with types for literals, at last those that its jaxprs mention."""
+        """Yield the operands of an equation with types for literals, last those types that its
+        inner jaxprs mention.
+        """
         tried: set[Any] = set()
         for operands in operand_choices(eqn, self.wide):
             tried.add(tuple([x.aval for x in operands]))
@@ -251,7 +262,9 @@ class _Propagation:
                 yield operands
 
     def equation(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """Give types to the results of an equation, and inside it: with other types of guessed operands where these do not fit."""
+        """Give types to the results of an equation, and inside it; where that fails, try other
+        types for guessed operands.
+        """
         length, failures = len(self.trail), self.failures
         yield from self.as_it_is(eqn, axes)
         if self.failures == failures or not inner_jaxprs(eqn):
@@ -273,7 +286,7 @@ class _Propagation:
             yield from self.as_it_is(eqn, axes)
 
     def as_it_is(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
-        """Give types to the results of an equation, and inside it, by those of its operands."""
+        """Give types to the results of an equation, and inside it, by the current types of its operands."""
         inner = inner_jaxprs(eqn)
         state.axes = axes
         if inner:
@@ -285,7 +298,7 @@ class _Propagation:
             self.results(eqn)
 
     def inside(self, eqn: JaxprEqn, inner: Sequence[ClosedJaxpr]) -> Iterator[Any]:
-        """The walks of the jaxprs of an equation, whose arguments get types from its operands."""
+        """Yield the walks of the inner jaxprs of an equation, whose arguments get types from its operands."""
         avals = [x.aval for x in eqn.inputs]
         axes = state.axes
         try:
@@ -308,7 +321,7 @@ class _Propagation:
         self.shapes.unite(eqn)
 
     def constant_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
-        """Give types to constants among the results of a jaxpr: those of the results of other branches."""
+        """Give types to constants among the results of a jaxpr: the types of the results of other branches."""
         outs = closed.jaxpr.outs
         if self.constants.isdisjoint(outs):
             return
@@ -324,12 +337,12 @@ class _Propagation:
                 self.change(x, aval=told[0].strong)
 
     def literal_results(self, closed: ClosedJaxpr, inner: Sequence[ClosedJaxpr]) -> None:
-        """Give types to literals among the results of a jaxpr: those of the other branches, or of what it takes."""
+        """Give types to literals among the results of a jaxpr: those of the other branches, or of its arguments."""
         outs = closed.jaxpr.outs
         if not any(map(is_untyped, outs)):
             return
         beside = [c.jaxpr.outs for c in inner if len(c.jaxpr.outs) == len(outs)]
-        taken = closed.jaxpr.in_avals  # some of which a loop gives back
+        taken = closed.jaxpr.in_avals  # a loop returns some of them
         typed = [
             likeliest(x, self.wide, [*[o[i].aval for o in beside], *taken])
             for i, x in enumerate(outs)
@@ -351,7 +364,7 @@ class _Propagation:
         return self.rules.of(eqn, eqn.inputs, state.axes and state.axes.key)
 
     def remember(self, eqn: JaxprEqn, before: tuple[Any, ...]) -> None:
-        """Keep what is a guess among the results of an equation; `before` are its operands without types of literals."""
+        """Record which results of an equation have guessed types; `before` are its operands with literals untyped."""
         if not self.guesses and not any(map(is_untyped, before)):
             return
         found = dict.fromkeys(self.guesses.get(x) for x in before if not is_untyped(x))
@@ -364,11 +377,11 @@ class _Propagation:
             guess.made[eqn] = before
             self.guesses.update((e.out_binders[0], guess) for e in (*made, eqn))
         else:
-            for e in made:  # that equation decides
+            for e in made:  # the type is decided by that equation, not guessed
                 self.guesses.pop(e.out_binders[0], None)
 
     def guessed_again(self, eqn: JaxprEqn) -> Sequence[Any] | None:
-        """The types of the results where an operand's type was a guess and is another one; None where none fits."""
+        """Retry an equation with another type for a guessed operand; return its result types, None where none fits."""
         for guess, dtype in self.other_types(eqn):
             length = len(self.trail)
             if self.retype(guess, dtype):
@@ -379,7 +392,7 @@ class _Propagation:
         return None
 
     def other_types(self, eqn: JaxprEqn) -> list[tuple[_Guess, DType]]:
-        """The operands of an equation whose types are guesses, each with the element types that others have."""
+        """Return the guesses among the operands of an equation, each with the element types of the other operands."""
         dtypes = dict.fromkeys(getattr(x.aval, "dtype", None) for x in eqn.inputs)
         own = {self.guesses[x]: x.aval for x in eqn.inputs if x in self.guesses}
         return [
@@ -390,12 +403,12 @@ class _Propagation:
         ]
 
     def note_guess(self, eqn: JaxprEqn, before: Sequence[Any], inside: Container[int]) -> None:
-        """Note a literal with a type that nothing in the text tells, and that a result has for it.
+        """Note a literal whose type is a guess that a result depends on.
 
         Args:
           eqn: the equation.
-          before: its operands as they were, without the types of literals.
-          inside: the places of those that a jaxpr inside it takes by a binder with a type.
+          before: its operands before the literals got types.
+          inside: the positions of operands that an inner jaxpr takes by a binder with a type.
         """
         told = {getattr(x.aval, "dtype", None) for x in before}
         results = {getattr(v.aval, "dtype", None) for v in eqn.out_binders}
@@ -407,7 +420,7 @@ class _Propagation:
                 return
 
     def warn_of_guesses(self) -> None:
-        """Warn of what was noted, but where a later equation has told another type."""
+        """Warn of the noted literals, except where a later equation determined another type."""
         for (eqn, i), (lit, text) in self.noted.items():
             if eqn.inputs[i] is lit:
                 place = f"{eqn.span}: " if eqn.span else ""
@@ -415,7 +428,9 @@ class _Propagation:
                 warnings.warn(f"{place}{what}", UntypedWarning, stacklevel=3)
 
     def retype(self, guess: _Guess, dtype: DType) -> bool:
-        """Give literals another element type, and what is made of them alone; False where that does not fit."""
+        """Give the literals of a guess another element type, and the values made of them; return
+        False where that does not fit.
+        """
         literals = filter(is_untyped, chain.from_iterable(guess.made.values()))
         if any(dtype not in x.types([dtype], self.wide) for x in literals):
             return False
@@ -431,7 +446,7 @@ class _Propagation:
 
 
 def _result_types(eqn: JaxprEqn, operands: Sequence[Any]) -> Sequence[Any] | None:
-    """The types of an equation's results for its operands; None where its operands or params do not fit."""
+    """Return the types of an equation's results; None where its operands or params do not fit."""
     try:
         check_declared(eqn)
     except JaxprToolError:

@@ -1,1 +1,1 @@
-"""Programs to text: layout, names, and what stands below a jaxpr."""
+"""Programs to text: layout, names, and the sections below a jaxpr."""

@@ -26,7 +26,7 @@ class _Out(list[str]):
 
     Attributes:
       lossless: whether nothing may be lost.
-      inside: the jaxprs that the text has in JAX's notation.
+      inside: the jaxprs that are written in JAX's notation.
     """
 
     def __init__(self, program: ClosedJaxpr, lossless: bool):
@@ -36,19 +36,19 @@ class _Out(list[str]):
 
     @property
     def printer(self) -> Printer:
-        """Prints the program in JAX's notation, with nothing left out."""
+        """The printer of the program in JAX's notation, with nothing left out."""
         if self._printer is None:
             self._printer = Printer(self._program, True, 80, renamed=True)
         return self._printer
 
     def jaxpr_text(self, closed: ClosedJaxpr) -> str:
-        """A jaxpr inside a value, in JAX's notation, with names of its own; the name of one that is defined."""
+        """Return a jaxpr inside a value, in JAX's notation, with names of its own; the name of a defined one."""
         self.inside.append(closed)
         name = self.printer.shared.get(closed.jaxpr)
         return name if name is not None else self._alone(closed).text()
 
     def definitions(self) -> str:
-        """What the jaxprs inside values refer to, each with names of its own."""
+        """Return the definitions to which the jaxprs inside values refer, each with names of its own."""
         if not self.inside:
             return ""
         seen, todo = set[Jaxpr](), [closed.jaxpr for closed in self.inside]
@@ -66,7 +66,10 @@ class _Out(list[str]):
         return "".join(pieces)
 
     def _alone(self, closed: ClosedJaxpr) -> Printer:
-        """What prints a jaxpr by itself: it knows the definitions that the jaxpr refers to, and no others, of which there may be many."""
+        """Return the printer of a jaxpr by itself.
+
+        It knows only the definitions to which the jaxpr refers, since there may be many others.
+        """
         whole = self.printer
         used, todo = dict[Jaxpr, str](), [closed.jaxpr]
         while todo:
@@ -82,16 +85,18 @@ class _Out(list[str]):
 
 
 def _held(jaxpr: Jaxpr) -> list[ClosedJaxpr]:
-    """The jaxprs that its equations hold, also inside of records, where the printer looks for none."""
+    """Return the jaxprs that the equations of a jaxpr hold, also inside of records, which the
+    printer does not search.
+    """
     return [closed for eqn in jaxpr.eqns for closed in sub_jaxprs(eqn)]
 
 
 def format_autodidax(program: ClosedJaxpr, lossless: bool) -> str:
-    """The tutorial's print of a program; constants become leading arguments.
+    """Return the tutorial's print of a program; constants become leading arguments.
 
-    Jaxprs that it has no place for, those in params of primitives it does not know, are printed in JAX's notation; those of them
-    that occur more than once are defined above the program. Names of calls, which the tutorial has not either, are there
-    when `lossless`.
+    Jaxprs that the tutorial's notation has no place for, those in params of primitives it does not
+    know, are printed in JAX's notation; such jaxprs that occur more than once are defined above the
+    program. Names of calls, which the tutorial does not have either, are printed with `lossless`.
     """
     out = _Out(program, lossless)
     run_nested(_jaxpr(program.jaxpr, 0, out))
@@ -106,7 +111,7 @@ def _fresh_names() -> Iterator[str]:
 
 
 def _names(jaxpr: Jaxpr, skipped: Mapping[Atom, Atom]) -> dict[Var, str]:
-    """The source's names where each has its own, else the tutorial's."""
+    """Return the source's names where each variable has a name of its own, else the tutorial's."""
     results = (v for eqn in jaxpr.eqns for v in eqn.out_binders)
     bound = [*jaxpr.all_binders, *(v for v in results if v not in skipped)]
     given = [v.name for v in bound if v.name not in (None, "_")]
@@ -116,7 +121,7 @@ def _names(jaxpr: Jaxpr, skipped: Mapping[Atom, Atom]) -> dict[Var, str]:
 
 
 def _jaxpr(jaxpr: Jaxpr, column: int, out: _Out) -> Iterator[Iterator[Any]]:
-    """Write a jaxpr that starts at `column`; yields the writers of jaxprs under equations."""
+    """Write a jaxpr that starts at `column`; yield the writers of jaxprs under equations."""
     skipped = predicates(jaxpr)
     names = _names(jaxpr, skipped)
 
@@ -145,7 +150,7 @@ def _jaxpr(jaxpr: Jaxpr, column: int, out: _Out) -> Iterator[Iterator[Any]]:
 def _equation(
     eqn: JaxprEqn, column: int, names: dict[Var, str], atom: Callable[[Atom], str], out: _Out
 ) -> list[ClosedJaxpr]:
-    """Write one equation; returns the jaxprs that go under it."""
+    """Write one equation; return the jaxprs that go under it."""
     name, params, inputs, inner = to_autodidax(eqn, out.lossless)
     head = " ".join([f"{names[v]}:{_type(v.aval)}" for v in eqn.out_binders])
     text = f"{head} = {name} "

@@ -1,6 +1,8 @@
-"""Whether a lossless text needs types of its literals, in the dialect of a release that prints none (to JAX 0.6.0).
+"""Decide whether a lossless text needs types of its literals, in the dialect of a release that
+prints none (to JAX 0.6.0).
 
-Such a text is read by inference (`infer.py`). It goes without the types where the inference finds all of them.
+Such a text is read by inference (`infer.py`). The types are left out where the inference finds all
+of them.
 """
 
 from __future__ import annotations
@@ -17,13 +19,14 @@ __all__ = ["needs_types"]
 
 
 def needs_types(program: ClosedJaxpr, dialect: Dialect, relaid: bool) -> bool:
-    """Whether a lossless text without types of literals is read as another program, or as none.
+    """Whether a lossless text without types of literals cannot be read back as the same program.
 
-    With the type of one literal alone a text would be none of the release any more, so all have one then.
+    Then all literals are printed with types: a text with a type for only some of them would not be
+    one of that release.
 
     Args:
       program: the program.
-      dialect: that of the text, in which literals have no types.
+      dialect: the dialect of the text, in which literals have no types.
       relaid: whether the program is laid out as if it were made anew.
     """
     literals = _literals(program)
@@ -43,12 +46,12 @@ def _same(x: Lit, y: Lit) -> bool:
 
 
 def _without_values(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program without the values of its constants: no type depends on them, and they may be long."""
+    """Return the program without the values of its constants: no type depends on them, and they may be long."""
     return program.replace(consts=(None,) * len(program.consts)) if program.consts else program
 
 
 def _literals(program: ClosedJaxpr) -> list[Lit]:
-    """The literals of a program, in the order of its jaxprs and equations."""
+    """Return the literals of a program, in the order of its jaxprs and equations."""
     jaxprs = reachable([program.jaxpr])
     atoms = (x for j in jaxprs for xs in (*[e.inputs for e in j.eqns], j.outs) for x in xs)
     return [x for x in atoms if type(x) is Lit]

@@ -1,4 +1,4 @@
-"""Names for variables, and which jaxprs are printed as shared definitions, both as JAX chooses them."""
+"""Choose names for variables, and which jaxprs are printed as shared definitions, both as JAX does."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def base26(n: int) -> str:
-    """The n-th name: a .. z, ba .. bz, ca ..; `a` is the digit 0, so there is no `aa`."""
+    """Return the n-th name: a .. z, ba .. bz, ca ..; `a` is the digit 0, so there is no `aa`."""
     name = ""
     while not name or n:
         n, digit = divmod(n, 26)
@@ -37,9 +37,10 @@ def base26(n: int) -> str:
 
 
 def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
-    """The jaxprs that are printed as such: params, and elements of tuples; not those inside other values.
+    """Return the jaxprs that are printed as such: params, and elements of tuples; not those inside other values.
 
-    Without `lossless` also those that JAX counts, though it writes them out: fields of named tuples.
+    Without `lossless` also those that JAX counts, though it writes them out: fields of named
+    tuples.
     """
     params, unprinted = eqn.params, () if lossless else eqn.primitive.unprinted
     for first in eqn.primitive.met_first:
@@ -62,13 +63,13 @@ def jaxprs_in(eqn: JaxprEqn, lossless: bool) -> list[ClosedJaxpr]:
 
 
 class Nested:
-    """The jaxprs of a program (and of definitions that nothing refers to), looked up once.
+    """A table of the jaxprs of a program (and of unused definitions), made once.
 
-    Those of `outer` have a name already; they are not looked into.
+    Jaxprs of `outer` have a name already; they are not searched.
 
     Attributes:
-      calls: for each jaxpr, the equations of it that hold jaxprs, with those.
-      closed: for each jaxpr, the `ClosedJaxpr` it was first seen in.
+      calls: for each jaxpr, its equations that hold jaxprs, each with these.
+      closed: for each jaxpr, the `ClosedJaxpr` in which it was first met.
     """
 
     def __init__(
@@ -105,7 +106,9 @@ class Nested:
 
 
 def _strays(params: Mapping[str, ParamValue]) -> bool:
-    """Whether a jaxpr stands in a param that takes none, which the checker refuses and the printer has to print."""
+    """Whether a param that is not declared to hold jaxprs holds one: the checker refuses it, but
+    the printer has to print it.
+    """
     for v in params.values():
         if type(v) is ClosedJaxpr or (type(v) is tuple and v and type(v[0]) is ClosedJaxpr):
             return True
@@ -115,11 +118,11 @@ def _strays(params: Mapping[str, ParamValue]) -> bool:
 _DEFINED = pattern(DEFINED)
 _ELSEWHERE = pattern(
     r"(?<![^\s}\[=,;])#|[{}='\"]"
-)  # what begins a comment, a jaxpr, a value or a string
+)  # characters that begin a comment, a jaxpr, a value or a string
 
 
 def _can_be_defined(name: str) -> bool:
-    """Whether a definition of this name, and what refers to it, can be read again."""
+    """Whether a definition of this name, and references to it, can be read again."""
     stands = name == name.strip() and bool(_DEFINED.fullmatch(f"let {name} = "))
     return stands and not _ELSEWHERE.search(name)
 
@@ -131,17 +134,18 @@ def shared_jaxprs(
     taken: Collection[str] | None = None,
     longest: int | None = None,
 ) -> dict[Jaxpr, str]:
-    """The jaxprs that are printed first, by name: `let NAME = ... in`.
+    """Return the jaxprs that are printed first, by name: `let NAME = ... in`.
 
-    They are those that occur more than once, in calls that occur more than once too, and those with more than ten
-    equations; in the order in which a walk by levels meets them.
+    They are those that occur more than once (also through a caller that does), and those with more
+    than ten equations, in breadth-first order.
 
     Args:
       nested: the jaxprs of the program.
       root: the program.
-      named: jaxprs that have to have a name, since it stands inside of values, and what they are called, or "".
+      named: jaxprs that must have a name, since values refer to them by it, with the name that
+        equations call them, or "".
       taken: names that cannot be used; None for JAX's names, even where two are the same.
-      longest: how many equations a jaxpr that occurs once may have; ten where None.
+      longest: the most equations of a jaxpr that occurs once and is not defined; ten where None.
     """
     order, named = list(nested.closed), named or {}
     longest = LONG if longest is None else longest
@@ -180,11 +184,11 @@ def shared_jaxprs(
 
 
 def written_out(nested: Nested, shared: Iterable[Jaxpr]) -> int:
-    """How many equations definitions have where nothing in them has a name: each level of calls may double them.
+    """Return the number of equations in definitions if no inner jaxpr were named: each level of calls may double it.
 
     Args:
       nested: the jaxprs of the program.
-      shared: those that are definitions.
+      shared: the jaxprs that are definitions.
     """
     sizes: dict[Jaxpr, int] = {}
     todo = [*shared]
@@ -199,7 +203,7 @@ def written_out(nested: Nested, shared: Iterable[Jaxpr]) -> int:
 
 
 def _spread(nested: Nested, uses: dict[Jaxpr, int]) -> None:
-    """What a jaxpr that occurs twice calls occurs twice."""
+    """Count a jaxpr twice where a jaxpr that occurs twice calls it."""
     todo = [j for j, n in uses.items() if n > 1]
     while todo:
         for _, inner in nested.calls[todo.pop()]:
@@ -223,25 +227,31 @@ def name_variables(
     name_read: bool = False,
     follows: bool = True,
 ) -> tuple[dict[Var, str], set[Var]]:
-    """A name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
+    """Return a name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
-    JAX names a result of a jit's body `_` where the result of the call is not read, also where the body reads it, and
-    such a text cannot be read back; a lossless one has no such names. Jaxprs of `outer` are named elsewhere. With
-    `inner_drops`, results that nobody reads are `_` in all jaxprs, else in the outermost one; with `name_drops`, also
-    those that were `_` in the source have names there. With `later`, a jaxpr of `shared` is written out in those before it.
-    With `as_dropped`, the results that are `_` are those that the program drops, read or not. With `name_read`, those that are
-    `_` in the source and are read have names. With `follows`, arguments of jit have the names of the call's operands.
+    JAX names a result in a jit's body `_` where the result of the call is not read, even if the
+    body reads it, and such a text cannot be read back; a lossless text has no such names.
+
+    Args:
+      outer: jaxprs that are named elsewhere.
+      inner_drops: whether unread results are `_` in all jaxprs, or only in the outermost one.
+      name_drops: whether also results that were `_` in the source get names in inner jaxprs.
+      later: whether a jaxpr of `shared` is written out in those before it.
+      as_dropped: whether exactly the results that the program drops are `_`, read or not.
+      name_read: whether results that are `_` in the source, and are read, get names.
+      follows: whether arguments of jit get the names of the call's operands.
 
     Returns:
-      The names, and which variables are `_` because the program drops them, and not for want of a reader: those that JAX
-      gives no name.
+      The names, and the variables that are `_` because the program drops them, not because nothing
+        reads them: those to which JAX gives no name.
     """
     names = None if renamed else _source_names(nested)
     if names is not None:
         if name_read:
             _name_read(names, {*names.values(), *shared.values(), *(outer or {}).values()})
         return names, set()
-    inside = lossless and outer is not None  # what nobody reads there may have a name elsewhere
+    # an unread variable of the jaxpr may have a name elsewhere
+    inside = lossless and outer is not None
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
     namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later, follows)
     outermost = {v for eqn in root.eqns for v in eqn.out_binders} if namer.unnamed else set[Var]()
@@ -256,13 +266,14 @@ def same_variables(
     later: bool,
     follows: bool,
 ) -> dict[Var, Var]:
-    """Which variables that were read are one in the program whose print the text is: each with the one that was named first.
+    """Return which variables of a program that was read are one variable in the program that was printed.
 
-    A jaxpr that JAX takes from another one, for partial evaluation or without dead code, has its variables. Two jaxprs
-    of one text then have a name that neither the calls around them nor its turn explains. The rest is as for `name_variables`.
+    JAX may take a jaxpr from another one (for partial evaluation, or without dead code), with the
+    same variables. In the text two jaxprs then have a name in common that neither the calls around
+    them nor the order of names explains. The arguments are as for `name_variables`.
 
     Returns:
-      The variables; none where the names are not all JAX's.
+      Each such variable with the one that was named first; empty where not all names are JAX's.
     """
     if _source_names(nested) is None:
         return {}
@@ -280,9 +291,12 @@ def _dropped(nested: Nested, root: Jaxpr, inner_drops: bool) -> dict[Var, str]:
 
 
 def has_definitions(closed: ClosedJaxpr) -> bool:
-    """Whether a jaxpr was read with definitions of its own, which are printed back with the names that they were read with.
+    """Whether a jaxpr was read with definitions of its own.
 
-    Releases before 0.10 write out what is defined further below, and the definition has the names that it had there.
+    They are printed back with the names of the source.
+
+    Releases before 0.10 write out a definition that stands further below, with the names that it
+    has there.
     """
     return closed.jaxpr.written is not None and bool(closed.jaxpr.written.definitions)
 
@@ -291,7 +305,7 @@ _binders_of, _name_of = attrgetter("out_binders"), attrgetter("name")
 
 
 def _source_names(nested: Nested) -> dict[Var, str] | None:
-    """The names in the source; None if one is missing, or bound twice in a jaxpr."""
+    """Return the names in the source; None if one is missing, or bound twice in a jaxpr."""
     names: dict[Var, str] = {}
     for jaxpr in nested.calls:
         bound = [*jaxpr.all_binders, *chain.from_iterable(map(_binders_of, jaxpr.eqns))]
@@ -305,7 +319,7 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
 
 
 def _name_read(names: dict[Var, str], taken: set[str]) -> None:
-    """Give names to the variables that are `_` and no results that nobody reads."""
+    """Give new names to the variables named `_` that are read."""
     new = (name for name in map(base26, count()) if name not in taken)
     for v, name in names.items():
         if name == "_" and type(v) is not DropVar:
@@ -313,12 +327,15 @@ def _name_read(names: dict[Var, str], taken: set[str]) -> None:
 
 
 def _named_by_call(eqn: JaxprEqn) -> bool:
-    """Whether the jaxpr of an equation has the names of the equation's operands and results."""
+    """Whether the jaxpr of an equation takes the names of the equation's operands and results."""
     return any(p.named_by_call for p in eqn.primitive.params.values())
 
 
 class _Namer:
-    """Gives names in the order in which JAX prints, the calls' operands' names to the arguments of jit, if `follows`."""
+    """Gives names in the order in which JAX prints.
+
+    With `follows`, the arguments of jit get the names of the call's operands.
+    """
 
     def __init__(
         self,
@@ -347,9 +364,10 @@ class _Namer:
             self._part(nested)
 
     def _part(self, nested: Nested) -> None:
-        """Give a new name to a variable that has the one of another in its jaxpr.
+        """Give a new name to a variable whose name another variable of its jaxpr has too.
 
-        It was named after a result of the call around it, and that result is a variable of the jaxpr as well.
+        It was named after a result of the call around it, and that result is a variable of the
+        jaxpr as well.
         """
         names = self.names
         for jaxpr in nested.calls:
@@ -365,7 +383,7 @@ class _Namer:
                 seen |= {names.get(v, "_")} - {"_"}
 
     def _name_jaxpr(self, jaxpr: Jaxpr) -> Iterator[Any]:
-        """Names what a jaxpr prints; yields what names the jaxprs inside, where they are printed."""
+        """Name the variables that a jaxpr prints; yield the namers of inner jaxprs where they are printed."""
         self._name(jaxpr.const_binders)
         self._name(jaxpr.in_binders)
         for eqn in jaxpr.eqns:
@@ -381,7 +399,7 @@ class _Namer:
         self._name(jaxpr.outs)
 
     def _printed(self, eqn: JaxprEqn) -> Iterator[Jaxpr]:
-        """The jaxprs of an equation in the order of printing, without the shared ones."""
+        """Yield the jaxprs of an equation in the order of printing, without the shared ones."""
         printed = {id(closed) for closed in self.calls[id(eqn)]}
         for key in params_order(eqn.primitive, eqn.params):
             for closed in printed_jaxprs(eqn.params[key]):
@@ -421,10 +439,10 @@ class _Namer:
 
 
 class _NamedAgain(_Namer):
-    """Follows the names that variables have in the source.
+    """Repeats the naming with the names that variables have in the source, to compare them with JAX's choices.
 
     Attributes:
-      same: those whose name another one, in another jaxpr, had before.
+      same: variable -> the variable of another jaxpr that had the same name before.
       strange: whether JAX would have given another name.
     """
 
@@ -448,7 +466,9 @@ class _NamedAgain(_Namer):
                 self.first[v.name] = v
 
     def _before(self, v: Any, like: Any) -> bool:
-        """Whether an inner variable has a name from another jaxpr, and not that of the outer variable in its place."""
+        """Whether an inner variable has the name of a variable of another jaxpr, not of the outer
+        variable in its place.
+        """
         return Lit not in (type(v), type(like)) and v.name in self.first and v.name != like.name
 
     def _follow(self, inner: Sequence[Any], outer: Sequence[Any]) -> None:
@@ -464,7 +484,7 @@ class _NamedAgain(_Namer):
 
 
 def _unused_results(jaxpr: Jaxpr) -> dict[Var, str]:
-    """The results in a jaxpr that nothing reads, named `_`."""
+    """Return the results in a jaxpr that nothing reads, named `_`."""
     used = {x for x in jaxpr.outs if type(x) is not Lit}
     names: dict[Var, str] = {}
     for eqn in reversed(jaxpr.eqns):

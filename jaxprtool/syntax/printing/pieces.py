@@ -37,12 +37,13 @@ __all__ = ["Pieces", "end_of"]
 
 _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
-_MOST_WRITTEN_OUT = 200_000  # equations of definitions that have those after them written out
-_NUMBERS = frozenset({int, bool, float})  # which print as Python does, but for odd NaNs
+_MOST_WRITTEN_OUT = 200_000  # bound on equations when definitions are written out
+# types that print as in Python, except for NaNs with odd bits
+_NUMBERS = frozenset({int, bool, float})
 
 
 def end_of(jaxpr: Jaxpr) -> str:
-    """The end of a jaxpr's text, after its results: with the effects that it was read with."""
+    """Return the end of a jaxpr's text, after its results: with the effects that it was read with."""
     written = jaxpr.written
     return " }" if written is None else f"{written.effects} }}"
 
@@ -67,18 +68,19 @@ class Pieces(ABC):
     Args:
       program, lossless, width: as for `print.format_jaxpr`.
       renamed: whether variables get new names, as JAX gives them.
-      placed: what is written for the value of a constant; None for the value.
+      placed: returns what to write for the value of a constant; None to write the value.
       outer: the names of jaxprs that are defined around the program.
-      dialect: None for that of the program.
+      dialect: the dialect; None for that of the program.
       relaid: whether the program is laid out as if it were made anew.
-      as_dropped: whether the results that are `_` are those that the program drops, read or not.
+      as_dropped: whether exactly the results that the program drops are `_`, read or not.
       untyped: whether literals are written without types, in a dialect that has none.
 
     Attributes:
       annotated: whether the text has annotations.
-      out: what is written of the text so far.
-      places: annotated equations, each with the index in `out` of what has its name.
-      tried: by the ids of equations their texts on one line, where the jaxpr around them did not fit on that line.
+      out: the pieces of the text so far.
+      places: annotated equations, each with the index in `out` of the piece with its name.
+      tried: the one-line texts of equations, by their ids, where the jaxpr around them did not fit
+        on the line.
     """
 
     def __init__(
@@ -130,7 +132,7 @@ class Pieces(ABC):
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types = _Types(dialect)
         self.params: dict[int, tuple[str, list[str]]] = {}
-        self.pairs: dict[int, list[tuple[str, Any]]] = {}  # of equations that hold jaxprs
+        self.pairs: dict[int, list[tuple[str, Any]]] = {}  # params of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.tried: dict[int, str] = {}
         self.records: dict[int, tuple[Any, str]] = {}
@@ -147,7 +149,9 @@ class Pieces(ABC):
     def _shared(
         self, program: ClosedJaxpr, outer: dict[Jaxpr, str], relaid: bool
     ) -> tuple[Nested, dict[Jaxpr, str], bool]:
-        """The jaxprs of the program, those of them that are printed first, with their names, and whether a definition has those after it written out."""
+        """Return the jaxprs of the program, the definitions among them with their names, and
+        whether later definitions are written out.
+        """
         written = None if relaid else program.jaxpr.written
         definitions: Mapping[str, ClosedJaxpr] = {} if written is None else written.definitions
         given = {c.jaxpr: name for name, c in definitions.items() if c.jaxpr not in outer}
@@ -178,7 +182,10 @@ class Pieces(ABC):
         return nested, given | more, later and written_out(nested, given) <= _MOST_WRITTEN_OUT
 
     def same_variables(self) -> dict[Var, Var]:
-        """Which variables that were read are one in the program whose print the text is, each with the first of them."""
+        """Return which variables of the program that was read are one in the program whose print the text is.
+
+        Each is returned with the first of them.
+        """
         dialect = self.dialect
         drops, follows = not dialect.names_inner_drops, dialect.follows_calls
         return same_variables(self.nested, self.root, self.definitions, drops, self.later, follows)
@@ -215,7 +222,9 @@ class Pieces(ABC):
         ) + text
 
     def _ends(self, jaxpr: Jaxpr) -> tuple[list[str], list[str], list[str]]:
-        """The texts of the constants, arguments and results of a jaxpr, which is tried on one line first."""
+        """Return the texts of the constants, arguments and results of a jaxpr; cached, since the
+        jaxpr is tried on one line first.
+        """
         found = self.ends.get(jaxpr)
         if found is None:
             names, types, atom = self.names, self.types, self._atom
@@ -231,8 +240,9 @@ class Pieces(ABC):
         if not isinstance(value, (Record, tuple, list, dict)):
             text = self._in_one(format_value(value, inside))
             return text if isinstance(value, (str, int)) else self.dialect.respell(text)
-        found = self.records.get(id(value))  # may hold jaxprs, and is printed more than once
-        if found is None:  # the value is kept, so that no other one can have its id
+        # such a value may hold jaxprs, and is printed several times
+        found = self.records.get(id(value))
+        if found is None:  # the value is kept alive, so that its id stays its own
             text = self.dialect.respell(self._in_one(format_value(value, inside)))
             found = self.records[id(value)] = value, text
         return found[1]
@@ -241,7 +251,9 @@ class Pieces(ABC):
         return text.replace("\n", HARD_BREAK) if self.annotated else text
 
     def _inside(self, closed: ClosedJaxpr) -> str:
-        """A jaxpr inside a value: its name where it has one for the whole text, else a text of its own."""
+        """Return the text of a jaxpr inside a value: its name where the whole text defines it, else
+        a text of its own.
+        """
         outer = self.shared if self.outer is None else self.outer
         name = outer.get(closed.jaxpr)
         if name is not None:
@@ -251,14 +263,12 @@ class Pieces(ABC):
         ).text()
 
     def _standalone(self, closed: ClosedJaxpr) -> str:
-        """JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
+        """Return JAX's text of a jaxpr inside a value that is printed by `str`: names start again at `a`."""
         renamed, knows = self.renamed or not has_definitions(closed), self.knows_drops
         printer = type(self)(
             closed, False, 80, renamed, dialect=self.dialect, as_dropped=knows, untyped=self.untyped
         )
-        printer.annotated = (
-            False  # `str` has no lines of Python, nor has JAX's text around it there
-        )
+        printer.annotated = False  # neither `str` nor JAX prints lines of Python there
         return printer.text()
 
     def _name(self, eqn: JaxprEqn) -> str:
@@ -266,14 +276,16 @@ class Pieces(ABC):
         return eqn.primitive.name if form is None else form.name_of(eqn)
 
     def _pairs_of_call(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
-        """`_pairs` of an equation that holds jaxprs, which is tried on one line with each jaxpr around it."""
+        """Return `_pairs` of an equation that holds jaxprs; cached, since it is tried on one line
+        with each jaxpr around it.
+        """
         found = self.pairs.get(id(eqn))
         if found is None:
             found = self.pairs[id(eqn)] = self._pairs(eqn)
         return found
 
     def _pairs(self, eqn: JaxprEqn) -> list[tuple[str, Any]]:
-        """The params that are printed, in order, in this dialect."""
+        """Return the params that are printed, in order, in this dialect."""
         form = self.forms.get(eqn.primitive.name)
         if form is None or not eqn.primitive.known:
             untold = has_open_results(eqn)
@@ -281,7 +293,7 @@ class Pieces(ABC):
         return params_in_form(eqn, form, self.lossless, self.defined)
 
     def _plain_params(self, eqn: JaxprEqn) -> tuple[str, list[str]]:
-        """All params on one line, with brackets, and the text of each; for equations that hold no jaxpr."""
+        """Return all params on one line, with brackets, and the text of each; for equations that hold no jaxpr."""
         params = eqn.params
         if not params:
             return "", []
@@ -294,7 +306,7 @@ class Pieces(ABC):
     # ---- on one line: None as soon as the text is longer than what is left of it
 
     def _flat_equation(self, eqn: JaxprEqn) -> str:
-        """An equation without jaxprs, on one line."""
+        """Return an equation without jaxprs, on one line."""
         params = ""
         if eqn.params:
             if "index" in eqn.params:

@@ -40,21 +40,21 @@ class Printer(Pieces):
         )
 
     def has_additions(self) -> bool:
-        """Whether what is written has an interface, values of constants, or comments."""
+        """Whether the text has lines that JAX does not write: an interface, values of constants, or comments."""
         if self.interface is not None or any(self.wheres.values()):
             return True
         jaxprs = self.nested.closed
         return any(j.comments or any(e.comments for e in j.eqns) for j in jaxprs)
 
     def write(self, head: bool = True) -> None:
-        """Write the pieces of the text: definitions, then the program (with the comments above it if `head`)."""
+        """Write the text: definitions, then the program (with the comments above it if `head`)."""
         for jaxpr, name in self.definitions.items():
             if jaxpr is self.root:
                 continue
             self.write_definition(jaxpr, name)
             self.shared[jaxpr] = name
         written = self.root.written
-        # a lone equation that packs values in a tuple is none any more
+        # an equation that packs values in a tuple is not counted as lone
         if written is not None and written.lone_equation and len(self.root.eqns) == 1:
             eqn = self.root.eqns[0]
             if id(eqn) in self.holds:
@@ -80,11 +80,11 @@ class Printer(Pieces):
         self.out.append("\nin\n" if self._where(jaxpr) else " in\n")
 
     def _place(self, eqn: JaxprEqn) -> None:
-        """Remember that what is written next has the name of an equation's primitive."""
+        """Record that the next piece has the name of an equation's primitive."""
         self.places.append((len(self.out), eqn))
 
     def _place_all(self, jaxpr: Jaxpr) -> None:
-        """The same for the equations of a jaxpr on one line, and of those inside it."""
+        """Record the same for the equations of a jaxpr on one line, and of those inside it."""
         for eqn in jaxpr.eqns:
             self._place(eqn)
             if id(eqn) in self.holds:
@@ -173,13 +173,13 @@ class Printer(Pieces):
         self._fill([self._atom(x) for x in eqn.inputs], "", column + 1, indent + 2)
 
     def _of_line(self, text: str, indent: int) -> str:
-        """A param on a line of its own, where JAX breaks `()` that does not fit as it breaks a tuple of jaxprs."""
+        """Return a param on a line of its own; JAX breaks a `()` that does not fit like a tuple of jaxprs."""
         if not text.endswith("=()") or indent + size_of(text) <= self.width or indent < 0:
             return text
         return f"{text[:-1]}\n{' ' * indent}  \n{' ' * indent})"
 
     def _begin(self, eqn: JaxprEqn, indent: int) -> int:
-        """Write the results and the name of an equation; returns the column after."""
+        """Write the results and the name of an equation; return the column after."""
         out, column = self.out, indent
         if eqn.out_binders:
             names, types = self.names, self.types
@@ -237,7 +237,8 @@ class Printer(Pieces):
                     yield from self._inner(closed, indent + 2, indent + 2)
                 self.out.append(newline + ")")
             elif value == () and column + 2 > self.width and indent >= 0:
-                self.out.append(f"({newline}  {newline})")  # as JAX has a tuple of no jaxprs
+                # JAX prints an empty tuple of jaxprs like this
+                self.out.append(f"({newline}  {newline})")
             else:
                 self.out.append(self._value(value))
 
@@ -249,10 +250,10 @@ class Printer(Pieces):
             yield self._jaxpr(closed.jaxpr, indent if indent < _MAX_INDENT else _NO_INDENT, column)
 
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
-        """Write texts one after the other, on more lines if they do not fit; returns the column after."""
+        """Write texts one after the other, on more lines if they do not fit; return the column after."""
         out, before, width = self.out, separator + " ", self.width
         measure = size_of
-        if column < width:  # or else no text fits
+        if column < width:  # otherwise no text fits
             flat = before.join(texts)
             size = size_of(flat)
             if column + size <= width:

@@ -1,4 +1,4 @@
-"""The `where` section of a jaxpr: values of its constants, and which of its variables are weakly typed."""
+"""The `where` section of a jaxpr: values of its constants, and its weakly typed variables."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ def where_lines(
     lossless: bool,
     placed: Callable[[Any], Any] | None = None,
 ) -> list[str]:
-    """The entries of the section, each a line; empty when there is nothing to say.
+    """Return the entries of the section, one a line; empty when there are none.
 
-    `placed` gives what is written for the value of a constant.
+    `placed` returns what to write for the value of a constant.
     """
     jaxpr = closed.jaxpr
     lines = [

@@ -1,1 +1,1 @@
-"""What each release of JAX prints, and texts of earlier ones as those of the current one."""
+"""What each release of JAX prints, and the conversion of texts of earlier releases to the current spelling."""

@@ -1,7 +1,8 @@
 """The dialects of JAX's printer: how each release since 0.4.14 writes a program.
 
-A dialect is recognised while a text is read, and kept with the program: it is printed back as it was written. What is made
-anew is in the dialect of the installed JAX, which is found without an import of it, or else of the newest release known.
+A dialect is recognised while a text is read, and recorded with the program: it is printed back as
+it was written. A program that was made anew is in the dialect of the installed JAX, which is found
+without importing it, or else of the newest known release.
 """
 
 from __future__ import annotations
@@ -80,10 +81,12 @@ class Dialect:
 
     Attributes:
       release: the release.
-      forms: how it prints the primitives that it calls otherwise, has not, or prints otherwise than we declare them.
+      forms: the forms of primitives that it names differently, lacks, or prints differently from
+        our declaration.
       long_jaxprs_above: whether a jaxpr with more than ten equations is printed as a definition.
-      writes_out_later: whether a definition has no names for those that stand after it: it has them written out.
-      names_inner_drops: whether results that nobody reads have names in jaxprs inside of others.
+      writes_out_later: whether a definition writes out the definitions that stand after it, instead
+        of naming them.
+      names_inner_drops: whether unread results have names in inner jaxprs (not `_`).
     """
 
     release: Release
@@ -108,17 +111,19 @@ class Dialect:
 
     @property
     def types_literals(self) -> bool:
-        """Whether a literal has its type."""
+        """Whether a literal is printed with its type."""
         return self.release >= TYPED_LITERALS
 
     @property
     def follows_calls(self) -> bool:
-        """Whether the arguments of a jit have the names of the call's operands; those of other jaxprs have new ones."""
+        """Whether the arguments of a jit have the names of the call's operands; arguments of other
+        jaxprs have new names.
+        """
         return self.release >= _FOLLOWS
 
     @property
     def has_definitions(self) -> bool:
-        """Whether a jaxpr that occurs more than once is printed once."""
+        """Whether a jaxpr that occurs more than once is printed as a definition."""
         return self.release >= _SHARES
 
     @property
@@ -133,25 +138,27 @@ class Dialect:
 
     @property
     def joins_leaves(self) -> bool:
-        """Whether a collective takes all leaves of a tree."""
+        """Whether a collective takes all leaves of a tree in one equation."""
         return self.release < EACH_LEAF
 
     @property
     def annotates_beside(self) -> bool:
-        """Whether all annotations of a line stand on it, and not below each other."""
+        """Whether all annotations of a line are printed on it, not below each other."""
         return self.release < ANNOTATES_BELOW
 
     @property
     def layout(self) -> tuple[bool, ...]:
-        """What names and definitions depend on."""
+        """The properties on which names and definitions depend."""
         return self.long_jaxprs_above, self.names_inner_drops, self.follows_calls
 
     def type_text(self, aval: AbstractType) -> str:
-        """The text of a type in this release."""
+        """Return the text of a type in this release."""
         return str(aval) if self.release >= TAGGED else type_in(self.release, aval)
 
     def respell(self, text: str) -> str:
-        """The text of the value of a param, with this release's words for sets, partition specs and ways to copy."""
+        """Return the text of a param's value with this release's words for sets, partition specs
+        and copy semantics.
+        """
         if self.release < _COPY_SEMANTICS and "ArrayCopySemantics." in text:
             for i, (then, now) in enumerate(WAYS_TO_COPY.items(), 1):
                 text = text.replace(f"ArrayCopySemantics.{now}", f"<CopySemantics.{then}: {i}>")
@@ -176,7 +183,7 @@ _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 
 
 def _numbered(m: re.Match[str]) -> str:
-    """A member of an enum as Python shows it."""
+    """Return a member of an enum as Python shows it."""
     return f"<{m[0]}: {_PRECISIONS.index(m[1])}>"
 
 
@@ -187,7 +194,7 @@ _SPEC, _LONG_SPEC = pattern(r"(?<![\w.])P\("), pattern(r"(?<![\w.])PartitionSpec
 
 @functools.cache
 def dialect_in(release: Release) -> Dialect:
-    """The dialect of a release, one of `RELEASES`."""
+    """Return the dialect of a release, one of `RELEASES`."""
     earlier = EARLIER_SPELLINGS if release < RECOGNISED else {}
     return Dialect(release, forms_of(release, earlier))
 
@@ -198,7 +205,7 @@ _NAME = pattern(r"jax-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
 @functools.cache
 def find_dialect(name: str) -> Dialect:
-    """The dialect of a name, `jax-0.10.2`; `jax-0.10` is that of the last release of its series.
+    """Return the dialect of a name, `jax-0.10.2`; `jax-0.10` stands for the last release of its series.
 
     Raises:
       UsageError: no dialect has this name.
@@ -220,7 +227,7 @@ def find_dialect(name: str) -> Dialect:
 
 
 def _nearest(release: Release) -> Dialect:
-    """The dialect of the last release up to one."""
+    """Return the dialect of the last known release that is not later than `release`."""
     return dialect_in(max([r for r in RELEASES if r <= release], default=RECOGNISED))
 
 
@@ -228,15 +235,16 @@ _DIST_INFO = pattern(r"jax-(\d+(?:\.\d+)*)[^-]*\.dist-info")
 
 
 def _is_meant(primitive: Primitive, form: Form) -> bool:
-    """Whether an equation's primitive is the one of its name that a form is about.
+    """Whether a form is about the primitive of an equation, not about another one with this name.
 
-    An object of JAX's that prints as a primitive of ours is none of ours, and goes by its name in a text all the same.
+    An object of a running JAX that prints under the name of one of our primitives is another
+    primitive.
     """
     return primitive.known or not (form.has or known_primitive(primitive.name) is None)
 
 
 def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
-    """Raise UnsupportedError where a release has no words for what a program does: all such places."""
+    """Raise UnsupportedError where a release cannot express a program, with a diagnostic for each such place."""
     wrong: list[Diagnostic] = []
     for eqn in all_eqns(program.jaxpr):
         form = dialect.forms.get(eqn.primitive.name)
@@ -262,7 +270,10 @@ def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
 
 @functools.cache
 def installed() -> Dialect:
-    """The dialect of the installed JAX, or where there is none of the newest release known. JAX is not imported."""
+    """Return the dialect of the installed JAX, or of the newest known release where none is installed.
+
+    JAX is not imported.
+    """
     found = _NAME.match("jax-" + _installed_version())
     if found is None:
         return find_dialect(NEWEST)
@@ -270,13 +281,13 @@ def installed() -> Dialect:
 
 
 def _installed_version() -> str:
-    """The version of the installed JAX, "" for none: from the name of the folder that says what is installed."""
+    """Return the version of the installed JAX, "" for none, from the name of its metadata folder."""
     loaded = getattr(sys.modules.get("jax"), "__version__", "")
     if loaded:
         return loaded
     try:
         spec = find_spec("jax")
-    except Exception:  # whatever finds modules here; nothing of JAX has run
+    except Exception:  # raised by an import hook, since nothing of JAX has run
         return ""
     for place in (spec.submodule_search_locations or ()) if spec is not None else ():
         folder = os.path.dirname(place)
@@ -295,13 +306,16 @@ def _version_of_metadata() -> str:
 
 
 def dialect_of(program: ClosedJaxpr) -> Dialect:
-    """The dialect that a program was read in; where it was made anew, that of the installed JAX."""
+    """Return the dialect that a program was read in; for a program made anew, that of the installed JAX."""
     written = program.jaxpr.written
     return find_dialect(written.dialect) if written is not None and written.dialect else installed()
 
 
 def knows_inner_drops(program: ClosedJaxpr) -> bool:
-    """Whether a program tells which results that nobody reads have names in jaxprs inside of others: one of a release that prints `_` there."""
+    """Whether a program was read in a dialect that prints unread results of inner jaxprs as `_`.
+
+    Such a program shows which of these results JAX drops.
+    """
     written = program.jaxpr.written
     if written is None or not written.dialect:
         return False
@@ -309,14 +323,15 @@ def knows_inner_drops(program: ClosedJaxpr) -> bool:
 
 
 def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
-    """The dialect of a text: of the last release that prints it so.
+    """Return the dialect of a text: that of the last release that prints it in this way.
 
-    A text that says nothing is in the dialect of the newest, and what an earlier one than 0.6.2 printed in that of 0.6.2:
-    `building.spelled.earlier_dialect` knows earlier ones.
+    A text without any sign is in the newest dialect, and the text of a release before 0.6.2 in that
+    of 0.6.2: `building.spelled.earlier_dialect` recognises earlier ones.
 
     Args:
       text: the text.
-      told: what its equations say, as `spellings.told_by` has it. What the user says goes before it.
+      told: the bounds on the release that its equations imply, as from `spellings.told_by`. A
+        release that the user names goes before these.
     """
     if given := source_release():
         return _nearest(given)

@@ -1,4 +1,4 @@
-"""Spellings of other JAX releases, as those of the current one: names of primitives and of params, in one table."""
+"""Convert the spellings of other JAX releases to the current one: names of primitives and of params, in one table."""
 
 from __future__ import annotations
 
@@ -42,23 +42,28 @@ _FAULTS = (ValueError, SyntaxError, AttributeError, TypeError, KeyError, IndexEr
 
 
 class Older(NamedTuple):
-    """How an equation of another release is written now.
+    """How an equation of another release is converted to the current spelling.
 
     Attributes:
-      name: of the primitive; "" where it has not changed.
-      until: the last release that spelled it so; "" for a spelling of releases after 0.10.2.
-      renamed: params that have another name now.
-      dropped: params that say nothing about what is computed, and are no more.
-      given: values of params that there were not yet; they all came at one time.
-      convert: what else is done to the params, from them and the operands; raises ValueError and its like for what it
-        cannot read, and the equation stays as it is.
-      arrange: what becomes of the params and the operands together, at last; it raises the same.
-      expand: for several equations in the place of this one: (params, operands, results) -> the equations, or None where the
-        other fields say what becomes of it.
-      foreign: whether the names of the params tell that an equation is of another release; where they do not, each is looked at.
-      each: whether it took several operands, of which each has an equation of its own now.
-      told_by: the params whose values may tell it; others need not be looked at.
-      kept: whether the dialects that have the equation print it as it was read, since what it says has no other words.
+      name: the current name of the primitive; "" where it has not changed.
+      until: the last release with this spelling; "" for a spelling of releases after 0.10.2.
+      renamed: old name -> new name of params.
+      dropped: params that no longer exist and say nothing about what is computed.
+      given: values of params that did not exist; all of them were added by one release.
+      convert: (params, operands) -> new params, for further changes. It raises ValueError and
+        similar errors where it cannot read them, and the equation stays as it is.
+      arrange: (params, operands) -> new params and operands, applied last; it raises the same
+        errors.
+      expand: (params, operands, results) -> several equations that replace this one, or None where
+        the other fields apply.
+      foreign: whether the names of the params tell whether an equation is of another release;
+        otherwise each equation is examined.
+      each: whether the primitive took several operands, each of which has an equation of its own
+        now.
+      told_by: the params whose values may tell whether an equation is of another release; equations
+        without them need not be examined.
+      kept: whether dialects that have the old equation print it as it was read, since no other
+        spelling says the same.
     """
 
     name: str = ""
@@ -76,7 +81,7 @@ class Older(NamedTuple):
 
     @property
     def last(self) -> Release | None:
-        """The last release that spelled it so, where one is known."""
+        """The last release with this spelling, where one is known."""
         return tuple(map(int, self.until.split("."))) if self.until else None
 
 
@@ -333,11 +338,11 @@ LAST_SETS: dict[str, tuple[frozenset[str], Release]] = {
 
 
 def is_older(primitive: Primitive, given: Collection[str]) -> bool:
-    """Whether an equation may have to be spelled in another way.
+    """Whether an equation may have to be converted.
 
     Args:
       primitive: its primitive.
-      given: the names of the params that stand in its text.
+      given: the names of the params in its text.
     """
     older = OLDER.get(primitive.name)
     if older is None:
@@ -347,23 +352,26 @@ def is_older(primitive: Primitive, given: Collection[str]) -> bool:
         return True
     if older.told_by:
         return not found.isdisjoint(older.told_by)
-    if not older.foreign or not primitive.params:  # the names of none tell nothing
+    # a primitive without params has no names to compare
+    if not older.foreign or not primitive.params:
         return True
     return not (found <= primitive.params.keys() and older.given.keys() <= found)
 
 
 def is_earlier(primitive: Primitive) -> bool:
-    """Whether what `is_older` found is a spelling of a release before 0.6.1, whose texts have literals without a type."""
+    """Whether an equation for which `is_older` holds is of a release before 0.6.1, whose texts have
+    untyped literals.
+    """
     older = OLDER.get(primitive.name)
     last = older.last if older is not None else None
     return last is not None and last < TYPED_LITERALS
 
 
 def declared_params(name: str) -> dict[str, Param] | None:
-    """The params of a primitive, by any name that a release has had for them; None where nobody declares it.
+    """Return the params of a primitive, under all names that releases have given them; None where nobody declares it.
 
     Args:
-      name: of the primitive, in any release.
+      name: the name of the primitive in any release.
     """
     if name not in OLDER:
         primitive = declared_primitive(name)
@@ -386,12 +394,12 @@ def _declared(name: str, primitive: Primitive | None) -> dict[str, Param]:
 def from_older(
     primitive: Primitive, inputs: list[Any], params: Params
 ) -> tuple[Primitive, list[Any], Params]:
-    """An equation as the current release spells it; one that cannot be read stays as it is."""
+    """Convert an equation to the current spelling; one that cannot be read stays as it is."""
     older = OLDER.get(primitive.name) or _BY_PARAMS[frozenset(params)]
     if older.expand is not None and not older.name and not primitive.known:
         return primitive, inputs, params
     if older.name and primitive.known and params.keys() <= primitive.params.keys():
-        return primitive, inputs, params  # another primitive of this name, or the current one
+        return primitive, inputs, params  # the current primitive of this name, or an unrelated one
     new = {older.renamed.get(k, k): v for k, v in params.items() if k not in older.dropped}
     if older.given and not older.given.keys() <= new.keys():
         new = {**older.given, **new}
@@ -405,7 +413,7 @@ def from_older(
         return primitive, inputs, params
     found = find_primitive(older.name) if older.name else primitive
     others = found is not primitive and not new.keys() <= found.params.keys()
-    # One that nobody declares, with a param of this one, is this one with a param that is misspelled.
+    # An undeclared primitive that shares a param with this one counts as this one, with another param misspelled.
     if others and (primitive.known or new.keys().isdisjoint(found.params)):
         return primitive, inputs, params
     if new == params and found is primitive:
@@ -417,7 +425,7 @@ def from_older(
 
 
 def _keep(was: Replaced) -> None:
-    """Keep what an equation was with a jaxpr that it calls."""
+    """Record the old form of an equation with a jaxpr that it calls."""
     held = next((v for v in was.new.values() if isinstance(v, ClosedJaxpr)), None)
     if held is not None:
         replaced.keep(held, was)
@@ -426,7 +434,7 @@ def _keep(was: Replaced) -> None:
 def expanded(
     primitive: Primitive, inputs: list[Any], params: Params, outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """The equations in the place of one that this release has no single equation for; None where it stays as it is."""
+    """Return the equations that replace one which has no single equivalent; None where it stays as it is."""
     older = OLDER.get(primitive.name) or _BY_PARAMS.get(frozenset(params))
     if has_leaves(primitive, inputs, outs):
         return _for_each_leaf(primitive, inputs, params, outs)
@@ -448,14 +456,14 @@ def takes_leaves(primitive: Any) -> bool:
 
 
 def has_leaves(primitive: Primitive, inputs: Sequence[Any], outs: Sequence[Any]) -> bool:
-    """Whether an equation is of several leaves."""
+    """Whether an equation is a collective that takes several leaves."""
     return len(inputs) == len(outs) > 1 and takes_leaves(primitive)
 
 
 def _for_each_leaf(
     primitive: Primitive, inputs: Sequence[Any], params: dict[str, Any], outs: Sequence[Var]
 ) -> list[JaxprEqn]:
-    """The equations in the place of one that `has_leaves`, as the current release spells them."""
+    """Return the equations, in the current spelling, that replace one with several leaves."""
     eqns: list[JaxprEqn] = []
     for x, v in zip(inputs, outs, strict=True):
         found, operands, new = from_older(primitive, [x], params)
@@ -464,6 +472,6 @@ def _for_each_leaf(
 
 
 def of_leaves(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
-    """The equations that stand for one, with params of their own: one object for all."""
+    """Mark equations as the leaves of one: they share a new params object."""
     params = FrozenParams(eqns[0].params)
     return [eqn.replace(params=params) for eqn in eqns]

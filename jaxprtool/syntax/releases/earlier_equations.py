@@ -1,4 +1,6 @@
-"""Equations of other JAX releases of which this one has no single equation: their operands arranged anew, or several in their place."""
+"""Convert equations of other JAX releases that have no single current equivalent: rearrange
+operands, or make several equations.
+"""
 
 from __future__ import annotations
 
@@ -47,29 +49,29 @@ Arranged = tuple[Params, list[Any]]
 
 
 def swapped_cases(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`select c t f`, to 0.2.28; select_n takes the operand for False first."""
+    """Convert `select c t f`, to 0.2.28; select_n takes the operand for False first."""
     which, *cases = inputs
     return params, [which, *reversed(cases)]
 
 
 def last_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`tie_in x y`, to 0.1.77, is y."""
+    """Convert `tie_in x y`, to 0.1.77, which returns y."""
     return params, [inputs[-1]]
 
 
 def first_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`id_tap_dep x y`, from 0.2.12 on, is x, after what y is the result of."""
+    """Convert `id_tap_dep x y`, from 0.2.12 on, which returns x, after the operation that made y."""
     return params, [inputs[0]]
 
 
 def first_operand_last(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """A solver (0.1.50 to 0.1.62) takes the last of the constants, and the guess."""
+    """Convert a solver (0.1.50 to 0.1.62), which takes only the last of the constants, and the guess."""
     count = len(params["call_jaxpr"].jaxpr.in_binders)
     return params, list(inputs)[len(inputs) - count :]
 
 
 def no_operands(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`create_token x`, to 0.2.5."""
+    """Convert `create_token x`, to 0.2.5, which takes no operand now."""
     del inputs
     return params, []
 
@@ -81,9 +83,10 @@ def distance_as_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
 
 
 def index_of_reference(count: int, params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`get[tree=PyTreeDef(...)] r i`, where JAX prints all params; `get[indexed_dims=(True, False)] r i` to 0.4.14.
+    """Convert `get[tree=PyTreeDef(...)] r i`, where JAX prints all params, and
+    `get[indexed_dims=(True, False)] r i`, to 0.4.14.
 
-    `count` operands stand before those of the index.
+    `count` operands come before those of the index.
     """
     before, after = list(inputs[:count]), inputs[count:]
     dims = params.get("indexed_dims")
@@ -96,9 +99,10 @@ def index_of_reference(count: int, params: Params, inputs: Sequence[Any]) -> Arr
 
 
 def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """`cond[true_jaxpr false_jaxpr]` (0.1.43 to 0.1.68): a bool, then what each of the two takes, the true one first.
+    """Convert `cond[true_jaxpr false_jaxpr]` (0.1.43 to 0.1.68): a bool, the operands of the true
+    branch, those of the false one.
 
-    Now both take all of it.
+    Now both branches take all operands.
     """
     if "true_jaxpr" not in params:
         return {k: v for k, v in params.items() if k != "linear"}, list(inputs)
@@ -113,14 +117,14 @@ def branches(params: Params, inputs: Sequence[Any]) -> Arranged:
 
 
 def _as_index(predicate: Any) -> Any:
-    """A literal predicate as the number of a branch; a variable of type bool stands for it as it is."""
+    """Convert a literal predicate to the number of a branch; a variable of type bool is used as it is."""
     if isinstance(predicate, UntypedLit):
         return Lit(int(predicate.text == "True"), ShapedArray((), INT32))
     return predicate
 
 
 def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
-    """A jaxpr with `count` arguments, of which those from `first` on are its own."""
+    """Return a jaxpr with `count` arguments, of which it uses its own ones from position `first` on."""
     jaxpr = closed.jaxpr
     own = jaxpr.in_binders
     before = [Var(UNTYPED) for _ in range(first)]
@@ -129,9 +133,10 @@ def _taking(closed: ClosedJaxpr, first: int, count: int) -> ClosedJaxpr:
 
 
 def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Params:
-    """The params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants are arguments now.
+    """Return the params of a call whose jaxpr stands below it, to 0.1.57; the jaxpr's constants become arguments.
 
-    A map over devices (`xla_pmap`) took all arguments along their first axis, and the constants whole.
+    A map over devices (`xla_pmap`) took all arguments along their first axis, and the constants
+    whole.
     """
     jaxpr = closed.jaxpr
     called = jaxpr.replace(in_binders=jaxpr.all_binders, const_binders=())
@@ -147,7 +152,7 @@ def with_jaxpr(primitive: Primitive, params: Params, closed: ClosedJaxpr) -> Par
 
 
 def references(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
-    """`for` (0.3.15 to 0.7.1): a scan over the step's number, whose constants are references."""
+    """Convert `for` (0.3.15 to 0.7.1) to a scan over the number of the step, whose constants are references."""
     body: ClosedJaxpr = params["jaxpr"]
     step, *formals = body.jaxpr.in_binders
     if len(formals) != len(inputs):
@@ -182,7 +187,7 @@ _ZEROS: dict[str, Any] = {"b": False, "i": 0, "u": 0, "f": 0.0, "c": 0j}
 
 
 def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn]:
-    """`zeros_like x`, to 0.4.23 in derivatives: a 0 of the type of x, which is that of the result, broadcast to its shape."""
+    """Convert `zeros_like x`, to 0.4.23 in derivatives: a 0 of the type of the result, broadcast to its shape."""
     del params
     (_,), (aval,) = inputs, [v.aval for v in outs]
     params, operands = _zeros(aval)
@@ -192,7 +197,9 @@ def zeros(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[Ja
 def tridiagonal_with_info(
     params: Params, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """`tridiagonal` of the first releases (0.4.13 has it): its fifth result says whether LAPACK failed, 0 where it did not."""
+    """Convert `tridiagonal` of the first releases (0.4.13 has it): its fifth result is LAPACK's
+    error code, 0 for success.
+    """
     if len(outs) != 5:
         return None
     *found, info = outs
@@ -204,7 +211,7 @@ def tridiagonal_with_info(
 
 
 def zeros_of_operand(params: Params, inputs: Sequence[Any]) -> Arranged:
-    """The same where the result has no type."""
+    """Convert `zeros_like x` where the result has no type: the type is that of x."""
     del params
     (x,) = inputs
     if isinstance(x, UntypedLit):
@@ -221,7 +228,7 @@ def _zeros(aval: Any) -> Arranged:
 
 
 def factors(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[JaxprEqn] | None:
-    """`lu` with two results, to 0.1.77: the permutation was computed from the pivots elsewhere."""
+    """Convert `lu` with two results, to 0.1.77: the permutation was computed from the pivots elsewhere."""
     if len(outs) != 2:
         return None
     return [_equation("lu", inputs, params, [*outs, DropVar(UNTYPED)])]
@@ -230,7 +237,7 @@ def factors(params: Params, inputs: Sequence[Any], outs: Sequence[Var]) -> list[
 def singular_values(
     params: Params, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """`svd[compute_uv=False]` with three results, to 0.1.77, of which the first alone had a meaning."""
+    """Convert `svd[compute_uv=False]` with three results, to 0.1.77, of which only the first had a meaning."""
     if len(outs) != 3 or params.get("compute_uv") is not False:
         return None
     return [_equation("svd", inputs, {**params, "compute_uv": True}, outs)]
@@ -246,7 +253,11 @@ def scalar_of_any_contents(
 def identity_callback(
     params: Params, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """`outside_call[identity=True]` (0.2.8 to 0.4.33): the operands, at which a function of the host looks; None for another one."""
+    """Convert `outside_call[identity=True]` (0.2.8 to 0.4.33), which returns its operands after a
+    host function saw them.
+
+    None for other calls.
+    """
     if params.get("identity") is not True or len(inputs) != len(outs):
         return None
     return [_equation("optimization_barrier", inputs, {}, outs)]
@@ -259,7 +270,10 @@ _PARAM = pattern(r"\s*(\w+)=((?:[^\s\[\](){}]|\[[^\[\]]*\]|\([^()]*\))+)(?=\s|\Z
 def hi_primitive(
     params: Params, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """`call_hi_primitive[_prim=SearchSorted[side=left ...]]`, where JAX prints all params; None for what nobody declares."""
+    """Convert `call_hi_primitive[_prim=SearchSorted[side=left ...]]`, where JAX prints all params.
+
+    None where nobody declares the primitive.
+    """
     called = _CALLED.fullmatch(str(params["_prim"]).strip())
     primitive = declared_primitive(called[1]) if called else None
     if called is None or primitive is None:
@@ -275,7 +289,7 @@ def hi_primitive(
 def gamma_of_words(
     params: Params, inputs: Sequence[Any], outs: Sequence[Var]
 ) -> list[JaxprEqn] | None:
-    """`random_gamma` of the words of keys, u32[..., n] (to 0.3.16); None where its operand is keys already."""
+    """Convert `random_gamma` of the words of keys, u32[..., n] (to 0.3.16); None where its operand is keys already."""
     words, a = inputs
     if words.aval is UNTYPED:  # no text without types has keys
         keys, impl = UNTYPED, "fry"

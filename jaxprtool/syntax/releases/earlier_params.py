@@ -1,7 +1,7 @@
-"""Params of earlier JAX releases as those of the current one: one function for each change.
+"""Convert params of earlier JAX releases to those of the current one: one function for each change.
 
-Each takes the params of an equation and its operands, and gives the params that it has now. It raises ValueError and its
-like for what it cannot read.
+Each takes the params of an equation and its operands, and returns the current params. It raises
+ValueError and similar errors for params that it cannot read. The docstrings show the old spelling.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def shard_map(params: Params, inputs: Inputs) -> Params:
 
 
 def _order_what_varies(closed: ClosedJaxpr, order: tuple[str, ...]) -> None:
-    """The axes over which values vary in the order of the mesh; 0.7 and 0.8.0 print a set (`f32[2]{y,x}`), in any order."""
+    """Put the varying axes in types in the order of the mesh; 0.7 and 0.8.0 print a set
+    (`f32[2]{y,x}`), in any order.
+    """
     inner = [c.jaxpr for eqn in all_eqns(closed.jaxpr) for c in sub_jaxprs(eqn)]
     for jaxpr in dict.fromkeys([closed.jaxpr, *inner]):
         for v in itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns]):
@@ -99,7 +101,7 @@ def _order_what_varies(closed: ClosedJaxpr, order: tuple[str, ...]) -> None:
 
 
 def _says_what_varies(closed: ClosedJaxpr) -> bool:
-    """Whether a type of a jaxpr has axes over which it varies."""
+    """Whether a type in a jaxpr has varying axes."""
     jaxpr = closed.jaxpr
     binders = itertools.chain(jaxpr.in_binders, *[eqn.out_binders for eqn in jaxpr.eqns])
     return any(isinstance(v.aval, ShapedArray) and bool(v.aval.vary.varying) for v in binders)
@@ -122,7 +124,7 @@ def without_groups(params: Params, inputs: Inputs) -> Params:
 
 
 def no_axes(params: Params, inputs: Inputs) -> Params:
-    """Where types do not say what varies, nothing has to be made to vary."""
+    """Clear `axes`: where types have no varying axes, nothing has to be made varying."""
     del inputs
     return {"axes": ()} if "axes" in params else params
 
@@ -131,7 +133,7 @@ _ROUNDING = {"AWAY_FROM_ZERO": 0, "TO_NEAREST_EVEN": 1}
 
 
 def rounding(params: Params, inputs: Inputs) -> Params:
-    """The enum by name (before Python 3.11); none, away from zero, to 0.2.5."""
+    """The enum by name (before Python 3.11); missing, to 0.2.5: rounding away from zero."""
     del inputs
     method = params.get("rounding_method", 0)
     return {"rounding_method": _ROUNDING[method.member] if isinstance(method, Word) else method}
@@ -151,7 +153,7 @@ def random_split(params: Params, inputs: Inputs) -> Params:
 
 
 def vectorized(params: Params, inputs: Inputs) -> Params:
-    """`vectorized` of `pure_callback` and `ffi_call`, to 0.5.3, which mapped one by one what says nothing of it."""
+    """`vectorized` of `pure_callback` and `ffi_call`, to 0.5.3; a callback without it was mapped one by one."""
     del inputs
     if "vectorized" not in params:
         return params
@@ -166,7 +168,7 @@ _OF_FOREIGN_CALLS = {"has_side_effect", "result_avals", "target_name", "vectoriz
 
 
 def foreign_call(params: Params, inputs: Inputs) -> Params:
-    """`vectorized`, to 0.5.3; each attribute is a param of its own, and layouts are those by rows, to 0.4.34."""
+    """`vectorized`, to 0.5.3; to 0.4.34, each attribute is a param of its own, and layouts are row-major."""
     new = vectorized(params, inputs)
     if "vectorized" not in params or "attributes" in params:
         return new
@@ -181,12 +183,12 @@ def foreign_call(params: Params, inputs: Inputs) -> Params:
 
 
 def _by_rows(aval: Any) -> tuple[int, ...]:
-    """The order of the dimensions of an array, the fastest first."""
+    """Return the order of the dimensions of an array, the fastest first."""
     return tuple(reversed(range(len(aval.shape))))
 
 
 def device_put(params: Params, inputs: Inputs) -> Params:
-    """`device` and `src`, one for all operands, to 0.4.29; lists, and other names of how to copy, to 0.6.1."""
+    """`device` and `src`, one for all operands, to 0.4.29; lists, and other names of copy semantics, to 0.6.1."""
     new: dict[str, Any] = dict(params)
     for one, each in (("device", "devices"), ("src", "srcs")):
         if one in new:
@@ -201,7 +203,7 @@ def device_put(params: Params, inputs: Inputs) -> Params:
         new["devices"] = tuple(map(_without_memory, new["devices"]))
     if "copy_semantics" in new:
         new["copy_semantics"] = tuple(map(_copy_semantics, new["copy_semantics"]))
-    else:  # to 0.4.33: what was there already was used again
+    else:  # to 0.4.33: existing buffers were reused
         new["copy_semantics"] = (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(inputs)
     return new
 
@@ -211,7 +213,7 @@ def _is_transfer(destination: Any) -> bool:
 
 
 def _without_memory(destination: Any) -> Any:
-    """A sharding that does not say which memory is meant."""
+    """Return a sharding without its memory kind."""
     if not isinstance(destination, Record) or "memory_kind" not in destination.fields:
         return destination
     fields = {k: v for k, v in destination.fields.items() if k != "memory_kind"}
@@ -242,7 +244,9 @@ def platform_index(params: Params, inputs: Inputs) -> Params:
 
 
 def linear_call(params: Params, inputs: Inputs) -> Params:
-    """Releases to 0.5.3 hold the transpose as a jaxpr; one with constants takes operands that later releases do not have."""
+    """A transpose as a jaxpr, to 0.5.3; one with constants takes operands that later releases do
+    not have, and stays.
+    """
     del inputs
     if "num_transpose_consts" not in params or params["num_transpose_consts"] != 0:
         return params
@@ -252,7 +256,7 @@ def linear_call(params: Params, inputs: Inputs) -> Params:
 
 
 def bit_generator(params: Params, inputs: Inputs) -> Params:
-    """The element type as a class of NumPy's."""
+    """The element type as a NumPy class."""
     del inputs
     found = params.get("dtype")
     return {**params, "dtype": found.dtype} if isinstance(found, ElementClass) else params
@@ -272,7 +276,10 @@ def custom_vjp(params: Params, inputs: Inputs) -> Params:
 
 
 def wrapped_function(value: Any) -> Any:
-    """The text of a function that JAX has transformed ends with a line break (0.4.36 to 0.6.0), which a value in a text has not."""
+    """Add the line break at the end of the text of a function that JAX has transformed (0.4.36 to 0.6.0).
+
+    Values that are read from a text lack it.
+    """
     text = value.text if isinstance(value, Opaque) else value
     if not isinstance(text, str) or not text.startswith("Wrapped function:"):
         return value
@@ -280,7 +287,7 @@ def wrapped_function(value: Any) -> Any:
 
 
 def kernel(params: Params, inputs: Inputs) -> Params:
-    """A `pallas_call` to 0.5.3: maps of indices, and axes that `vmap` added, in its grid mapping; shapes beside it."""
+    """`pallas_call` to 0.5.3: index maps, and axes that `vmap` added, are in its grid mapping; shapes are params."""
     del inputs
     dropped = ("in_shapes", "out_shapes", "which_linear", "name_and_src_info")
     new: dict[str, Any] = {k: v for k, v in params.items() if k not in dropped}
@@ -303,7 +310,11 @@ _MAPPED = pattern(r"<[\w.]+\.Mapped object")
 
 
 def _current_block(block: Any) -> Any:
-    """A block whose dimensions say how they are indexed: `Unblocked` ones by elements; a `Mapped object` is seen by no kernel."""
+    """Convert a block to the form in which each dimension says how it is indexed.
+
+    `Unblocked` dimensions are indexed by elements; a dimension with a `Mapped object` does not
+    exist for the kernel.
+    """
     if not isinstance(block, Record) or "block_shape" not in block.fields:
         return block
     fields = dict(block.fields)
@@ -375,7 +386,7 @@ def from_last(params: Params, inputs: Inputs) -> Params:
 
 
 def overwriting(params: Params, inputs: Inputs) -> Params:
-    """An `update_jaxpr` that gives back the update, to 0.4.13: it says no more than the name of the primitive."""
+    """An `update_jaxpr` that returns the update, to 0.4.13: it adds nothing to the name of the primitive."""
     del inputs
     closed = params.get("update_jaxpr")
     if not isinstance(closed, ClosedJaxpr) or params.get("update_consts") != ():
@@ -418,7 +429,7 @@ def padding(params: Params, inputs: Inputs) -> Params:
     pads: list[tuple[int, int]] = []
     windowed = (
         inputs[0] if "jaxpr" in params else inputs[-1]
-    )  # reduce_window takes the first value last
+    )  # the initial value is the last operand of reduce_window
     for n, size, stride in zip(_shape(windowed), sizes, strides, strict=True):
         total = max((-(-n // stride) - 1) * stride + size - n, 0)
         pads.append((total // 2, total - total // 2))
@@ -437,7 +448,7 @@ def forward(params: Params, inputs: Inputs) -> Params:
 
 
 def mapped(params: Params, inputs: Inputs) -> Params:
-    """`xla_pmap[mapped_invars]`, to 0.2.5: along the first axis, and all results so."""
+    """`xla_pmap[mapped_invars]`, to 0.2.5: operands mapped along the first axis, and so are all results."""
     del inputs
     new, closed = dict(params), params["call_jaxpr"]
     if "mapped_invars" in new:
@@ -471,7 +482,7 @@ def residuals(params: Params, inputs: Inputs) -> Params:
 
 
 def with_unused_results(params: Params, inputs: Inputs) -> Params:
-    """`custom_dce_call` (0.4.36 to 0.9.2), whose rule for results that nobody reads no text holds: all are computed."""
+    """`custom_dce_call` (0.4.36 to 0.9.2): no text holds its rule for unread results, so all results are computed."""
     del inputs
     return {"call_jaxpr": params["fun_jaxpr"]}
 
@@ -483,9 +494,10 @@ def results_of_callback(params: Params, inputs: Inputs) -> Params:
 
 
 def of_jit(params: Params, inputs: Inputs) -> Params:
-    """`inline=Inline.AUTO`, from 0.12 on; shardings as HLO spells them, to 0.4.21, name no mesh.
+    """`inline=Inline.AUTO`, from 0.12 on; shardings in HLO's spelling, to 0.4.21, which name no mesh, are dropped.
 
-    A sharding that is not specified, and a mesh without axes, stand in the text where JAX prints all params.
+    Unspecified shardings, and a mesh without axes, occur in the text where JAX prints all params;
+    they are dropped too.
     """
     del inputs
     new = dict(params)
@@ -516,7 +528,11 @@ _SET = pattern(r"\{\d+(?:, \d+)*\}")
 
 
 def constraint(params: Params, inputs: Inputs) -> Params:
-    """A sharding as HLO spells it, which names no mesh; axes of a mesh that stands beside them, to 0.3.14; a set by its literal; a mesh without axes."""
+    """Drop a sharding in HLO's spelling, which names no mesh, and a mesh without axes; read a set of dimensions.
+
+    To 0.3.14 the axes of a mesh are in a param of their own, which is dropped together with the
+    sharding.
+    """
     del inputs
     new = dict(params)
     if new.pop("axis_resources", None) is not None:
@@ -536,7 +552,9 @@ def constraint(params: Params, inputs: Inputs) -> Params:
 
 
 def ragged_dot(params: Params, inputs: Inputs) -> Params:
-    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group; a batch where it has three dimensions."""
+    """`ragged_dot` (to 0.5.2): rows of the first operand in groups, a matrix for each group;
+    batched for three dimensions.
+    """
     batch = (0,) if getattr(inputs[0].aval, "ndim", 0) == 3 else ()
     first = len(batch)
     numbers = Record(
@@ -550,7 +568,7 @@ def ragged_dot(params: Params, inputs: Inputs) -> Params:
 
 
 def composite(params: Params, inputs: Inputs) -> Params:
-    """Attributes as pairs of a name and a value (to 0.5.3); a tuple or a list is the tree of its items since then."""
+    """Attributes as pairs of a name and a value (to 0.5.3); since then a tuple or a list is the tree of its items."""
     del inputs
     return {**params, "attributes": tuple([_attribute(*a) for a in params["attributes"]])}
 
@@ -568,7 +586,7 @@ def _attribute(name: str, *value: Any) -> tuple[Any, ...]:
 
 
 def solver(params: Params, inputs: Inputs) -> Params:
-    """`root` (0.1.50 to 0.1.62): the call of its solver."""
+    """`root` (0.1.50 to 0.1.62): becomes a call of its solver."""
     del inputs
     return {"call_jaxpr": _field(params["jaxprs"], "solve")}
 

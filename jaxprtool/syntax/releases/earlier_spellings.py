@@ -1,7 +1,7 @@
-"""How the releases of JAX from 0.4.14 to 0.6.0 print the equations of a primitive, where 0.6.1 changed it or one before.
+"""How the releases of JAX from 0.4.14 to 0.6.0 print the equations of primitives that 0.6.1 or an earlier one changed.
 
-These rows go before those of `spellings.SPELLINGS` and are for writing alone. A text of these releases is read by what it
-holds (`earlier.py`), and does not tell by its params which of them printed it.
+These rows go before those of `spellings.SPELLINGS`, and are for writing only. A text of these
+releases is read by its contents (`earlier.py`); its params do not show which of them printed it.
 """
 
 from __future__ import annotations
@@ -24,33 +24,33 @@ _NUMBERS = pattern(r"(?:Gather|Scatter)DimensionNumbers\(")
 
 
 def without_batching_dims(release: Release, text: str) -> str:
-    """The text of the dimension numbers of a gather or a scatter in a release."""
+    """Return the text of the dimension numbers of a gather or a scatter in a release."""
     return text if release >= _BATCHING_DIMS else _NO_BATCHING.sub("", text)
 
 
 def told_by_numbers(text: str) -> Iterator[tuple[str, Release]]:
-    """What dimension numbers say about the release that printed a text: ("since", release) or ("before", release)."""
+    """Yield the bounds on the release that dimension numbers imply: ("since", release) or ("before", release)."""
     if _NUMBERS.search(text):
         yield "since" if "_batching_dims=" in text else "before", _BATCHING_DIMS
 
 
 def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
-    """`linear` of a conditional: one for each operand of its branches."""
+    """Return `linear` of a conditional: False for each operand of its branches."""
     return (False,) * (len(eqn.inputs) - 1)
 
 
 def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """The params of `device_put` were lists, and are tuples."""
+    """Return the params of `device_put` as lists, which are tuples now."""
     return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in params.items()}
 
 
 def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
-    """`copy_semantics` of a transfer that uses what is there already again."""
+    """Return `copy_semantics` of a transfer that reuses what is there already."""
     return (Word("ArrayCopySemantics.REUSE_INPUT"),) * len(eqn.inputs)
 
 
 def _one_place(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """`device` and `src` of `device_put`, which had one operand; now each of several has its own."""
+    """Return `device` and `src` of `device_put`, which had one operand; now each operand has its own."""
     places = {"device": params.get("devices"), "src": params.get("srcs")}
     if len(eqn.inputs) != 1:
         return params
@@ -58,7 +58,7 @@ def _one_place(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def _with_default(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """`has_default` of a choice by platform: now the last entry of the platforms is None."""
+    """Return `has_default` of a choice by platform: now the last entry of the platforms is None."""
     platforms = params.get("platforms")
     if not isinstance(platforms, tuple):
         return params  # ill-typed
@@ -67,7 +67,7 @@ def _with_default(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def _system(eqn: JaxprEqn) -> tuple[int, int] | None:
-    """The size of a tridiagonal system, and how many right-hand sides it has."""
+    """Return the size of a tridiagonal system, and the number of right-hand sides."""
     aval = eqn.inputs[-1].aval if eqn.inputs else None
     if not isinstance(aval, ShapedArray) or aval.ndim < 2:
         return None
@@ -91,9 +91,10 @@ def _element_type(eqn: JaxprEqn) -> Word | None:
 
 
 def _by_names(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """The params of `shard_map` by the axes of each dimension, `({0: ('i',)},)`: now they are partition specs.
+    """Return the params of `shard_map` with the axes of each dimension, `({0: ('i',)},)`: now they
+    are partition specs.
 
-    Those of a text stay, where they are not what `check` takes.
+    Params that `check` would refuse are left as they are.
     """
     mesh, manual = params.get("mesh"), params.get("manual_axes", frozenset())
     old = {k: v for k, v in params.items() if k in ("jaxpr", "mesh")}
@@ -117,10 +118,14 @@ def _names_of(spec: PartitionSpec) -> dict[int, tuple[str, ...]]:
 
 
 def _deprecated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """`vectorized` beside `vmap_method`, which says nothing of a callback that is mapped one by one, as if both were left out."""
+    """Return `vectorized` beside `vmap_method`.
+
+    For a callback that is mapped one by one both have the values that they have when neither is
+    given.
+    """
     method = params.get("vmap_method")
     if method is None or "vectorized" in params:
-        return params  # it says nothing, which had no word
+        return params  # there was no word for None
     if method == "legacy_vectorized":
         return {**params, "vectorized": True}
     method = None if method == "sequential" else method
@@ -128,10 +133,10 @@ def _deprecated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def _vectorized(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """`vectorized` alone."""
+    """Return `vectorized` in the place of `vmap_method`."""
     method, called = params.get("vmap_method"), params.get("vectorized")
     if called is not True and (method is not None or called != Word("Deprecated")):
-        return {**params, "vmap_method": method}  # there is no other word for it
+        return {**params, "vmap_method": method}  # that release has no other word for it
     return {**{k: v for k, v in params.items() if k != "vmap_method"}, "vectorized": called is True}
 
 

@@ -1,4 +1,4 @@
-"""How earlier releases print the types that they print otherwise: those that vary along axes of a mesh, and references."""
+"""How earlier releases print types with varying axes, and references."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
 
 
 def type_in(release: Release, aval: AbstractType) -> str:
-    """The text of a type in a release: the axes that it varies along have no tag from 0.7.0 to 0.8.0, `f32[2]{i,j}`, and
-    a reference to an array has the long name of the element type before 0.7.1, `Ref{float32[3]}`, and float0 was called void
-    before 0.4.29.
+    """Return the text of a type in a release.
 
-    A type with further groups of axes, whose text could not be read, keeps ours.
+    From 0.7.0 to 0.8.0 varying axes have no tag, `f32[2]{i,j}`; before 0.7.1 a reference to an
+    array has the long name of the element type, `Ref{float32[3]}`; before 0.4.29 float0 was called
+    void. A type with reduced or unreduced axes, whose text could not be read, is printed as this
+    package prints it.
     """
     if isinstance(aval, RefType) and isinstance(aval.inner, ShapedArray):
         if release >= _SHORT_REFERENCES:
@@ -38,12 +39,12 @@ def type_in(release: Release, aval: AbstractType) -> str:
 
 
 _LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
-# Of numbers; other types, as `bool`, have one name.
+# Spellings of number types; other types, such as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
 
 
 def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
-    """What the types of a text say about the release that printed it: ("since", release) and ("before", release)."""
+    """Yield the bounds on the release that the types of a text imply: ("since", release) and ("before", release)."""
     if "]{" in text and _LETTERLESS.search(text):
         yield from (("since", _UNTAGGED), ("before", TAGGED))
     if "Ref" in text and (m := _REFERENCE.search(text)):
@@ -51,10 +52,10 @@ def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
 
 
 def has_tags(text: str) -> bool:
-    """Whether the axes that a type of a text varies along have a tag."""
+    """Whether varying axes in the types of a text have a tag (`V:`)."""
     return "]{V:" in text
 
 
 def has_types(release: Release, tagged: bool) -> bool:
-    """Whether a release may print types with tags, if a text is `tagged`."""
+    """Whether a release may have printed the types of a text; `tagged`: whether varying axes in it have a tag."""
     return not (tagged and _UNTAGGED <= release < TAGGED)

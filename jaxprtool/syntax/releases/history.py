@@ -1,4 +1,4 @@
-"""The history of a primitive: what each release of JAX called it, and which params came and went."""
+"""The history of a primitive: its name in each release of JAX, and the params that were added or removed."""
 
 from __future__ import annotations
 
@@ -12,20 +12,21 @@ __all__ = ["history"]
 
 
 def history(name: str) -> list[tuple[str, str]]:
-    """What changed in the spelling of a primitive, the earliest first: (releases, change in words).
+    """Return the changes in the spelling of a primitive, the earliest first: (releases, change in words).
 
     Args:
-      name: of the primitive, as it is called here.
+      name: the current name of the primitive.
 
     Returns:
-      Releases are `to 0.4.3` (up to that one) or `since 0.10`; the list is empty where nothing is known to have changed.
+      Releases are `to 0.4.3` (up to that one) or `since 0.10`; the list is empty where no change is
+        known.
     """
     found: list[tuple[Release, int, tuple[str, str]]] = []
     for theirs, older in OLDER.items():
         if (older.name or theirs) == name and older.last:
             words = "; ".join(_older(theirs, older)) or "other values of params"
             found.append((older.last, 0, (f"to {older.until}", words)))
-    # A change that texts of earlier releases are read by has its row already.
+    # If earlier releases are covered by `OLDER` already, the table of earlier spellings has no further row.
     earlier = () if found else EARLIER_SPELLINGS.get(name, ())
     for spelling in (*earlier, *SPELLINGS.get(name, ())):
         since = ".".join(map(str, spelling.since))

@@ -1,7 +1,8 @@
-"""Indices of references as the tree that JAX prints of them without its notation (`custom_pp_eqn_rules=False`).
+"""Read indices of references from the trees that JAX prints without its notation (`custom_pp_eqn_rules=False`).
 
-`c:f32[4] <- r[i,:]` is `c:f32[4] = get[tree=PyTreeDef((CustomNode(NDIndexer[(PyTreeDef((*, CustomNode(Slice[(0, 4, 1)],
-[None, None]))), (4, 4), ())], [*]),))] r i` there: the leaves of the tree are the operands after the reference and the value.
+`c:f32[4] <- r[i,:]` is `c:f32[4] = get[tree=PyTreeDef((CustomNode(NDIndexer[(PyTreeDef((*,
+CustomNode(Slice[(0, 4, 1)], [None, None]))), (4, 4), ())], [*]),))] r i` there: the leaves of the
+tree are the operands after the reference and the value.
 """
 
 from __future__ import annotations
@@ -38,7 +39,13 @@ _LEAF = "*"
 
 
 class _Node(NamedTuple):
-    """An object of JAX's in a tree: the name of its class, what is no leaf of it, and its parts."""
+    """A custom node in a tree.
+
+    Attributes:
+      name: the name of its class.
+      about: its fields that are no leaves.
+      parts: its children.
+    """
 
     name: str
     about: tuple[Any, ...]
@@ -46,13 +53,13 @@ class _Node(NamedTuple):
 
 
 class _Reader:
-    """The value that the text of a tree spells: numbers, element types, None, leaves, tuples, lists and nodes."""
+    """Reads the text of a tree: numbers, element types, None, leaves, tuples, lists and nodes."""
 
     def __init__(self, text: str):
         self.text, self.pos = text, 0
 
     def token(self) -> tuple[Any, str]:
-        """The value that a token is, or the mark."""
+        """Return the next token: its value, and the mark or name ("" for a value)."""
         m = _TOKEN.match(self.text, self.pos)
         if m is None:
             raise ValueError(f"no tree of an index: {self.text[self.pos :][:20]}")
@@ -89,7 +96,7 @@ class _Reader:
         return _Node(name, about, parts)
 
     def items(self, close: str, depth: int) -> list[Any]:
-        """Values up to a bracket."""
+        """Read values up to a closing bracket."""
         found: list[Any] = []
         while True:
             before = self.pos
@@ -105,14 +112,15 @@ class _Reader:
 
 
 def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[Any]]:
-    """The index that a tree and its leaves are, and those of them that are operands: a literal is a number of the index.
+    """Return the index that a tree and its leaves form, and the leaves that are operands: literals
+    become numbers in the index.
 
     Args:
       text: `PyTreeDef(...)`, of the transforms of a reference.
       operands: the leaves, in order.
 
     Raises:
-      ValueError, TypeError: no tree of an index, or one of other leaves.
+      ValueError, TypeError: not the tree of an index, or one with other leaves.
     """
     reader = _Reader(text)
     tree = reader.value()
@@ -128,7 +136,8 @@ def index_of_tree(text: str, operands: Sequence[Any]) -> tuple[RefIndex, list[An
 
 
 def index_and_mask(text: str) -> tuple[RefIndex, bool]:
-    """The index in a tree of (reference, transforms, value, mask), whose leaves are operands, and whether there is a mask.
+    """Return the index in a tree of (reference, transforms, value, mask), and whether there is a
+    mask; leaves are operands.
 
     Raises:
       ValueError, TypeError: another tree.
@@ -148,12 +157,12 @@ def index_and_mask(text: str) -> tuple[RefIndex, bool]:
 def index_of_dims(
     dims: Sequence[bool], shape: Sequence[Any], operands: Sequence[Any]
 ) -> tuple[RefIndex, list[Any]]:
-    """The index that selects along the dimensions that are true, and those of the operands that are no numbers.
+    """Return the index that selects along the dimensions marked True, and the operands that are no numbers.
 
     Args:
-      dims: `indexed_dims`, for each dimension of the reference; () where all of it is meant.
-      shape: of the reference; () where it is not known.
-      operands: an index for each true one.
+      dims: `indexed_dims`, for each dimension of the reference; () for the whole cell.
+      shape: the shape of the reference; () where it is not known.
+      operands: an index for each True.
 
     Raises:
       ValueError: another number of operands, or of dimensions.
@@ -169,14 +178,14 @@ def index_of_dims(
 
 
 class _Leaves:
-    """The operands of an index one after another: a literal is a number, and what is none stays an operand."""
+    """Takes the operands of an index one after another: a literal becomes a number, any other one stays an operand."""
 
     def __init__(self, operands: Sequence[Any]):
         self._left = iter(operands)
         self._kept: list[Any] = []
 
     def next(self) -> int | Operand:
-        """The next one."""
+        """Return the next one."""
         leaf = next(self._left, None)
         if leaf is None:
             raise ValueError("more leaves than operands")
@@ -188,14 +197,17 @@ class _Leaves:
         return Operand(len(self._kept) - 1)
 
     def finished(self) -> list[Any]:
-        """Those that stay; all have been taken."""
+        """Return the operands that stay; raises ValueError unless all have been taken."""
         if next(self._left, None) is not None:
             raise ValueError("fewer leaves than operands")
         return self._kept
 
 
 def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
-    """One transform of a reference; the classes of views are called otherwise to 0.8 and tell the element type too."""
+    """Return one transform of a reference.
+
+    To 0.8 the classes of views have other names, and hold the element type too.
+    """
     match node.name:
         case "NDIndexer":
             items, shape, _ = node.about
@@ -212,10 +224,11 @@ def _step(node: _Node, number: Callable[[Any], int | Operand]) -> Step:
 
 
 def _item(x: Any, size: int, number: Callable[[Any], int | Operand]) -> Item:
-    """The index of a dimension of this size."""
+    """Return the index of a dimension of this size."""
     if not isinstance(x, _Node):
         return number_of(number(x), size)
-    if len(x.about) + len(x.parts) == 2:  # to 0.4.28: no stride, and what is known is no part
+    # to 0.4.28: there was no stride, and static numbers were not among the parts
+    if len(x.about) + len(x.parts) == 2:
         start, length = map(number, (*x.parts, *x.about))
         return slice_of(start, length, 1, size)
     *known, stride = x.about

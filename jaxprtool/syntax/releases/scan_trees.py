@@ -1,4 +1,6 @@
-"""`ft_in` and `ft_out` of a scan, from JAX 0.11 on: trees whose leaves are the operands and the results, for counts of them."""
+"""The params `ft_in` and `ft_out` of a scan, from JAX 0.11 on: trees whose numbers of leaves are
+the counts of operands and results.
+"""
 
 from __future__ import annotations
 
@@ -19,11 +21,12 @@ _LEAF = pattern(r"\*|\bNone\b")
 
 
 def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
-    """The numbers of leaves of the first trees of a tuple of them: of an operand or result each.
+    """Return the numbers of leaves of the first trees in a tuple of trees; each leaf is an operand or result.
 
     Args:
-      trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`; what is on the `Left` is none, `Right(Left(None))` too.
-      count: how many trees to look at.
+      trees: as JAX prints them, `((), (None,), (RightsOnly(Right(None)),))`. What is inside `Left`
+        is no leaf, and `Right(Left(None))` is none either.
+      count: the number of trees to look at.
     """
     text = _KEY.sub("", str(trees))
     while m := _STATIC.search(text):
@@ -45,7 +48,7 @@ def parts_of_trees(trees: Any, count: int) -> tuple[int, ...]:
 
 
 def _without_sides(text: str) -> str:
-    """The text with a leaf for what is on the right of each choice, of choices within it too, and nothing for what is on a left."""
+    """Replace `Right(...)` in a text by a leaf, and `Left(...)` by nothing, at any depth."""
     before = ""
     while text != before:
         before = text
@@ -54,14 +57,17 @@ def _without_sides(text: str) -> str:
 
 
 def _with_leaves(tree: str, leaves: str) -> str:
-    """A tree with its leaves in their places, each of which may be on one side of a choice; `None` in a tree is none of them."""
+    """Return a tree with its leaves in their places; they may be inside `Left` or `Right`.
+
+    `None` in a tree is no leaf.
+    """
     rest = iter(leaves.split(",") if leaves else ())
     inside = _NO_LEAF.sub("", tree)
     return "".join([next(rest, "None") if c == "*" else c for c in inside])
 
 
 def _parted(text: str) -> tuple[str, str]:
-    """A text before and after the bracket that closes what began before it."""
+    """Split a text at the bracket that closes one opened before the text."""
     depth = 0
     for i, c in enumerate(text):
         depth += (c in "([{") - (c in ")]}")
@@ -71,9 +77,10 @@ def _parted(text: str) -> tuple[str, str]:
 
 
 def flat_trees(counts: Sequence[int], last: str) -> str:
-    """The text of trees that are tuples with so many leaves; those of the last one are spelled `last`.
+    """Return the text of tuples with so many leaves; the leaves of the last tuple are spelled `last`.
 
-    Only results have leaves of their own spelling; the last tree of the operands is spelled as the others.
+    Only results have a spelling of their own; the last tree of the operands is spelled as the
+    others.
     """
     leaves = ["None"] * (len(counts) - 1) + [last]
     parts = [_tuple([leaf] * n) for leaf, n in zip(leaves, counts, strict=True)]

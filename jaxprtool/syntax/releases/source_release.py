@@ -1,4 +1,4 @@
-"""Which release of JAX printed the texts that are read, where the user says so (`--from-dialect`) and not the texts alone."""
+"""The release of JAX that printed the texts to read, where the user names it (`--from-dialect`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = pattern(r"jax-(\d{1,4}(?:\.\d{1,4}){1,3})")
 
 
 def read_as(dialect: str) -> Release | None:
-    """The release that a dialect's name names, `jax-0.4.38`, of any age; None for "".
+    """Return the release that the name of a dialect means, `jax-0.4.38`, of any age; None for "".
 
     Raises:
       UsageError: it is no name of a dialect.
@@ -32,20 +32,20 @@ def read_as(dialect: str) -> Release | None:
 
 
 def set_source_release(release: Release | None) -> Release | None:
-    """Have texts read as of a release, or as they tell themselves for None; returns what was set before."""
+    """Set the release as whose texts are read (None: each text is recognised); return the previous setting."""
     before = _release.get()
     _release.set(release)
     return before
 
 
 def source_release() -> Release | None:
-    """The release of which texts are read; None where each tells itself."""
+    """Return the release as whose texts are read; None where each is recognised."""
     return _release.get()
 
 
 @contextmanager
 def printed_by(dialect: str) -> Generator[None]:
-    """Inside the block texts are read as of the release that a dialect's name names; for "" nothing changes."""
+    """Read texts inside the block as those of the release that a dialect's name means; "" changes nothing."""
     release = read_as(dialect)
     before = set_source_release(source_release() if release is None else release)
     try:

@@ -1,7 +1,8 @@
 """How each release of JAX since 0.6.2 prints the equations of a primitive: one table, for reading and for writing.
 
-A row says what changed with a release. Texts are read by what they hold, in the spelling of any release; the rows say
-which releases print that (`told_by`), and what is printed in the dialect of each (`Form`).
+A row lists the changes by releases (`Spelling`). Texts are read by their contents, in the spelling
+of any release; from the rows follows which releases print a spelling (`told_by`), and how to print
+in the dialect of each (`Form`).
 """
 
 from __future__ import annotations
@@ -39,35 +40,42 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
-TYPED_LITERALS: Release = (0, 6, 1)  # since then a literal has its type
-WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`, and was `:,:`
-EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree
+TYPED_LITERALS: Release = (0, 6, 1)  # since then literals have types
+WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`; before, `:,:`
+EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree only
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
-LONG = 10  # those with more equations
-# The params of an equation by the names that they are printed with, and the equation -> the same in another release.
+LONG = 10  # a long jaxpr has more equations than this
+# (the params of an equation by their printed names, the equation) -> its params in another release.
 Rewrite = Callable[[dict[str, Any], JaxprEqn], dict[str, Any]]
 
 
 class Spelling(NamedTuple):
-    """What one release changed in how the equations of a primitive are printed.
+    """The changes that one release made in how the equations of a primitive are printed.
 
     Attributes:
       since: the release.
-      name: what the primitive is called since then, where that is not its name here.
-      called: what the primitive was called before, where that was another name.
-      born, gone: whether the primitive came, or went.
-      renamed: what our params are called since then, where that is not their name here.
-      was: what our params were called before.
-      added: params that came, which are always printed, and what says nothing in their place.
-      removed: params that were always printed and went, and what says nothing in their place.
-      hidden: params that were always printed, and since then are not, since the types of the results say the same;
-        the first of them had a value always.
-      unless_none: params that were printed where they were not None, or are new; since then the declaration says when.
-      rewrite, before: what else differs since then, and what was different before.
-      stated: params that a lossless text of a release before always has: without them it would be read as such a release's.
-      first: whether the params that come first here do so since then; before, all were in the order of their names.
-      replaces: the primitive that was called in its place where an equation was read as one of it; its own name where only
-        its params were others.
+      name: the name of the primitive since then, where that is not its name here.
+      called: the name before, where it was another.
+      born: whether the release added the primitive.
+      gone: whether the release removed it.
+      renamed: our name of a param -> its name since then, where they differ.
+      was: our name of a param -> its name before.
+      added: params that were added, which are always printed, each with the value that says
+        nothing.
+      removed: params that were always printed and were removed, each with the value that says
+        nothing.
+      hidden: params that were always printed, and no longer are, since the types of the results
+        imply them; the first of them always had a value.
+      unless_none: params that were printed where they were not None, or did not exist; since then
+        the declaration decides.
+      rewrite: further changes since then.
+      before: further differences before.
+      stated: params that a lossless text of an earlier release always has: without them it would be
+        read as the text of such a release.
+      first: whether the params that come first here do so since then; before, all were sorted by
+        name.
+      replaces: the earlier primitive, as which an equation is printed in earlier dialects if it was
+        read as one; its own name where only the params were others.
     """
 
     since: Release
@@ -89,12 +97,12 @@ class Spelling(NamedTuple):
 
 
 class Replaced(NamedTuple):
-    """An equation as its text had it, of a primitive or with params that no later release has.
+    """An equation as its text had it, with a primitive or params that no later release has.
 
     Attributes:
-      name: of the primitive.
+      name: the name of the primitive.
       params: its params.
-      new: those in their place.
+      new: the params that replace them.
     """
 
     name: str
@@ -107,7 +115,10 @@ replaced = Memo[Replaced]("equation of an earlier release")
 
 
 def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """`ft_in` and `ft_out` of a scan in the place of the counts: as they were read, where they still have these counts."""
+    """Return the params of a scan with `ft_in` and `ft_out` in the place of the counts.
+
+    They are kept as they were read, where they still have these counts.
+    """
     left = {k: v for k, v in params.items() if k not in ("num_consts", "num_carry")}
     consts, carry = (eqn.params.get(k) for k in ("num_consts", "num_carry"))
     if not isinstance(consts, int) or not isinstance(carry, int):
@@ -124,7 +135,7 @@ def _by_trees(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def no_param(eqn: JaxprEqn) -> None:
-    """In the place of a param that has no value of its own where it is not given: it is then not printed."""
+    """The value that says nothing, for a param without a default: it is not printed."""
 
 
 def _all_false(eqn: JaxprEqn) -> tuple[bool, ...]:
@@ -273,7 +284,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
 
 
 def renamed(name: str) -> dict[str, str]:
-    """The params of a primitive that releases since 0.8 call otherwise than we do: their names, and ours."""
+    """Return the params of a primitive that releases since 0.8 name differently: their name -> our name."""
     found: dict[str, str] = {}
     for spelling in SPELLINGS[name]:
         for ours, theirs in (*spelling.renamed.items(), *spelling.was.items()):
@@ -282,17 +293,17 @@ def renamed(name: str) -> dict[str, str]:
 
 
 def _declared(name: str) -> Set[str]:
-    """The names of the params that a primitive is declared with."""
+    """Return the names of the params with which a primitive is declared."""
     primitive = declared_primitive(name)
     return frozenset() if primitive is None else primitive.params.keys()
 
 
 def told_by(name: str, found: Mapping[str, Any]) -> frozenset[tuple[str, Release]]:
-    """What an equation says about the release that printed it: ("since", release) and ("before", release).
+    """Return the bounds on the release that an equation implies: ("since", release) and ("before", release).
 
     Args:
-      name: of its primitive, as the text has it.
-      found: its params, as the text has them.
+      name: the name of its primitive, as in the text.
+      found: its params, as in the text.
     """
     return _told_by(name, (*found,), (*[k for k, v in found.items() if v is None],))
 
@@ -301,22 +312,22 @@ def told_by(name: str, found: Mapping[str, Any]) -> frozenset[tuple[str, Release
 def _told_by(
     name: str, found: tuple[str, ...], none: tuple[str, ...]
 ) -> frozenset[tuple[str, Release]]:
-    """What is told by the names of the params, and of those that are None."""
+    """Return the bounds that follow from the names of the params, and from those that are None."""
     return frozenset(bounds(_SPELLED[name], name, frozenset(found), frozenset(none)))
 
 
 def bounds(
     row: tuple[Spelling, ...], name: str, found: frozenset[str], none: frozenset[str]
 ) -> Iterator[tuple[str, Release]]:
-    """What an equation says about the release that printed it, as `told_by` has it.
+    """Yield the bounds on the release that an equation implies, as `told_by`.
 
     Args:
       row: the changes of its primitive.
-      name: of its primitive, as the text has it.
-      found: the names of its params, as the text has them.
+      name: the name of its primitive, as in the text.
+      found: the names of its params, as in the text.
       none: the names of those that are None.
     """
-    # Params that came and went: where one lacks, the text may be of a release before or after.
+    # Params that were added and later removed: a text without one may be of a release before or after.
     passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
     for spelling in row:
         since = spelling.since
@@ -350,7 +361,7 @@ def bounds(
 
 
 def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tuple[Spelling, ...]]:
-    """The rows of a table by the names of the primitives, of this release and of those before."""
+    """Return the rows of a table by all names of the primitives, of this release and of earlier ones."""
     found = dict(table)
     for row in table.values():
         for i, spelling in enumerate(row, 1):
@@ -370,18 +381,19 @@ class Form:
     """How a release prints the equations of one primitive.
 
     Attributes:
-      name: what it calls the primitive.
+      name: its name of the primitive.
       has: whether it has the primitive.
-      names: what it calls params that have another name here.
-      lacks: params that it does not have, and what says nothing in their place.
-      more: params that are printed where an equation has none: a value, or what makes it of an equation, None for none.
+      names: our name of a param -> its name, where they differ.
+      lacks: params that it does not have, each with the value that says nothing.
+      more: params that it prints where an equation has none: a value, or a function of the equation
+        that returns one or None for none.
       shown: params that it always prints.
       unless_none: params that it prints where they are not None.
-      printed: params that it prints whatever they are.
-      rewrite: what is done with the params at last.
-      sorted: whether all params are in the order of their names.
+      printed: params that it prints whatever their values.
+      rewrite: functions applied to the params last.
+      sorted: whether all params are sorted by name.
       stated: params that a lossless text always has.
-      others: the primitives that equations which were read as this one are printed with.
+      others: the primitives as which it prints equations that were read as one of them.
     """
 
     __slots__ = (
@@ -409,12 +421,12 @@ class Form:
         self.printed = {*self.shown, *self.more}.difference(self.lacks, self.unless_none)
 
     def nothing(self, key: str, eqn: JaxprEqn) -> Any:
-        """What says nothing in the place of a param that the release lacks."""
+        """Return the value that says nothing for a param that the release lacks."""
         found = self.lacks[key]
         return found(eqn) if callable(found) else found
 
     def _follow(self, spelling: Spelling) -> None:
-        """What the release has changed, or one before it."""
+        """Apply a change of this release, or an earlier one."""
         self.has &= not spelling.gone
         self.name = spelling.name or self.name
         if spelling.rewrite is not None:
@@ -426,7 +438,7 @@ class Form:
             self.more.pop(key, None)
 
     def _undo(self, spelling: Spelling) -> None:
-        """What a later release has changed, from the last one on."""
+        """Revert a change of a later release; called from the last one on."""
         self.has &= not spelling.born
         self.name = spelling.called or self.name
         self.names.update(spelling.was)
@@ -444,7 +456,7 @@ class Form:
             self.others.add(spelling.replaces)
 
     def was(self, eqn: JaxprEqn) -> Replaced | None:
-        """What an equation was read as, if that is one of `others`."""
+        """Return the form in which an equation was read, if its primitive is one of `others`; else None."""
         if not self.others:
             return None
         held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
@@ -455,7 +467,7 @@ class Form:
         return found if same else None
 
     def name_of(self, eqn: JaxprEqn) -> str:
-        """What the release calls the primitive of an equation."""
+        """Return the release's name for the primitive of an equation."""
         was = self.was(eqn)
         return self.name if was is None else was.name
 
@@ -467,11 +479,12 @@ class Form:
 
 
 def forms_of(release: Release, earlier: Mapping[str, tuple[Spelling, ...]]) -> dict[str, Form]:
-    """The forms of the primitives that a release calls otherwise, has not, or prints otherwise than our declaration says.
+    """Return the forms of the primitives that a release names differently, lacks, or prints
+    differently from our declaration.
 
     Args:
       release: the release.
-      earlier: rows of changes before those of `SPELLINGS`, for a release among them.
+      earlier: rows of changes before those of `SPELLINGS`, for one of the earlier releases.
     """
     names = dict.fromkeys((*SPELLINGS, *earlier))
     rows = {name: (*earlier.get(name, ()), *SPELLINGS.get(name, ())) for name in names}

@@ -1,9 +1,10 @@
-"""Collectives of trees: releases to 0.8.1 print one equation for all leaves of a tree, later ones an equation for each.
+"""Collectives of trees: releases to 0.8.1 print one equation for all leaves of a tree, later ones
+an equation for each.
 
     c:f32[3] d:f32[2] = psum[axes=('i',) axis_index_groups=None] a b
 
-It is read as two equations. They have one object as params and one as place in the text, which no other equation has, so
-that a dialect of these releases prints them as one again.
+This is read as two equations. They share one object as params and one as span, which no other
+equation has, so that dialects of these releases can print them as one again.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ __all__ = ["joined"]
 
 
 def joined(program: ClosedJaxpr) -> ClosedJaxpr:
-    """The program with one equation for all leaves of a tree, as releases to 0.8.1 have it. `check` does not take it.
+    """Return the program with one equation for all leaves of a tree, as in releases to 0.8.1.
+
+    `check` does not accept it.
 
     The same object where there are no such equations.
     """
@@ -36,7 +39,7 @@ def _joined(program: ClosedJaxpr) -> ClosedJaxpr:
 
 
 def _goes_on(eqn: JaxprEqn, after: JaxprEqn) -> bool:
-    """Whether an equation is of the next leaf of the tree that the one before it is of."""
+    """Whether an equation is that of the next leaf of the tree to which the equation before it belongs."""
     if eqn.primitive is not after.primitive or eqn.params is not after.params:
         return False
     if not takes_leaves(eqn.primitive) or eqn.span is not after.span or after.comments:

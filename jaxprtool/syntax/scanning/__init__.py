@@ -1,1 +1,1 @@
-"""A text to the tokens of the grammar: where words, params, values and comments begin and end."""
+"""Split a text into the tokens of the grammar: find where words, params, values and comments begin and end."""

@@ -1,4 +1,4 @@
-"""Params in brackets that are read at once: those of plain values, and those whose text comes again.
+"""Blocks of params in brackets that are read at once: those of plain values, and those whose text was read before.
 
 After the same primitive the same text has the same tokens.
 """
@@ -23,7 +23,7 @@ _PLAIN = pattern(  # on one line, or one below the other as JAX writes them
 _PAIR = pattern(rf"({IDENT})=({PLAIN_VALUE})")
 _WORDS = pattern(IDENT)
 _LAMBDA = pattern(LAMBDA)
-_MOST = 8  # blocks that are looked for after each primitive
+_MOST = 8  # remembered blocks to try after each primitive
 _LONGEST = 500  # characters
 
 
@@ -32,7 +32,7 @@ class Block:
 
     Attributes:
       text: from `[` to `]`.
-      start: where it was read first.
+      start: its offset where it was read first.
       repeatable: whether it means the same wherever it stands after the same primitive.
     """
 
@@ -59,7 +59,7 @@ class Block:
 
 @lru_cache
 def _says_its_end(primitive: str) -> bool:
-    """Whether the text of a primitive's params says by itself where it ends."""
+    """Whether the end of a primitive's params follows from their text alone."""
     found = find_primitive(primitive)
     older = OLDER.get(primitive)
     if not found.known or (older is not None and not (older.foreign or older.told_by)):
@@ -69,12 +69,12 @@ def _says_its_end(primitive: str) -> bool:
 
 @lru_cache
 def _takes_plain(primitive: str) -> bool:
-    """Whether plain values of a primitive's params are what they look like: it is declared, and has no free text."""
+    """Whether values of a primitive's params that look plain are: it is declared, and has no free text."""
     return known_primitive(primitive) is not None and not free_params(primitive)
 
 
 def _pairs(tokens: Iterable[Token]) -> Iterator[tuple[Token, Token]]:
-    """Keys and values, of tokens between brackets that hold no jaxprs."""
+    """Yield keys and values, given the tokens between brackets that hold no jaxprs."""
     rest = iter(tokens)
     for token in rest:
         if token[0] == "PAIRS":
@@ -84,18 +84,20 @@ def _pairs(tokens: Iterable[Token]) -> Iterator[tuple[Token, Token]]:
 
 
 class Blocks:
-    """The params in brackets of one text that are read at once.
+    """The blocks of params of one text.
 
-    `names` are those of the definitions in the text, to which a value may refer; some may be `odd`, with blanks or brackets.
+    `names` are those of the definitions in the text, to which a value may refer; with `odd`, some
+    contain blanks or brackets.
     """
 
     def __init__(self, text: str, names: set[str], odd: bool):
         self.text, self.names, self.odd = text, names, odd
         self._plain: dict[tuple[str, str], Block] = {}
-        self._last: dict[str, list[Block]] = {}  # that are not plain, by the primitive before them
+        # blocks that are not plain, by the primitive before them
+        self._last: dict[str, list[Block]] = {}
 
     def at(self, primitive: str, pos: int) -> Block | None:
-        """The block whose text stands at an offset; None where the params have to be read one by one."""
+        """Return the block whose text stands at an offset; None where the params have to be read one by one."""
         for block in self._last.get(primitive, ()):
             if self.text.startswith(block.text, pos):
                 return block
@@ -113,7 +115,9 @@ class Blocks:
         return block
 
     def _is_repeatable(self, primitive: str, block: Block) -> bool:
-        """Whether params mean the same wherever they stand: they name no definition, and are those of today."""
+        """Whether params mean the same wherever they stand: they name no definition, and are in the
+        current spelling.
+        """
         if not _says_its_end(primitive):
             return False
         if self.names and not self.names.isdisjoint(_WORDS.findall(block.text)):
@@ -124,10 +128,10 @@ class Blocks:
         return block.repeatable
 
     def keep(self, primitive: str, start: int, end: int, inside: list[Token]) -> None:
-        """Remember params that were read one by one, where the same text means the same again.
+        """Remember params that were read one by one, if the same text would mean the same again.
 
         Args:
-          primitive: that the params belong to.
+          primitive: the primitive of the params.
           start, end: the offsets of `[` and after `]`.
           inside: the tokens between the two.
         """

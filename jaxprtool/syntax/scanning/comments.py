@@ -1,4 +1,4 @@
-"""Comments: found between tokens, kept beside them, and given to the equation they belong to."""
+"""Comments: they are found between tokens, kept apart from them, and given to the equation they belong to."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ _PASTED = pattern(r"(>>>[^\n]*+|\.\.\.(?=[ \n])[^\n]*+)|(?:```|~~~)[^\n]*+")
 
 
 class Scan(Protocol):
-    """What skipping comments needs of a scan, and moves on: its position and tokens, and where the last equation starts."""
+    """The state of a scan that skipping comments reads and advances: its position, its tokens, the
+    start of the last equation.
+    """
 
     text: str
     pos: int
@@ -28,10 +30,10 @@ class Scan(Protocol):
 
 
 class CommentScanner:
-    """Skips comments between equations, remembers them, and gives them to what they stand beside.
+    """Skips comments between equations, records them, and gives them to the equation or jaxpr they belong to.
 
     Attributes:
-      present: whether the text has a `#` at all; where it has none, nothing is spent.
+      present: whether the text has a `#` at all; without one no time is spent.
       above: lines of comment by the offset of what follows them.
       after: the comment at the end of an equation, by the offset where the equation starts.
     """
@@ -42,7 +44,9 @@ class CommentScanner:
         self.after: dict[int, str] = {}
 
     def skip(self, scanner: Scan, between: Everywhere = GAP) -> None:
-        """Move the scanner past comments, to the line break before what follows; `between` is what stands between them."""
+        """Move the scanner past comments, to the line break before what follows; `between` matches
+        what separates comments.
+        """
         if not self.present:
             return
         text, pos = scanner.text, scanner.pos
@@ -52,7 +56,7 @@ class CommentScanner:
             m = _COMMENT.match(text, gap.end())
             if m is None:
                 break
-            if version_line(m[0]):  # of a text that is not the first here; ours gets its own
+            if version_line(m[0]):  # the version line of a text inside; ours is written anew
                 pos = m.end()
                 continue
             comment = m[0].rstrip()
@@ -64,9 +68,9 @@ class CommentScanner:
             self.above[gap.end()] = lines
 
     def skip_pasted(self, scanner: Scan) -> None:
-        """Move the scanner past comments and what comes along when a program is pasted from a document.
+        """Move the scanner past comments and the marks around a program that is pasted from a document.
 
-        What was typed at a prompt becomes comments.
+        Input at a prompt becomes comments.
         """
         text = scanner.text
         lines: list[str] = []
@@ -84,7 +88,7 @@ class CommentScanner:
             self.present = True
 
     def _trails(self, scanner: Scan, comment: str) -> bool:
-        """Give the comment to the equation before it on the line; False when there is none."""
+        """Give the comment to the equation before it on the line; return False when there is none."""
         kind = scanner.tokens[-1][0] if scanner.tokens else ""
         if kind not in ("OPERANDS", "REFERENCE"):
             return False
@@ -92,7 +96,7 @@ class CommentScanner:
         return True
 
     def skip_inside(self, scanner: Scan) -> None:
-        """Past comments among params: they go to the last equation."""
+        """Move past comments among params: they belong to the last equation."""
         while m := _INSIDE.match(scanner.text, scanner.pos):
             self._give_equation(scanner.equation_start, m[1].rstrip())
             scanner.pos = m.end()
@@ -102,12 +106,14 @@ class CommentScanner:
         self.after[start] = f"{before} {comment}" if before else comment
 
     def of_equation(self, start: int) -> tuple[str, ...] | None:
-        """The comments of the equation that begins at an offset, as `JaxprEqn.comments` has them."""
+        """Return the comments of the equation that begins at an offset, in the form of `JaxprEqn.comments`."""
         above, after = self.above.get(start, []), self.after.get(start, "")
         return (*above, after) if above or after else None
 
     def of_jaxpr(self, start: int, outs: int) -> dict[str, list[str]] | None:
-        """The comments above a jaxpr and above its results, by the offsets of both, as `Jaxpr.comments` has them."""
+        """Return the comments above a jaxpr and above its results, by the offsets of both, in the
+        form of `Jaxpr.comments`.
+        """
         if not self.present:
             return None
         found = {"head": self.above.get(start, []), "tail": self.above.get(outs, [])}

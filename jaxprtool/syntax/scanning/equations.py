@@ -1,4 +1,4 @@
-"""The part of the scanner for equations, and for what ends them: the results of the jaxpr, and values of its constants."""
+"""The part of the scanner for equations, and for the end of a jaxpr: its results, and values of its constants."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ _SUBJAXPR = pattern(r"\s*+(?=\{ lambda\b)")
 _OLD_OUTS = pattern(
     r"[\s;]*+(?<![^\s;])in (?!#)(?:\*(?= \})|\[([^\[\]{}]*+)\]|((?:Literal\([^(){}]*+\)|[^\s()\[\]{}=])++))(?=\s*+\})"
 )
-_BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")  # what a jaxpr below takes first
+# the first binders of a jaxpr below
+_BOUND = pattern(r"[ \t]*+\[ ?([^\[\]{}=;]*+;[^\[\]{}=;]*+)\]")
 _SPACED_OPENING = pattern(r"(?: ++(?=\[ ))?+\[")
 _WHERE = pattern(WHERE)
 _WEAK = pattern(r"\s*+weak((?: +[^\W\d]\w*+)++)[ ]*+(?=\n|\Z|[,\])}])")
@@ -51,7 +52,7 @@ _CONST = pattern(rf"\s*+({IDENT}) = (?!\s*+(?:\{{ lambda|let ))\s*+")
 
 
 class EquationScanner:
-    """Scans equations, up to the end of the jaxpr that they stand in."""
+    """Scans equations, up to the end of their jaxpr."""
 
     def __init__(self, reading: Reading, params: ParamScanner, lines: Lines):
         self.reading, self.params, self.lines = reading, params, lines
@@ -65,7 +66,7 @@ class EquationScanner:
         return m is not None and declared_params(m[3]) is not None
 
     def equations(self) -> State:
-        """Equations up to the results, or to the params of one."""
+        """Scan equations up to the results, or to the params of one."""
         reading, lines, blocks = self.reading, self.lines, self.reading.blocks
         text, tokens, below = reading.text, reading.tokens, reading.below
         pos, comments = reading.pos, reading.comments
@@ -125,7 +126,10 @@ class EquationScanner:
             pos = lines.operands(pos, after_line)
 
     def _with_jaxprs_below(self, primitive: str, pos: int, after_line: AfterLine) -> State:
-        """What follows a primitive's name in the tutorial's text, which has blanks around params, and where jaxprs stand below."""
+        """Scan what follows a primitive's name in a text with jaxprs below equations, as the tutorial's.
+
+        There blanks may surround params.
+        """
         reading = self.reading
         if opening := _SPACED_OPENING.match(reading.text, pos):
             reading.pos = opening.end() - 1
@@ -134,7 +138,9 @@ class EquationScanner:
         return self.jaxpr_below()
 
     def jaxpr_below(self) -> State:
-        """A jaxpr below an equation, as the tutorial and the releases to 0.1.57 have them, or the next equation."""
+        """Scan a jaxpr below an equation, as the tutorial and the releases to 0.1.57 print them, or
+        the next equation.
+        """
         if self.reading.tokens[-1][0] in ("RESULTS", "RBRACE") and (
             m := _BOUND.match(self.reading.text, self.reading.pos)
         ):
@@ -146,7 +152,9 @@ class EquationScanner:
         return "header"
 
     def _without_types(self) -> re.Match[str] | None:
-        """An equation whose binders have no types; a line that they go on in is indented deeper than the first."""
+        """Match an equation whose binders have no types; a line that continues it is indented
+        deeper than the first.
+        """
         text, pos = self.reading.text, self.reading.pos
         blank = GAP.match(text, pos)
         end, after_line = blank.end(), self.lines.continued(blank[0])
@@ -159,16 +167,16 @@ class EquationScanner:
         return _LOOSE_EQUATION.match(text, pos) if text.startswith(("= ", "=\n"), end) else None
 
     def _no_results(self) -> State:
-        """Neither an equation nor results follow: the end of a text without a jaxpr, or junk."""
+        """Stop where neither an equation nor results follow: at the end of a text without a jaxpr, or at junk."""
         reading = self.reading
         if reading.open[-1].kind == "equation" and reading.tokens:
             reading.open.pop()
         return reading.give_up()
 
     def _results(self, outs: str, start: int, end: int, closed: int = -1) -> State:
-        """The results, which stand from `in` to `end`, and what ends the jaxpr.
+        """Scan the results, which lie from `in` to `end`, and the end of the jaxpr.
 
-        `closed` is the offset after the brace, where that stands right after them.
+        `closed` is the offset after the brace, where that follows them directly; else -1.
         """
         reading = self.reading
         if closed >= 0:
@@ -190,7 +198,7 @@ class EquationScanner:
         return "after_jaxpr"
 
     def _entries(self) -> None:
-        """The entries of a where section."""
+        """Scan the entries of a where section."""
         reading = self.reading
         text, values = reading.text, reading.values
         while True:

@@ -1,4 +1,4 @@
-"""What a person probably meant where the text goes wrong, in words."""
+"""Guess what a person meant where a text is malformed, for error messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TORN_TYPE = pattern(
 )
 LOOSE_START = pattern(
     rf"\s*+({IDENT}) = ({IDENT})(?=[ \[])"
-)  # of an equation whose results have no types
+)  # the start of an equation whose results have no types
 # Among the results of an equation, or right behind its `=`.
 _ODD_BLANK = pattern(r"\s*+(?:[^\n#=]*?([^\S \r\n])[^\n#=]*=|[^\n#=]*=([^\S \r\n]))")
 _PARENTHESIS = pattern(r"\s*\((?=\{ lambda|let )")
@@ -44,7 +44,7 @@ _OF_REFERENCES = "`c:f32[] <- a[0]` reads, `a[0] <- b` writes, `a[0] += b` adds"
 
 
 class Hint(NamedTuple):
-    """A message, where it points, and how to mend it."""
+    """A message, the range that it points to, and how to mend the fault."""
 
     message: str
     start: int
@@ -53,12 +53,12 @@ class Hint(NamedTuple):
 
 
 def hint(text: str, at: int, expected: list[str]) -> Hint | None:
-    """What to say instead of what the grammar expected at an offset, if anything is better.
+    """Return a better message than what the grammar expected at an offset, if there is one.
 
     Args:
       text: the whole text.
-      at: where what follows does not fit.
-      expected: the labels of what would.
+      at: the offset of what does not fit.
+      expected: the labels of what would fit.
     """
     if LABELS["OUTS"] in expected and (m := BARE_RESULTS.match(text, at)):
         names = [w for w in re.split(r"[\s,\[\]]+", m[1]) if w]
@@ -94,7 +94,7 @@ def hint(text: str, at: int, expected: list[str]) -> Hint | None:
 
 
 def _equation_hint(text: str, at: int) -> Hint | None:
-    """Where an equation begins with typed results, and does not go on."""
+    """Return the hint where an equation begins with typed results, and does not go on."""
     if m := _ODD_BLANK.match(text, at):
         blank = m[1] or m[2]
         found = "a tab" if blank == "\t" else f"U+{ord(blank):04X}"
@@ -112,7 +112,7 @@ def _equation_hint(text: str, at: int) -> Hint | None:
 
 
 def _start_hint(text: str, at: int) -> Hint | None:
-    """Where a jaxpr, or a definition of one, has to begin."""
+    """Return the hint where a jaxpr, or a definition of one, has to begin."""
     help = "write `{ lambda ; ...`"
     if m := _LAMBDA.match(text, at):
         return Hint("a jaxpr begins with a brace", m.start(), m.end(), help)
@@ -125,7 +125,7 @@ def _start_hint(text: str, at: int) -> Hint | None:
 
 
 def _params_hint(text: str, at: int, expected: list[str]) -> Hint | None:
-    """Where a param has to stand, or the end of the params."""
+    """Return the hint where a param, or the end of the params, is expected."""
     line = text.rfind("\n", 0, at) + 1
     if m := _VALUE_LAMBDA.search(text, line, at):
         message = "a jaxpr begins with a brace"
@@ -140,7 +140,7 @@ def _params_hint(text: str, at: int, expected: list[str]) -> Hint | None:
 
 
 def _end_hint(text: str, at: int) -> Hint | None:
-    """Where the brace that closes a jaxpr has to stand."""
+    """Return the hint where the brace that closes a jaxpr is expected."""
     if text.startswith(":", at):
         return Hint("effects stand in braces", at, at + 1, "write `in (a,) : { Debug } }`")
     end = len(text[:at].rstrip())
@@ -160,7 +160,7 @@ def _header_hint(text: str, at: int) -> Hint | None:
 
 
 def operand_hint(words: str, start: int) -> Hint | None:
-    """What to say of operands among which a whole equation stands."""
+    """Return the hint for operands that contain a whole equation; None for others."""
     found = list(re.finditer(r"\S+", words))
     at = next((i for i, m in enumerate(found) if m[0] == "="), -1)
     if at < 0:
@@ -185,12 +185,12 @@ def operand_hint(words: str, start: int) -> Hint | None:
 
 
 def _is_result(word: str) -> bool:
-    """Whether a word may be the result of an equation: `inf:f32[]` is a literal."""
+    """Whether a word may be the result of an equation; `inf:f32[]` is a literal."""
     return bool(_BINDER.fullmatch(word)) and word.partition(":")[0] not in NUMBER_WORDS
 
 
 def primitive_hint(name: str) -> str:
-    """The help for a primitive that is written as a function call; "" for any other."""
+    """Return the help for a primitive that is written as a function call; "" for any other."""
     m = _CALLED.fullmatch(name)
     if m is None or known_primitive(m[1]) is None:
         return ""

@@ -30,9 +30,9 @@ _ENDS = frozenset({"LEAF", "NONE", "CLOSE", "LIST_CLOSE", "DICT_CLOSE"})
 
 
 def scan_interface(text: str, start: re.Match[str], tokens: list[Token]) -> int:
-    """Add the tokens of an interface, of which `args` is matched; returns where they end.
+    """Add the tokens of an interface, of which `args` is matched; return where they end.
 
-    They end with the tree of the results, and before what is no token of an interface.
+    They end with the tree of the results, and before anything that is no token of an interface.
     """
     tokens.append(("ARGS", None, start.start(), start.end()))
     pos, depth, result = start.end(), 0, False
@@ -48,7 +48,7 @@ def scan_interface(text: str, start: re.Match[str], tokens: list[Token]) -> int:
 
 
 class InterfaceCallbacks:
-    """The callbacks of the grammar that build interfaces; lists come from their last element on."""
+    """The callbacks of the grammar that build interfaces; the grammar gives lists from their last element on."""
 
     def __init__(self, errors: Errors, comments: CommentScanner):
         self.errors, self.comments = errors, comments
@@ -61,7 +61,7 @@ class InterfaceCallbacks:
         self, program: ClosedJaxpr, found: tuple[Token, Interface, int]
     ) -> ClosedJaxpr:
         (_, _, start, _), interface, end = found
-        if self.twice:  # which leaves out a tree
+        if self.twice:  # a name or a key occurs twice, so the tree is incomplete
             return program
         self.comments.give(program, start, "interface")
         n_in, n_out = len(program.jaxpr.in_binders), len(program.jaxpr.outs)
@@ -147,7 +147,7 @@ class InterfaceCallbacks:
         return None, tree[0]
 
     def _node(self, tree: Tree, end: Token) -> tuple[Tree, int]:
-        """A node of other trees; None in the place of one that is nested too deeply."""
+        """Return a node of other trees; None in the place of one that is nested too deeply."""
         if tree.depth > MAX_DEPTH:
             message = f"a tree is nested in more than {MAX_DEPTH} others"
             self.errors.add(message, "interface-depth", end[2], end[3])
@@ -180,7 +180,7 @@ class InterfaceCallbacks:
 
 
 def format_interface(interface: Interface, width: int) -> str:
-    """The text of an interface: one line where it fits, else a line for each part of what does not.
+    """Return the text of an interface: one line where it fits, else a line for each part of what does not.
 
     Parts that are only leaves share lines.
     """
@@ -197,7 +197,7 @@ def format_interface(interface: Interface, width: int) -> str:
 
 
 def _tree_lines(before: str, tree: Tree, after: str, indent: int, width: int) -> Iterator[str]:
-    """The lines of a tree, the first after `before`, the last before `after`."""
+    """Return the lines of a tree, with `before` in front of the first and `after` at the end of the last."""
     flat = f"{' ' * indent}{before}{tree}{after}"
     if len(flat) <= width or not tree.children:
         yield flat
@@ -230,7 +230,7 @@ def _lines(
 
 
 def _filled(words: list[str], indent: int, width: int) -> Iterator[str]:
-    """Words on as few lines as hold them."""
+    """Fill lines with words, as few lines as possible."""
     line = " " * indent + words[0]
     for word in words[1:]:
         if len(line) + 1 + len(word) > width:

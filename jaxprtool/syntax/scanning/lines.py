@@ -1,4 +1,4 @@
-"""Lines of equations: operands, which go on in lines that are indented deeper than the equation."""
+"""Lines of equations: operands may continue in lines that are indented deeper than the equation."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jaxprtool.syntax.tokens import ATOMS
 
 __all__ = ["Line", "Lines", "start_of"]
 
-# An equation of several: the match of its binders and its name, its params, and the offsets of its operands.
+# An equation on a line: the match of its binders and its name, its params, and the offsets of its operands.
 Line: TypeAlias = "tuple[re.Match[str], Block | None, int, int]"
 
 _OPERANDS = everywhere(ATOMS)
@@ -21,14 +21,16 @@ _OPERANDS = everywhere(ATOMS)
 
 @lru_cache(maxsize=256)
 def _deeper(column: int) -> AfterLine:
-    """Matches line breaks, of which the last is before a line indented deeper than `column`, up to what stands there."""
+    """Return a pattern for line breaks before a line that is indented deeper than `column`, up to
+    its first character.
+    """
     deeper = rf" {{{column + 1},}}+[^\S\n]*+|(?! *+\S)[^\S\n]{{{column + 1},}}+"
     # ` *+` takes the blanks of an indentation several times faster than a class does
     return re.compile(rf"[^\S\n]*+\n(?: *+[^\S\n]*+\n)*+(?:{deeper})").match
 
 
 def start_of(match: re.Match[str]) -> int:
-    """Where an equation starts: with its binders, if it has some."""
+    """Return where an equation starts: with its binders, if it has some."""
     return match.start(2) if match[2] else match.start(3)
 
 
@@ -40,7 +42,7 @@ class Lines:
         self._last: tuple[str, AfterLine] = "", nowhere
 
     def continued(self, blank: str) -> AfterLine:
-        """What matches up to a line that continues an equation; `blank` stands before the equation."""
+        """Return the matcher for a line that continues an equation; `blank` is the space before the equation."""
         last, found = self._last
         if blank != last:
             _, newline, indent = blank.rpartition("\n")
@@ -50,7 +52,7 @@ class Lines:
         return found
 
     def end_of_operands(self, pos: int, after_line: AfterLine) -> int:
-        """Where the operands that begin at an offset end."""
+        """Return where the operands that begin at an offset end."""
         text = self.text
         end = _OPERANDS.match(text, pos).end()
         while m := after_line(text, end):
@@ -62,7 +64,7 @@ class Lines:
         return end
 
     def operands(self, pos: int, after_line: AfterLine) -> int:
-        """Add the token of the operands that begin at an offset; returns where they end."""
+        """Add the token of the operands that begin at an offset; return where they end."""
         end = self.end_of_operands(pos, after_line)
         self.tokens.append(("OPERANDS", self.text[pos:end], pos, end))
         return end

@@ -1,4 +1,4 @@
-"""Numbers of thousands of digits, which Python does not convert since that takes time that grows with their square."""
+"""Refuse numbers of thousands of digits: Python takes quadratic time to convert them, and so does not."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ __all__ = ["MOST_DIGITS", "check_numbers", "long_number"]
 
 MOST_DIGITS = 4000  # Python's own limit is 4,300, unless somebody has changed it
 _LONG = pattern(rf"(?<![\d_])[\d_]{{{MOST_DIGITS + 1}}}")
-_SAMPLED = pattern(r"[\d_]{16}")  # what is left of one in every 250th character of a text
+_SAMPLED = pattern(r"[\d_]{16}")  # a long number, in a text reduced to every 250th character
 
 
 def long_number(text: str) -> int | None:
-    """Where the first number of more than `MOST_DIGITS` digits begins in a text; None where there is none."""
+    """Return where the first number of more than `MOST_DIGITS` digits begins in a text; None where there is none."""
     if not _SAMPLED.search(text[:: MOST_DIGITS // 16]):
         return None
     found = _LONG.search(text)
@@ -22,7 +22,7 @@ def long_number(text: str) -> int | None:
 
 
 def check_numbers(source: Source) -> None:
-    """Raise JaxprParseError for a text with a number of more than `MOST_DIGITS` digits, be it in a comment."""
+    """Raise JaxprParseError for a text with a number of more than `MOST_DIGITS` digits, even in a comment."""
     start = long_number(source.text)
     if start is not None:
         span = Span(source, start, start + 1)

@@ -1,6 +1,7 @@
 """The part of the scanner for params in brackets: keys, texts of values, and jaxprs among them.
 
-A param's value that is arbitrary text ends where the next key or the closing bracket stands in its column (`values`).
+The value of a param that is arbitrary text ends at the next key or closing bracket in its column
+(`values`).
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _CLOSE = pattern(r"\s*+[,;]?+\s*+\]")
 
 @lru_cache(maxsize=256)
 def _plain_param(column: int) -> re.Pattern[str]:
-    """`key=value` for a plain value, in block layout with keys in `column`."""
+    """Return a pattern for `key=value` with a plain value, in block layout with keys in `column`."""
     return re.compile(
         rf"\n {{{column}}}({IDENT})=({PLAIN_VALUE})"
         rf"(?=\n {{{column}}}{IDENT}=(?!=)|\n {{{max(column - 2, 0)}}}\])"
@@ -48,7 +49,7 @@ class ParamScanner:
         self.reading, self.lines = reading, lines
 
     def opened(self, primitive: str, after_line: AfterLine) -> State:
-        """At `[`: what follows is a list of params, in block layout or flat."""
+        """Begin at `[` a list of params, in block layout or flat."""
         reading = self.reading
         start, text = reading.pos, reading.text
         frame = Frame("params", start)
@@ -65,7 +66,7 @@ class ParamScanner:
         return self.params()
 
     def params(self) -> State:
-        """Params up to the closing bracket and the operands after it, or up to a jaxpr among them."""
+        """Scan params up to the closing bracket and the operands after it, or up to a jaxpr among them."""
         reading = self.reading
         text, tokens, frame = reading.text, reading.tokens, reading.open[-1]
         odd, free = reading.odd_name, free_params(frame.primitive)
@@ -126,7 +127,7 @@ class ParamScanner:
             pos = end
 
     def _is_equation(self, frame: Frame, pos: int) -> bool:
-        """Whether an equation follows, and not a param: the closing bracket is missing."""
+        """Whether an equation follows, not a param: the closing bracket is missing."""
         m = LOOSE_START.match(self.reading.text, pos)
         of = known_primitive(frame.primitive)
         if m is None or of is None or known_primitive(m[2]) is None:
@@ -134,7 +135,7 @@ class ParamScanner:
         return m[1] not in of.params
 
     def _closed(self, end: int) -> State:
-        """After `]`."""
+        """Continue after `]`."""
         reading = self.reading
         frame = reading.open.pop()
         reading.tokens.append(("RSQB", None, end - 1, end))
@@ -146,13 +147,13 @@ class ParamScanner:
         return "jaxpr_below" if reading.below else "equations"
 
     def _after_comments(self, pos: int) -> int:
-        """The offset after comments among params."""
+        """Return the offset after comments among params."""
         self.reading.pos = pos
         self.reading.comments.skip_inside(self.reading)
         return self.reading.pos
 
     def jaxprs(self) -> State:
-        """Inside `( ... )`: jaxprs and names of jaxprs."""
+        """Scan jaxprs and names of jaxprs inside `( ... )`."""
         reading = self.reading
         while True:
             if reading.comments.present:

@@ -1,4 +1,4 @@
-"""Where the parts of an equation stand in its text, for messages: found when there is something to say, and not while reading."""
+"""Find the positions of the parts of an equation in its text, for messages; done on demand, and not while reading."""
 
 from __future__ import annotations
 
@@ -16,14 +16,16 @@ _PIECE = pattern(
 
 
 def primitive_place(span: Span | None) -> Span | None:
-    """Where the name of the primitive stands in an equation; the equation where that cannot be said."""
+    """Return the span of the primitive's name in an equation; that of the equation where the name is not found."""
     if span is None or (m := _START.match(span.source.text, span.start, span.end)) is None:
         return span
     return span._replace(start=m.start(m.lastindex or 0), end=m.end())
 
 
 def param_place(span: Span | None, key: str) -> Span | None:
-    """Where a param stands in an equation, with its value; the equation where the text has no such param."""
+    """Return the span of a param in an equation, with its value; that of the equation where the
+    text lacks the param.
+    """
     if span is None or (m := _START.match(span.source.text, span.start, span.end)) is None:
         return span
     text = span.source.text

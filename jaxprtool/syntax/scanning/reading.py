@@ -1,4 +1,6 @@
-"""How far a text has been scanned, what was found in it, and what is still open: what the parts of the scanner share."""
+"""The state that the parts of the scanner share: the position in the text, the tokens found, and
+what is still open.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ __all__ = ["DEFINED_NAME", "AfterLine", "Frame", "Reading", "State", "nowhere", 
 State: TypeAlias = Literal[
     "module", "header", "equations", "params", "jaxprs", "jaxpr_below", "after_jaxpr", "end"
 ]
-# What matches, at an offset of a text, up to a line that continues an equation.
+# Matches, at an offset of a text, up to the end of a line that continues an equation.
 AfterLine: TypeAlias = Callable[[str, int], "re.Match[str] | None"]
 
-# What may not stand before `let ` is said after it, since a search for a fixed beginning is fast.
+# The lookbehinds come after `let `, since the search for a fixed beginning is fast.
 DEFINED_NAME = pattern(
     r"let (?<![\w.]let )(?<!\. let )" + DEFINED.removeprefix("let ") + r"\{ lambda\b"
 )
@@ -33,17 +35,20 @@ _TAME = pattern(r"[^\s\[\](){},;=]+")
 
 
 def nowhere(text: str, pos: int) -> None:
-    """The `AfterLine` of an equation that begins no line."""
+    """The `AfterLine` of an equation that does not begin a line: nothing continues it."""
     del text, pos
 
 
 class Frame:
-    """Something open: a jaxpr's equations, a list of params, a tuple of jaxprs, a definition.
+    """An open construct: a jaxpr's equations, a list of params, a tuple of jaxprs, a definition.
 
     Attributes:
-      kind, start: what it is, and the offset where it begins.
-      column: of the keys of params in block layout; -1 in flat layout.
-      primitive, equation, after_line: of the equation that params belong to, where it starts and what continues it.
+      kind: which of these it is.
+      start: the offset where it begins.
+      column: the column of the keys of params in block layout; -1 in flat layout.
+      primitive: the primitive of the equation that params belong to.
+      equation: the offset where that equation starts.
+      after_line: matches a line that continues that equation.
       first: the number of the first token inside.
     """
 
@@ -59,21 +64,25 @@ class Reading:
     """A text under scan.
 
     Attributes:
-      source, text, pos: the text, and the offset of what is read next.
-      tokens: what was found; at the end the last one is `$END`, or `JUNK` where scanning could not go on.
-      open: frames of what is open, outermost first.
+      source: the source.
+      text: its text.
+      pos: the offset of what is read next.
+      tokens: the tokens found; at the end the last one is `$END`, or `JUNK` where scanning could
+        not go on.
+      open: the open frames, outermost first.
       comments: comments by the start of the equation they belong to.
-      values: what finds the ends of values.
-      names: of the shared definitions anywhere in the text.
-      odd_name: matches those that hold blanks or brackets; None where there are none.
-      blocks: params whose text may come again.
-      equation_start: of the last equation whose operands or `[` were read.
+      values: finds the ends of values.
+      names: the names of the shared definitions anywhere in the text.
+      odd_name: matches those names that contain blanks or brackets; None where there are none.
+      blocks: params whose text may be repeated.
+      equation_start: the start of the last equation whose operands or `[` were read.
       one: whether to stop after one program, whatever follows.
       signature: whether the text is `(jaxpr, shapes)`.
       autodidax: whether the text is Autodidax's.
-      classic: whether the text is of a release to 0.2.21, which break the line after the dot of a header.
+      classic: whether the text is of a release to 0.2.21, which break the line after the dot of a
+        header.
       below: whether jaxprs stand below the equations that hold them.
-      told: what equations say about the release that printed the text.
+      told: the bounds on the release that equations imply.
     """
 
     def __init__(self, source: Source):
@@ -93,19 +102,19 @@ class Reading:
         self.told: set[tuple[str, Release]] = set()
 
     def inner(self, at: int) -> Reading:
-        """A scan of one program that begins at `at`, inside a value of this text."""
+        """Return a scan of one program that begins at `at`, inside a value of this text."""
         inner = copy.copy(self)
         inner.pos, inner.one, inner.tokens, inner.open = at, True, [], []
         inner.signature = inner.autodidax = False
         return inner
 
     def add(self, kind: str, match: re.Match[str], value: Any = None) -> None:
-        """Add a token from here to the end of a match, and move on to there."""
+        """Add a token from the current position to the end of a match, and move there."""
         self.tokens.append((kind, value, self.pos, match.end()))
         self.pos = match.end()
 
     def after_blanks(self) -> int:
-        """The offset of what stands after blanks here."""
+        """Return the offset after blanks at the current position."""
         return BLANK.match(self.text, self.pos).end()
 
     def give_up(self) -> State:
@@ -123,6 +132,8 @@ class Reading:
 
 
 def odd_names(names: set[str]) -> re.Pattern[str] | None:
-    """What matches the names that hold blanks or brackets, where a value is one of them; None where there are none."""
+    """Return a pattern for those names that contain blanks or brackets, as the value of a param;
+    None where there are none.
+    """
     odd = sorted((re.escape(n) for n in names if not _TAME.fullmatch(n)), reverse=True)
     return re.compile(rf"(?:{'|'.join(odd)})(?=[\s\])])") if odd else None

@@ -1,9 +1,9 @@
-"""The scanner: a text to the coarse tokens of the grammar.
+"""The scanner: splits a text into the coarse tokens of the grammar.
 
-It is a machine of a few states (module, header, equations, params, jaxprs in parentheses) with a stack of what is
-open, so nesting costs no recursion. Layout is used where only layout tells: lines that continue an equation are
-indented deeper than it, and a param's value that is arbitrary text ends where the next key or the
-closing bracket stands in its column.
+It is a machine of a few states (module, header, equations, params, jaxprs in parentheses) with a
+stack of open constructs, so nesting costs no recursion. It uses layout only where nothing else
+decides: lines that continue an equation are indented deeper than it, and a param's value that is
+arbitrary text ends at the next key or closing bracket in its column.
 """
 
 from __future__ import annotations
@@ -37,7 +37,10 @@ _PROGRAM_ENDS = frozenset({"RESULTS", "RBRACE", "WHERE", "DATA", "WEAK"})
 
 
 def scan(source: Source) -> Reading:
-    """Scan a whole text. The tokens are in `.tokens`; what is still open at its end in `.open`."""
+    """Scan a whole text.
+
+    The tokens are in `.tokens`; constructs that are still open at its end in `.open`.
+    """
     return _run(Reading(source))
 
 
@@ -73,7 +76,7 @@ class ProgramScanner:
         self.reading, self.equations = reading, equations
 
     def module(self) -> State:
-        """At the start of the text, or after a definition or a program."""
+        """Continue at the start of the text, or after a definition or a program."""
         reading = self.reading
         text, tokens = reading.text, reading.tokens
         while True:
@@ -99,13 +102,13 @@ class ProgramScanner:
                 return reading.give_up()
 
     def _may_have_interface(self) -> bool:
-        """Whether what was scanned last is a whole program."""
+        """Whether the last tokens end a whole program."""
         reading = self.reading
         ended = bool(reading.tokens) and reading.tokens[-1][0] in _PROGRAM_ENDS
         return ended and not reading.signature
 
     def header(self) -> State:
-        """A jaxpr up to the dot before its equations."""
+        """Scan a jaxpr up to the dot before its equations."""
         reading = self.reading
         if m := _HEAD.match(reading.text, reading.pos):
             return self._usual_head(m)
@@ -136,7 +139,7 @@ class ProgramScanner:
         return reading.give_up()
 
     def _usual_head(self, m: re.Match[str]) -> State:
-        """A whole head, as JAX has written them since 0.2.22."""
+        """Scan a whole head, as JAX has written them since 0.2.22."""
         reading = self.reading
         reading.open.append(Frame("jaxpr", reading.pos))
         reading.tokens.append(("HEAD", m, reading.pos, m.end(1)))
@@ -144,10 +147,11 @@ class ProgramScanner:
         return "equations"
 
     def _free_variables(self, second: re.Match[str]) -> int:
-        """The releases to 0.1.57 have three runs of binders, the second one of free variables: they are constants, too.
+        """Scan heads with three runs of binders, as in the releases to 0.1.57; the second are free
+        variables, and become constants.
 
         Returns:
-          -1; where one of them has a type, the offset of what is wrong.
+          -1; where one of them has a type, the offset of the fault.
         """
         reading, tokens = self.reading, self.reading.tokens
         before = len(tokens) - 1
@@ -170,7 +174,7 @@ class ProgramScanner:
         return -1
 
     def _is_tutorial_s(self) -> bool:
-        """Whether a dot with a blank before it follows: that is Autodidax's; JAX has a `;` before that."""
+        """Whether a dot with a blank before it follows, as in Autodidax; JAX has a `;` before the dot."""
         text, dot = self.reading.text, self.reading.after_blanks()
         return text.startswith(".", dot) and text[dot - 1].isspace()
 
@@ -181,7 +185,7 @@ class ProgramScanner:
             reading.pos = m.end()
 
     def after_jaxpr(self) -> State:
-        """What follows depends on what the jaxpr stands in."""
+        """Continue after a jaxpr, depending on the construct that contains it."""
         reading = self.reading
         if not reading.open:
             return self._after_program()

@@ -1,11 +1,12 @@
-"""Where the value of a param ends.
+"""Find where the value of a param ends.
 
-JAX prints `str(value)` with neither quotes nor escapes, so no grammar can say it. Outside of its brackets and quotes, a
-value ends where the next `key=` begins (with blanks around the `=` and a comma before the key, as people write them), at a
-comment, at the bracket that closes the params, and where an equation begins. Free text (the format of a
-`debug_print`) may hold any of these, so it ends at the next declared key as JAX writes keys. Where brackets do
-not balance, and for primitives that we do not know, whose params may be free text too, layout tells. A value of a
-known primitive that is only text is refused when something with a meaning would be lost in it (`fault`).
+JAX prints `str(value)` with neither quotes nor escapes, so no grammar can describe it. Outside of
+its brackets and quotes, a value ends where the next `key=` begins (with blanks around the `=` and a
+comma before the key, as people write them), at a comment, at the bracket that closes the params,
+and where an equation begins. Free text (the format of a `debug_print`) may contain any of these, so
+it ends at the next declared key as JAX writes keys. Layout decides where brackets do not balance,
+and for unknown primitives, whose params may be free text too. A value of a known primitive that is
+plain text is refused when something with a meaning would be lost in it (`fault`).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _SUSPECT = pattern(r"[=()\[\]{}]")
 _HASHABLE = pattern(
     r"<hashable (?:[^<>\n=]|<[^<>\n=]*>)*? with closure=[^<>\n=\[\]{}]*>(?=\s|\]|\Z)"
 )
-# From the start of a word: to look from each of its letters takes the square of its length.
+# It starts at the start of a word: a search from each letter would take quadratic time.
 _STRAY = pattern(rf"\b\d*+{IDENT}\s*+:?=")
 # A jaxpr, whole or damaged: what is left of `{ lambda ; a:f32[3]. let` without its first words is no value either.
 _JAXPR = pattern(rf"{LAMBDA}|\{{[^{{}}'\"]*?\blet\s")
@@ -56,7 +57,9 @@ _NONE: frozenset[str] = frozenset()
 
 @lru_cache(maxsize=256)
 def _layout(column: int) -> re.Pattern[str]:
-    """A line break, then a key in `column`, the closing bracket two before it, or an equation there."""
+    """Return a pattern for a line break before a key in `column`, a closing bracket two columns
+    before it, or an equation there.
+    """
     indent = max(column - 2, 0)
     return re.compile(rf"\n(?: {{{column}}}{IDENT}=| {{{indent}}}(?:\]|(?P<equation>{IDENT}:)))")
 
@@ -71,7 +74,10 @@ def free_params(primitive: str) -> frozenset[str]:
 
 
 class ValueScanner:
-    """Finds ends of values. What it may spend on unbalanced values is bounded, so it stays linear."""
+    """Finds ends of values.
+
+    The time it may spend on unbalanced values is bounded, so it stays linear.
+    """
 
     def __init__(self, text: str):
         self.text = text
@@ -105,7 +111,7 @@ class ValueScanner:
         return len(self.text) if end < 0 else end
 
     def _free_end(self, column: int, primitive: str, pos: int) -> int:
-        """The end of free text by the next declared key alone; -1 when there is none."""
+        """Return the end of free text, which is only the next declared key; -1 when there is none."""
         if column >= 0:
             ends = (m for m in _layout(column).finditer(self.text, pos) if not m["equation"])
             if m := next(ends, None):
@@ -118,7 +124,7 @@ class ValueScanner:
         return pos + len(self.text[pos:line_end].rstrip()) if m and m[1] in declared else -1
 
     def _balanced_end(self, pos: int) -> int:
-        """The end of a value by its brackets and quotes; -1 where they do not balance."""
+        """Return the end of a value by its brackets and quotes; -1 where they do not balance."""
         text, at, skip = self.text, pos, pos
         if _EMPTY.match(text, pos):
             return pos
@@ -168,9 +174,9 @@ class ValueScanner:
         return m.end()
 
     def is_mixed(self, pos: int) -> bool:
-        """Whether `({ lambda` begins a tuple with commas: `str` of one, which holds other values too.
+        """Whether `({ lambda` begins a tuple with commas: the `str` of one, which holds other values too.
 
-        So it does where the first jaxpr has definitions of its own, `(let f = { lambda`.
+        The same holds where the first jaxpr has definitions of its own, `(let f = { lambda`.
         """
         text, depth, at = self.text, 0, pos
         if text.startswith("(let ", pos):
@@ -189,7 +195,10 @@ class ValueScanner:
         return text.startswith(",", self._after_where(at + 1))
 
     def _after_where(self, pos: int) -> int:
-        """The offset after the `where` section that begins at `pos`, if one does: commas in it stand in brackets."""
+        """Return the offset after the `where` section that begins at `pos`, if one does.
+
+        Commas in it are inside brackets.
+        """
         text, depth, at = self.text, 0, pos
         if self.budget <= 0 or not _WHERE.match(text, pos):
             return pos
@@ -209,7 +218,9 @@ class ValueScanner:
         return at
 
     def data_end(self, pos: int) -> int | None:
-        """The offset where a constant's value ends: a list, `npz("file", "key")` or a scalar."""
+        """Return the offset where a constant's value ends (a list, `npz("file", "key")` or a
+        scalar); None for a list that does not end.
+        """
         text = self.text
         if not text.startswith("[", pos):
             m = _SCALAR.match(text, pos)
@@ -227,7 +238,7 @@ class ValueScanner:
         return None
 
     def data_fault(self, pos: int) -> int:
-        """The offset in a list of numbers that is not closed at which it is none any more."""
+        """Return the offset in an unclosed list of numbers where it stops being one."""
         pattern, at = _ITEM, pos
         while m := pattern.match(self.text, at):
             pattern, at = _ITEM if m[1] in ("[", ",") else _AFTER_ITEM, m.end()
@@ -235,10 +246,10 @@ class ValueScanner:
 
 
 def fault(text: str, jaxprs: bool = False) -> str:
-    """What is wrong with a value that is only text, in words; "" where it may stand.
+    """Return what is wrong with a value that is plain text, in words; "" where it is acceptable.
 
-    Such a value may hold no `key=` of its own, and no jaxpr unless it may show `jaxprs`: they would be lost in it. Its brackets
-    balance, so that its end is found again.
+    Such a value must contain no `key=`, and no jaxpr unless it may show `jaxprs`: they would be
+    lost in it. Its brackets must balance, so that its end is found again.
     """
     word = text.strip()
     if word and (word[0] in ",;" or word[-1] in ",;"):
