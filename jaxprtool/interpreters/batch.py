@@ -35,6 +35,7 @@ from jaxprtool.interpreters.evaluate import bind_eqn
 from jaxprtool.interpreters.evaluation.observe import devices_added, runs_for_devices
 from jaxprtool.interpreters.functions.parameters import by_position, named_like
 from jaxprtool.interpreters.interfaces import with_interface
+from jaxprtool.interpreters.named_batches import acts_along, without_axes
 from jaxprtool.interpreters.reuse.replay import Replayer, joined
 from jaxprtool.interpreters.stage import (
     JaxprTrace,
@@ -43,16 +44,14 @@ from jaxprtool.interpreters.stage import (
     flatten_fun,
     stage,
 )
-from jaxprtool.ir.avals import AbstractToken, AxisGroups, ShapedArray
+from jaxprtool.ir.avals import AbstractToken, ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label, result_label
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Value
-from jaxprtool.ir.memo import Memo, MemoTable
+from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.placement import placement_of
 from jaxprtool.ir.sharding import varying_axes
-from jaxprtool.ir.walk import all_eqns, sub_jaxprs
-from jaxprtool.ops.parallel import collective_names
 
 __all__ = [
     "BatchTrace",
@@ -119,7 +118,7 @@ class BatchTrace(Trace):
         vals, dims = unzip2(self.unbox(x) for x in args)
         previous, state.trace = state.trace, self.parent
         try:
-            if all(d is None for d in dims) and not _acts_along(self.axis_size, primitive, params):
+            if all(d is None for d in dims) and not acts_along(self.axis_size, primitive, params):
                 return self.parent.process_primitive(primitive, vals, params)
             out, dim = _rule_of(primitive, self.axis_size)(self.axis_size, vals, dims, **params)
         finally:
@@ -393,7 +392,7 @@ def _vmap_jaxpr(
     jaxpr = closed.jaxpr
     trace = JaxprTrace()
     consts = [
-        trace.new_const(_not_varying(v.aval, axis_size), c)
+        trace.new_const(without_axes(v.aval, axis_size), c)
         for v, c in zip(jaxpr.const_binders, closed.consts, strict=True)
     ]
     env = Env(zip(jaxpr.const_binders, consts, strict=True))
@@ -403,7 +402,7 @@ def _vmap_jaxpr(
         for v, d in zip(jaxpr.in_binders, in_dims, strict=True):
             aval = v.aval
             if placement_of(aval).groups or varying_axes(aval):
-                aval = _not_varying(aval, axis_size)
+                aval = without_axes(aval, axis_size)
             if d is not None:
                 dims[v] = d
                 shape = (*aval.shape[:d], axis_size, *aval.shape[d:])
@@ -419,7 +418,7 @@ def _vmap_jaxpr(
                 if type(axis_size) is not NamedAxis:
                     env.write(eqn.out_binders, trace.copy_eqn(eqn, ins))
                     continue
-                if not _acts_along(axis_size, eqn.primitive, eqn.params):
+                if not acts_along(axis_size, eqn.primitive, eqn.params):
                     env.write(eqn.out_binders, bind_eqn(eqn, ins))
                     continue
             rule = _rule_of(eqn.primitive, axis_size)
@@ -466,43 +465,6 @@ def _same(x: Value) -> Value:
     is_array = type(x) in (JaxprTracer, Lit) and isinstance(x.aval, ShapedArray)
     is_array = is_array and x.aval.dtype.kind != "0"
     return lax.stop_gradient(x) if is_array else x
-
-
-def _acts_along(axis_size: int, primitive: Primitive, params: dict[str, ParamValue]) -> bool:
-    """Whether an operation without batched operands may still act along the batch's named axis."""
-    if type(axis_size) is not NamedAxis:
-        return False
-    eqn = JaxprEqn(primitive, [], params, [])
-    names = {*collective_names(eqn), *(n for c in sub_jaxprs(eqn) for n in _names_in(c))}
-    return not names.isdisjoint(axis_size.axes)
-
-
-def _names_in(closed: ClosedJaxpr) -> frozenset[str]:
-    """Return the axis names in a jaxpr's collectives and types, nested jaxprs included."""
-    found = _AXIS_NAMES.find(closed)
-    if found is None:
-        names: set[str] = set()
-        for eqn in all_eqns(closed.jaxpr):
-            names.update(collective_names(eqn))
-            names.update(n for v in eqn.out_binders for n in varying_axes(v.aval))
-        names.update(n for v in closed.jaxpr.in_binders for n in varying_axes(v.aval))
-        found = _AXIS_NAMES.keep(closed, frozenset(names))
-    return found
-
-
-_AXIS_NAMES = Memo[frozenset[str]]("axis names")
-
-
-def _not_varying(aval: Aval, axis_size: int) -> Value:
-    """Return a type without the axes that become the batch; what is to be summed along them has its parts in the batch."""
-    if type(axis_size) is not NamedAxis or not isinstance(aval, ShapedArray):
-        return aval
-    groups, gone = aval.vary, axis_size.axes
-    varying, unreduced, reduced = (
-        [n for n in names if n not in gone]
-        for names in (groups.varying, groups.unreduced, groups.reduced)
-    )
-    return aval.update(vary=AxisGroups(varying, unreduced, reduced, groups.kind))
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------
