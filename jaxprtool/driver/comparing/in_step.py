@@ -205,7 +205,10 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
     That is a second run, where there is a difference; with effects it is the only one.
     """
-    loops = written_out_loops(a.program, b.program) if a.steps and b.steps else None
+    eqns = (*a.program.eqns, *b.program.eqns)
+    if not (a.steps and b.steps and any(e.primitive.holds_jaxprs for e in eqns)):
+        return _search(a, b, tolerance)
+    loops = written_out_loops(a.program, b.program)
     if loops is None:
         return _before_loops(a, b, tolerance)
     p, q = loops.opened
@@ -223,8 +226,8 @@ def _before_loops(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """`_search`; where one program has before its loops what the other computes in them, with all of it there, as `search` does it."""
     once = runs_once(a.program) or runs_once(b.program)
     found = None if once else _search(a, b, tolerance)
-    if not (a.steps and b.steps) or (found is not None and found.first is None):
-        return found or _search(a, b, tolerance)
+    if found is not None and found.first is None:
+        return found
     moved = before_loops(a.program, b.program)
     if moved is None:
         return found or _search(a, b, tolerance)
