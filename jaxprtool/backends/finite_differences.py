@@ -176,7 +176,11 @@ def _moved(arg: Any, direction: np.ndarray, step: float) -> np.ndarray:
 
 
 def estimate(
-    f: Function, args: Sequence[Any], direction: Sequence[np.ndarray], steps: Steps
+    f: Function,
+    args: Sequence[Any],
+    direction: Sequence[np.ndarray],
+    steps: Steps,
+    rough: Sequence[Any] = (),
 ) -> list[Estimate]:
     """Return the derivative of each result of f at `args` along a direction.
 
@@ -185,6 +189,7 @@ def estimate(
       args: the point.
       direction: for each argument, f64 or c128.
       steps: see `steps_for`.
+      rough: how far rounding moves each result, where that is known to be more than its own.
     """
     at = [*map(wide, f(args))]
     pairs = []
@@ -198,7 +203,13 @@ def estimate(
     among = max(map(_largest, at), default=0.0) if steps.epsilon > _FEW_BITS else 0.0
     with np.errstate(all="ignore"):
         return [
-            _estimate(y, [(plus[k], minus[k]) for plus, minus in pairs], steps, among)
+            _estimate(
+                y,
+                [(plus[k], minus[k]) for plus, minus in pairs],
+                steps,
+                among,
+                rough[k] if rough else 0.0,
+            )
             for k, y in enumerate(at)
         ]
 
@@ -208,9 +219,14 @@ def _largest(x: np.ndarray) -> float:
     return float(size.max(initial=0.0, where=np.isfinite(size)))
 
 
-def _estimate(y: np.ndarray, pairs: Sequence[Any], steps: Steps, among: float) -> Estimate:
+def _estimate(
+    y: np.ndarray, pairs: Sequence[Any], steps: Steps, among: float, rough: Any
+) -> Estimate:
     central = [(p - m) / (2 * h) for (p, m), h in zip(pairs, steps.sizes, strict=True)]
-    noise = _noise(y, pairs, central, steps, among)
+    noise = [
+        np.maximum(x, rough / h)
+        for x, h in zip(_noise(y, pairs, central, steps, among), steps.sizes, strict=True)
+    ]
     value, error = _extrapolated(central, noise, steps.factor)
     kink, firm, low, high, hidden = _sides(y, pairs, noise, steps)
     return Estimate(value, np.maximum(error, hidden), kink, firm, low, high, np.abs(y))

@@ -8,14 +8,18 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.driver.compare import compare
+from jaxprtool.driver.storage.constants import load_constants
+from jaxprtool.driver.words.values import arguments, open_binders
 from tests.analyses.exchanged import exchanges
 from tests.analyses.planting import real_program
+from tests.programs.catalogue import EXAMPLES
 
 REAL = [
     ("attention", "simplify"),
     ("newton", "simplify"),
     ("kmeans", "hoist"),
     ("kmeans", "hoist,cse,inline"),
+    ("hmc", "simplify,fold,cse,dce"),
     ("kalman", "hoist"),
     ("kalman", "hoist,cse,inline"),
 ]
@@ -33,6 +37,9 @@ RANDOM = [
 
 
 def program_of(name, size=None):
+    if name == "hmc":
+        program = load_constants(jt.load(EXAMPLES / "zoo" / "hmc.jaxpr"))
+        return program, arguments(open_binders(program), ["random:0"])
     if isinstance(name, str):
         return real_program(name)
     return jt.random_program(name, size=size)
@@ -40,7 +47,8 @@ def program_of(name, size=None):
 
 @pytest.mark.parametrize(
     ("name", "size", "passes", "n"),
-    [(name, None, passes, 8) for name, passes in REAL] + [(*r, 3) for r in RANDOM],
+    [(name, None, passes, 2 if name == "hmc" else 8) for name, passes in REAL]
+    + [(*r, 3) for r in RANDOM],
 )
 def test_an_equation_that_was_exchanged_before_a_pass_is_named(name, size, passes, n):
     program, args = program_of(name, size)

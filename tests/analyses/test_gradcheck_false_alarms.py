@@ -626,3 +626,34 @@ def test_decompositions_round_as_their_largest_elements_do():
     for a in ([[1, 0.01], [-0.01, 1]], [[2, 1], [0.01, 3]]):
         found = jt.gradcheck(qr_of, np.float32(a))
         assert found.passed, str(found)
+
+
+def _sure(x):
+    """The loss of a classifier that is sure of the right class: what is left of 1 - 1."""
+    return -jax.nn.log_softmax(20 * x)[0]
+
+
+SURE = [[3.0, 0.1, -0.4, 0.2, 1.0], [1.5, 0.1, -0.4, 0.2, 0.3], [1.0, 0.1, -0.4, 0.2, 0.3]]
+
+
+@pytest.mark.parametrize("order", [1, 2])
+@pytest.mark.parametrize("x", SURE)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_left_of_nearly_equal_numbers_is_not_known_well(dtype, x, order):
+    with jax.enable_x64(dtype is np.float64):
+        found = jt.gradcheck(_sure, np.array(x, dtype), order=order)
+    assert not any(c.wrong or c.kinks for d in found.derivatives for c in d.checks), str(found)
+
+
+@pytest.mark.parametrize("x", SURE)
+def test_a_wrong_rule_beside_what_is_not_known_well_is_found(x):
+    found = jt.gradcheck(lambda x: jnp.stack([_sure(x), wrong_sine(x[1])]), np.float32(x))
+    assert {"fwd", "rev"} <= {c.mode for c in found.derivatives[0].checks if c.wrong}, str(found)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_second_derivatives_of_complex_functions_that_overflow_nearly(seed):
+    rng = np.random.default_rng(seed)
+    x = (4 * (rng.normal(size=3) + 1j * rng.normal(size=3))).astype(np.complex64)
+    found = jt.gradcheck(lambda x: jnp.sinh(x) / jnp.cosh(x), x, order=2)
+    assert not any(c.wrong for d in found.derivatives for c in d.checks), str(found)

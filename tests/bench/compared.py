@@ -14,13 +14,34 @@ from jaxprtool.driver.run import run
 from jaxprtool.driver.running.record import Recording, recorded
 
 from .measure import Row, best
+from .shapes import SHAPES
 
 LAYERS, STEPS = 1_250, 10_000  # a layer has four equations
 
 
 def compared_rows(runs: int) -> list[Row]:
-    """Rows about a flat program of 5,000 equations and about a scan of 10,000 steps."""
-    return [row for name, f in (("flat", _flat), ("scan", _scan)) for row in _rows(name, f, runs)]
+    """Rows about a flat program of 5,000 equations, about a scan of 10,000 steps, and about other shapes."""
+    rows = [row for name, f in (("flat", _flat), ("scan", _scan)) for row in _rows(name, f, runs)]
+    return [*rows, *(row for name in SHAPES for row in _shape_rows(name, runs))]
+
+
+def _shape_rows(name: str, runs: int) -> list[Row]:
+    """`blame`, also of NaN in all arguments, and `precision` of a program of another shape; no budget is for these."""
+    import jax
+
+    f, args = SHAPES[name]()
+    program = jt.parse(jt.format_jaxpr(jt.trace(f, *args), lossless=True), name)
+    given = [np.asarray(x) for x in jax.tree.leaves(args)]
+    bad = [x * np.float32(np.nan) for x in given]
+    plain, blaming, everywhere, measured = best(
+        runs,
+        lambda: run(program, given),
+        lambda: blame(program, given),
+        lambda: blame(program, bad),
+        lambda: precision(program, given, tries=0),
+    )
+    labels = ("blame", blaming), ("blame of NaN everywhere", everywhere), ("precision", measured)
+    return [Row(f"{x}, {name}", ours * 1e3, plain * 1e3, None, "ms") for x, ours in labels]
 
 
 def _rows(name: str, f: Any, runs: int) -> list[Row]:

@@ -186,7 +186,8 @@ def _by_use(a: Jaxpr, b: Jaxpr, pairs: Sequence[Pair], certain: set[int]) -> lis
     def vote(xs: Sequence[object], ys: Sequence[object], *, alike: bool = False) -> None:
         if len(xs) != len(ys):
             return
-        there = {def_b[y] for y in ys if isinstance(y, Var) and y in def_b}
+        pairs = [(x, y) for x, y in zip(xs, ys, strict=True) if isinstance(x, Var)]
+        there = {def_b[y] for _, y in pairs if isinstance(y, Var) and y in def_b}
         for x, y in zip(xs, ys, strict=True):
             i = def_a.get(x) if isinstance(x, Var) else None
             j = def_b.get(y) if isinstance(y, Var) else None

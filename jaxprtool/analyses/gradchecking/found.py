@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import json_number
 
-__all__ = ["Check", "Mismatch", "largest_of"]
+__all__ = ["Check", "Mismatch", "largest_of", "unravel"]
 
 
 class Mismatch(NamedTuple):
@@ -158,3 +158,12 @@ class Check:
 def largest_of(sizes: Any) -> float:
     """Return the largest finite number; 0 where there is none."""
     return float(sizes[sizes < math.inf].max(initial=0.0))
+
+
+def unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
+    """The index of an element of an array, by its position."""
+    index: list[int] = []
+    for n in reversed(shape):
+        flat, k = divmod(flat, n)
+        index.append(k)
+    return tuple(reversed(index))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import compress
 from typing import Any, NamedTuple
 
+from jaxprtool.analyses.gradchecking.rounding import roughness
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
@@ -20,6 +21,9 @@ MODES = ("fwd", "rev")
 FEW_BITS = 16  # bits of the fraction of types whose differences say little
 _RTOL = {"fine": 1e-6, "single": 2e-3, "half": 5e-2}
 _RTOL_WIDE = 1e-4  # of a derivative in single precision beside differences in double
+
+
+_ROUGH = 64  # times the rounding of a number: what comes from larger ones
 
 
 class How(NamedTuple):
@@ -71,9 +75,9 @@ class Point:
       rtol: the relative tolerance.
       atol: the absolute tolerance; None: by the type.
       is_wide: whether differences are taken of the program in double precision.
-      bits: the bits of the fraction that the program keeps.
       rounds_much: whether it computes with a type of few bits, and no operation rounds to fewer
         still.
+      rough: how far rounding moves each result, for results where that was computed.
       forms: the programs that were run, by form; see `forget`.
     """
 
@@ -101,6 +105,7 @@ class Point:
         self.rtol = tolerance if how.rtol is None else how.rtol
         self.atol = how.atol
         self.is_wide = False
+        self.rough: list[Any] = []
         self.bits = bits
         self.rounds_much = bits <= FEW_BITS and not _kept_bits(program)
 
@@ -127,6 +132,24 @@ class Point:
         if self.how.rtol is None and self.bits > FEW_BITS:
             self.rtol = _RTOL_WIDE
         return True
+
+    def roughen(self) -> bool:
+        """Look how far rounding moves the results; whether that is more than their sizes say, of one at least.
+
+        Of what is left of a difference of nearly equal numbers, 0 perhaps, differences say nothing that is smaller.
+        """
+        if self.rough:
+            return False
+        if self.is_wide:
+            given = [*map(self.numeric.wide, self.given)]
+            results, epsilon = self.wide_results, 2.0**-52
+        else:
+            given, results, epsilon = self.given, self.results, self.steps.epsilon
+        with numpy_namespace().errstate(all="ignore"):
+            base = results(given)
+            self.rough = [2 * x for x in roughness(lambda: results(given))]
+        pairs = zip(self.rough, base, strict=True)
+        return any(bool((x > _ROUGH * epsilon * abs(y)).any()) for x, y in pairs)
 
     def wide_results(self, given: Sequence[Any]) -> list[Any]:
         """Return the results in double precision."""

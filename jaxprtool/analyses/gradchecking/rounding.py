@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -16,7 +17,7 @@ from jaxprtool.ir.walk import all_eqns, shared_size
 from jaxprtool.passes.precisions.double import doubled, in_double
 from jaxprtool.passes.precisions.jitter import Jitter
 
-__all__ = ["Excuse", "Rounding"]
+__all__ = ["Excuse", "Rounding", "roughness"]
 
 _LARGE = 20_000  # equations: of larger derivatives, the form in double precision is not kept
 _ROUNDINGS = 5  # runs with other roundings
@@ -83,7 +84,9 @@ class Rounding:
                 moved = [number(self._moved(seed, args)) for seed in range(_ROUNDINGS)]
         except JaxprToolError:
             return False
-        room = _TIMES * xp.median(xp.array([abs(x - base) for x in moved]), axis=0)
+        sizes = xp.array([abs(x - base) for x in moved])
+        # The largest, since most roundings may leave a 0, such as that of 1 - 1, as it is.
+        room = _TIMES * sizes.max(axis=0)
         # other roundings of numbers such as -1e30, which stand for -inf, may give NaN, which says nothing
         silent = room != room
         room = xp.where(silent, _UNKNOWN * abs(exact), room)
@@ -110,6 +113,24 @@ class Rounding:
         if shared_size(self._made.jaxpr) <= _LARGE:
             self._double = found
         return found
+
+
+def roughness(results: Callable[[], Sequence[Any]]) -> list[Any]:
+    """How far other roundings of its equations move what a program gives, elementwise: a small difference of large numbers by far more than its size shows.
+
+    Args:
+      results: runs the program at the point, in the precision in which differences are taken.
+    """
+    xp, jitter = numpy_namespace(), Jitter()
+    base = results()
+    found = [0.0 * abs(x) for x in base]
+    for seed in range(_ROUNDINGS):
+        with jitter.drawn(seed):
+            moved = results()
+        sizes = [abs(x - y) for x, y in zip(moved, base, strict=True)]
+        known = [xp.where(size < math.inf, size, 0.0) for size in sizes]
+        found = [xp.maximum(x, y) for x, y in zip(found, known, strict=True)]
+    return found
 
 
 class _Small:

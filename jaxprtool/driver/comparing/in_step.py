@@ -215,7 +215,10 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
     The same holds for equations that one program computes before its loops. This is a second run, after one that found a
     difference; a program with effects runs only once.
     """
-    loops = written_out_loops(a.program, b.program) if a.steps and b.steps else None
+    eqns = (*a.program.eqns, *b.program.eqns)
+    if not (a.steps and b.steps and any(e.primitive.holds_jaxprs for e in eqns)):
+        return _search(a, b, tolerance)
+    loops = written_out_loops(a.program, b.program)
     if loops is None:
         return _before_loops(a, b, tolerance)
     p, q = loops.opened
@@ -233,8 +236,8 @@ def _before_loops(a: Side, b: Side, tolerance: Tolerance) -> Results:
     """`_search`; where one program has before its loops what the other computes in them, with all of it there, as `search` does it."""
     once = runs_once(a.program) or runs_once(b.program)
     found = None if once else _search(a, b, tolerance)
-    if not (a.steps and b.steps) or (found is not None and found.first is None):
-        return found or _search(a, b, tolerance)
+    if found is not None and found.first is None:
+        return found
     moved = before_loops(a.program, b.program)
     if moved is None:
         return found or _search(a, b, tolerance)

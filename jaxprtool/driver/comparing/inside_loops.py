@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from jaxprtool.analyses.comparing.comparison import First
+from jaxprtool.analyses.comparing.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.driver.comparing.inside_calls import is_same, like, with_steps
 from jaxprtool.interpreters.columns.runs import runs_of
@@ -59,14 +59,8 @@ class WrittenOut(NamedTuple):
         found = self.as_written(first)
         if first is None or found is not None:
             return found
-        a, b = [
-            (_as_written(program, opened, place) or _loop_of(program, place))
-            if isinstance(place, Place)
-            else place
-            for program, opened, place in zip(
-                self.programs, self.opened, (first.a, first.b), strict=True
-            )
-        ]
+        sides = zip(self.programs, self.opened, (first.a, first.b), strict=True)
+        a, b = [_near(program, opened, place) for program, opened, place in sides]
         return replace(first, a=a, b=b)
 
 
@@ -118,6 +112,15 @@ def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Plac
             path = with_steps(way, place.path, lambda above: _turns(above) is not None)
             return Place(eqn, path)
     return None
+
+
+def _near(
+    program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
+) -> Place | Written | None:
+    """The place in a program of one that was found in it with its loops written out; of what is only then there that of the loop."""
+    if not isinstance(place, Place):
+        return place
+    return _as_written(program, opened, place) or _loop_of(program, place)
 
 
 def _loop_of(program: ClosedJaxpr, place: Place) -> Place:
