@@ -491,10 +491,12 @@ def _not_varying(aval: Aval, axis_size: int) -> Value:
     """A type without the axes that become the batch; what is to be summed along them has its parts in the batch."""
     if type(axis_size) is not NamedAxis or not isinstance(aval, ShapedArray):
         return aval
-    groups, gone = aval.vary, axis_size.axes
-    names = (groups.varying, groups.unreduced, groups.reduced)
-    left = [[n for n in found if n not in gone] for found in names]
-    return aval.update(vary=AxisGroups(*left, groups.kind))
+    groups = aval.vary
+    varying, unreduced, reduced = (
+        [n for n in found if n not in axis_size.axes]
+        for found in (groups.varying, groups.unreduced, groups.reduced)
+    )
+    return aval.update(vary=AxisGroups(varying, unreduced, reduced, groups.kind))
 
 
 # -- makers: op -> rule ------------------------------------------------------------------------
