@@ -176,10 +176,8 @@ def test_boxes_of_jax_print_so():
     theirs = jax.make_jaxpr(f)(x)
     program = jt.from_jax(theirs)
     assert str(program) == str(jt.parse(str(theirs))) == str(theirs)
-    assert [np.asarray(v).tolist() for v in jt.eval_jaxpr(program, [np.ones(3, np.float32)])] == [
-        [2.0] * 3,
-        1,
-    ]
+    (held,) = jt.eval_jaxpr(program, [np.ones(3, np.float32)])
+    assert np.asarray(held).tolist() == [2.0] * 3
 
 
 # -- what has types alone ----------------------------------------------------------------------------
