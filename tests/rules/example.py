@@ -56,7 +56,8 @@ class Example:
       mapped: False where vmap is not a loop (a batch of `rbg` keys draws from the first of them) or is refused.
       of: where `op` is a function of several operations, which makes the operand that the primitive needs
         (a reference, a key, a token) and reads the result: the binding function of the primitive.
-      rule_since: the first release of JAX whose derivative is the one of the newest; those before have another.
+      rule_since: the first release of JAX that has our derivative, where those before have another.
+      rule_before: the first one that has another, where those before have ours.
     """
 
     op: Any
@@ -71,6 +72,7 @@ class Example:
     mapped: bool = True
     of: Any = None
     rule_since: tuple[int, ...] = ()
+    rule_before: tuple[int, ...] = ()
 
     @property
     def primitive(self) -> Primitive:

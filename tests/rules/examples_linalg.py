@@ -50,8 +50,8 @@ def _cholesky() -> list[Example]:
     types = ["f32[3,3]", "f64[2,3,3]", "c64[2,2]", "c128[3,3]", "f64[0,0]", "f32[2,0,0]"]
     negative = _square("f64[2,2]", lambda x: -_positive(x))
     operands = [*(_square(t, _positive) for t in types), negative]
-    since = (0, 11, 2)  # its derivative is by the lower triangle
-    return [Example(lax.cholesky, (a,), smooth=False, rule_since=since) for a in operands]
+    before = (0, 11, 2)  # since then only the lower triangle of a tangent counts
+    return [Example(lax.cholesky, (a,), smooth=False, rule_before=before) for a in operands]
 
 
 def _products() -> list[Example]:

