@@ -285,10 +285,10 @@ class _Trial:
     def small_elements(
         self, args: list[Value], outs: tuple[list[Value], list[Value]]
     ) -> list[Any] | None:
-        """How far results are from each other where each element is judged by its own size; None where rounding explains it.
+        """Return how far results are from each other, each element judged by its own size; None where rounding explains it.
 
-        A small element beside a large one may have rounding errors of the size of those of the large one, or none. What
-        changes of the arguments do to it in their last place, and other roundings of the equations, tells.
+        A small element beside a large one may have rounding errors of the size of those of the large one, or none. How far
+        it moves tells: when the last place of the arguments changes, and when the equations round otherwise.
         """
 
         def alone(rooms: Sequence[Any]) -> list[Any] | None:
@@ -312,7 +312,7 @@ class _Trial:
     def rooms_of_rounding(
         self, args: list[Value], outs: tuple[list[Value], list[Value]], rooms: list[Any]
     ) -> list[Any]:
-        """The larger of `rooms` and what other roundings of the equations do to the results of either program, a few times over."""
+        """Return the larger of `rooms` and a multiple of how far other roundings of the equations move the results."""
         for seed in range(_ROUNDINGS):
             with self.jitter.drawn(seed):
                 moved = self.results(args)

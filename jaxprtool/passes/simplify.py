@@ -36,7 +36,7 @@ def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr:
 
 
 def handed_on(eqn: JaxprEqn) -> Var | None:
-    """The operand that `simplify` would put in the place of an equation's only result; None where it would put none."""
+    """Return the operand that `simplify` would replace an equation's only result by; None where it would not."""
     binders = [*dict.fromkeys(x for x in eqn.inputs if isinstance(x, Var))]
     if len(eqn.out_binders) != 1 or not binders or eqn.primitive.holds_jaxprs:
         return None

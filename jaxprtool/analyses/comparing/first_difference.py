@@ -149,7 +149,7 @@ class Search:
         self._paths = outer
 
     def _handed_on(self, jaxpr: Jaxpr, x: Any, paired: Collection[int]) -> Any:
-        """The variable of a jaxpr whose value another one has, since equations without counterparts only hand it on."""
+        """Return the variable that x is a copy of: equations without counterparts that only hand a value on are skipped."""
         where = results(jaxpr)
         while isinstance(x, Var):
             i = where.get(x, NO_EQUATION)[0]
@@ -160,7 +160,7 @@ class Search:
         return x
 
     def _given_by(self, eqn: JaxprEqn) -> Var | None:
-        """The operand that is the result of an equation whatever its value is, as `simplify` knows it; None of most equations."""
+        """Return the operand that an equation returns unchanged (`add x 0`), as `simplify` knows it; None for most equations."""
         if eqn not in self._handing:
             self._handing[eqn] = handed_on(eqn)
         return self._handing[eqn]
@@ -322,7 +322,10 @@ class Search:
         eqns: tuple[JaxprEqn, JaxprEqn],
         here: First,
     ) -> First:
-        """Two operations that differ; of one that only hands an operand on, the one without counterpart that computes this."""
+        """Return the difference at two equations with different operations.
+
+        Where one of them only hands an operand on, its side is the equation without a counterpart that computes the operand.
+        """
         given = [*map(self._given_by, eqns)]
         for side in (0, 1):
             if given[side] is None or given[1 - side] is not None:
@@ -377,7 +380,10 @@ class Search:
     def _where_computed(
         self, jaxprs: tuple[Jaxpr, Jaxpr], partner: dict[int, int], operands: tuple[Any, Any]
     ) -> tuple[Any, Any]:
-        """Two operands, or the variables whose values they have, where these have counterparts or equations of their own."""
+        """Return two operands, or the variables that they are copies of.
+
+        The latter only where an equation without a counterpart computes one of those variables.
+        """
         known = {*partner}, {*partner.values()}
         found = [self._handed_on(*x) for x in zip(jaxprs, operands, known, strict=True)]
         alone: list[bool] = []

@@ -161,7 +161,7 @@ def largest_of(sizes: Any) -> float:
 
 
 def unravel(flat: int, shape: Sequence[int]) -> tuple[int, ...]:
-    """The index of an element of an array, by its position."""
+    """Return the index of an element of an array of a shape, given its position in row-major order."""
     index: list[int] = []
     for n in reversed(shape):
         flat, k = divmod(flat, n)

@@ -109,7 +109,7 @@ def check_point(program: ClosedJaxpr, args: Sequence[Any], how: How) -> list[Che
 
 
 def _unless_rough(point: Point, found: list[Check]) -> list[Check]:
-    """What was found; again, with less known of differences, where rounding moves results by far more than their sizes show."""
+    """Return the checks; repeat those that failed where rounding moves a result by far more than its size suggests."""
     doubted = any(c.wrong or c.kinks for c in found) and not point.rounds_much
     return _checks_at(point) if doubted and point.roughen() else found
 

@@ -134,9 +134,10 @@ class Point:
         return True
 
     def roughen(self) -> bool:
-        """Look how far rounding moves the results; whether that is more than their sizes say, of one at least.
+        """Measure how far rounding moves the results (`rough`); return whether that is more than the size of one suggests.
 
-        Of what is left of a difference of nearly equal numbers, 0 perhaps, differences say nothing that is smaller.
+        This happens where a result is a small difference of large numbers, perhaps 0: finite differences cannot see
+        anything smaller than the rounding errors of those numbers.
         """
         if self.rough:
             return False

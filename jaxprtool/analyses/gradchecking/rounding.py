@@ -116,7 +116,9 @@ class Rounding:
 
 
 def roughness(results: Callable[[], Sequence[Any]]) -> list[Any]:
-    """How far other roundings of its equations move what a program gives, elementwise: a small difference of large numbers by far more than its size shows.
+    """Return, elementwise, how far other roundings of its equations move the results of a program.
+
+    A small difference of large numbers moves by far more than its size suggests.
 
     Args:
       results: runs the program at the point, in the precision in which differences are taken.

@@ -1,7 +1,7 @@
-"""Where two programs differ of which one computes in each step of a loop what the other computes once, before it.
+"""Find the first difference of two programs where one computes before a loop what the other computes in each step.
 
-Both are run with all that is the same in each step before the loops, so that it has counterparts, and what is found is told where
-it stands in the programs as they are: in the first step of a loop.
+Loop-invariant equations of both programs are hoisted first (`passes.hoist`), so that they have counterparts. A difference
+in a hoisted equation is reported where the equation stands in the program as written: in the first step of its loop.
 """
 
 from __future__ import annotations
@@ -24,17 +24,18 @@ _MOST = 100_000  # equations of a program whose loops are looked at
 
 
 class BeforeLoops(NamedTuple):
-    """Two programs with what is the same in each step of a loop before it.
+    """Two programs with their loop-invariant equations hoisted.
 
     Attributes:
-      programs: the programs as they are; opened: with these equations moved.
+      programs: the programs as written.
+      opened: the programs with these equations before their loops.
     """
 
     programs: tuple[ClosedJaxpr, ClosedJaxpr]
     opened: tuple[ClosedJaxpr, ClosedJaxpr]
 
     def as_written(self, first: First | None) -> First | None:
-        """What was found in the opened programs, where it stands in the programs as they are."""
+        """Return a difference that was found in the opened programs with its places in the programs as written."""
         if first is None:
             return None
         a, b = [
@@ -45,9 +46,10 @@ class BeforeLoops(NamedTuple):
 
 
 def before_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> BeforeLoops | None:
-    """Two programs with what is the same in each step before the loops.
+    """Return two programs with their loop-invariant equations hoisted.
 
-    None where as many equations of both are, and for large ones.
+    None where the same number of equations is hoisted in both, where one has no loops, and for programs of more than
+    `_MOST` equations.
     """
     if any(count_eqns(p.jaxpr) > _MOST or not any(_loops(p.jaxpr)) for p in (a, b)):
         return None
@@ -59,7 +61,7 @@ def before_loops(a: ClosedJaxpr, b: ClosedJaxpr) -> BeforeLoops | None:
 
 
 def _loops(jaxpr: Jaxpr) -> Iterator[JaxprEqn]:
-    """The loops of a jaxpr, at any depth."""
+    """Iterate over the loops of a jaxpr, at any depth."""
     return (e for e in all_eqns(jaxpr) if e.primitive.holds_jaxprs and _is_loop(e))
 
 
@@ -68,12 +70,12 @@ def _is_loop(eqn: JaxprEqn) -> bool:
 
 
 def _in_loops(jaxpr: Jaxpr) -> int:
-    """How many equations are in the jaxprs of loops, those of a loop in a loop once for each of them."""
+    """Count the equations in the bodies of loops; those of a nested loop count once for each loop around them."""
     return sum(count_eqns(c.jaxpr) for loop in _loops(jaxpr) for c in sub_jaxprs(loop))
 
 
 def _as_written(program: ClosedJaxpr, place: Place) -> Place:
-    """The place in a program of one that was found in it with equations before its loops; the same where it is none of them."""
+    """Return the place in the program as written of a place in its hoisted form; the same place where no equation matches."""
     for eqn, way in _ways(program, place.eqn, ()):
         path = _with_steps(way, place.path)
         if path is not None:
@@ -82,7 +84,11 @@ def _as_written(program: ClosedJaxpr, place: Place) -> Place:
 
 
 def _with_steps(way: Sequence[Step], path: Sequence[Step]) -> tuple[Step, ...] | None:
-    """A way into a program with the branches and steps of a path that is without some loops of it; None where it is another way."""
+    """Return the steps to an equation of the program as written, with the branches and step numbers of a hoisted path.
+
+    The hoisted path lacks the loops that the equation was moved out of: these are at step 0. None where the path is not
+    `way` without some loops.
+    """
     left = [*path]
     found: list[Step] = []
     for above in reversed(way):
@@ -99,7 +105,7 @@ def _with_steps(way: Sequence[Step], path: Sequence[Step]) -> tuple[Step, ...] |
 def _ways(
     closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...]
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """The equations of a program of which one may have been made, in order, each with the way to it."""
+    """Iterate over the equations that do the same as `wanted`, in order, each with the steps to it."""
     for eqn in closed.eqns:
         if like(eqn, wanted):
             yield eqn, path

@@ -233,7 +233,10 @@ def search(a: Side, b: Side, tolerance: Tolerance) -> Results:
 
 
 def _before_loops(a: Side, b: Side, tolerance: Tolerance) -> Results:
-    """`_search`; where one program has before its loops what the other computes in them, with all of it there, as `search` does it."""
+    """Do as `_search`; where one program computes before its loops what the other computes in them, search with both hoisted.
+
+    That is a second run, after one that found a difference; a program with effects runs only once.
+    """
     once = runs_once(a.program) or runs_once(b.program)
     found = None if once else _search(a, b, tolerance)
     if found is not None and found.first is None:

@@ -55,7 +55,7 @@ class WrittenOut(NamedTuple):
         return replace(first, a=found[0], b=found[1])
 
     def near(self, first: First | None) -> First | None:
-        """As `as_written`, but of what is in neither program the loop that was written out, which has the same place in the text."""
+        """Do as `as_written`; for a place that only the unrolled programs have, return the loop that was unrolled."""
         found = self.as_written(first)
         if first is None or found is not None:
             return found
@@ -117,14 +117,14 @@ def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Plac
 def _near(
     program: ClosedJaxpr, opened: ClosedJaxpr, place: Place | Written | None
 ) -> Place | Written | None:
-    """The place in a program of one that was found in it with its loops written out; of what is only then there that of the loop."""
+    """Return the place in a program of a place in its unrolled form; the loop where only the unrolled form has the place."""
     if not isinstance(place, Place):
         return place
     return _as_written(program, opened, place) or _loop_of(program, place)
 
 
 def _loop_of(program: ClosedJaxpr, place: Place) -> Place:
-    """The loop in whose place an equation stands; the equation itself where there is none."""
+    """Return the loop that an equation of the unrolled form comes from; the equation itself where there is none."""
     there = place.eqn.span
     for eqn, way in _all_ways(program) if there is not None else ():
         if eqn.span == there and _turns(eqn) is not None:
@@ -135,7 +135,7 @@ def _loop_of(program: ClosedJaxpr, place: Place) -> Place:
 def _all_ways(
     closed: ClosedJaxpr, path: tuple[Step, ...] = ()
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """The equations of a program, at any depth, each with the way to it."""
+    """Iterate over the equations of a program, at any depth, each with the steps to it."""
     for eqn in closed.eqns:
         yield eqn, path
         for run in runs_of(eqn):

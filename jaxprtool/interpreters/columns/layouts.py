@@ -9,9 +9,13 @@ layout. Axes that are unreduced or reduced in some operand are so in the result.
 
 Makers: `reduced_layout`; `spec_of` helps others.
 
-`sums` says which operands may be still to be summed, as JAX has it: "refused", of an operation that is not linear (or of which JAX
-has no such rule); "kept", of one that is; "max" and "min", where that is to be taken in the place of the sum; "together", where all have to be so along the same axes; "product" and "quotient", where one has to be, and the other
-was summed along the same axes.
+The fact `sums` says whether operands may be unreduced (`{U:x}`: still to be summed along axis x), as in JAX:
+
+  "refused"              none may be: the operation is not linear, or JAX has no rule for it.
+  "kept"                 any may be: the operation is linear.
+  "max", "min"           an operand may be one whose maximum or minimum is still to be taken.
+  "together"             all operands have to be unreduced along the same axes.
+  "product", "quotient"  one operand may be, if the other was summed along the same axes; a divisor may not.
 """
 
 from __future__ import annotations
@@ -33,7 +37,7 @@ sums_facts = FactTable("sums", "refused", "kept", "max", "min", "together", "pro
 
 
 def fault_of_sums(primitive: Primitive, in_avals: Sequence[Aval]) -> str:
-    """What is wrong with operands that are still to be summed along an axis, or ""."""
+    """Return what is wrong with unreduced operands, by the fact `sums` of the operation; "" where nothing is."""
     groups = [placement_of(a).groups for a in in_avals]
     sums = [set(g.unreduced) if g else set() for g in groups]
     summed = [set(g.reduced) if g else set() for g in groups]

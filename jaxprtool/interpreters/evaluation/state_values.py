@@ -43,7 +43,7 @@ class Cell:
 
 
 class Box:
-    """What holds a list of values, of which its type says nothing.
+    """A mutable list of values, whose type does not tell the types of these.
 
     Attributes:
       values: what is in it now.

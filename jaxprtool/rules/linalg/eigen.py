@@ -183,7 +183,7 @@ def _jacobi_types(a: Aval, *, lower: bool, sort_eigenvalues: bool) -> list[Aval]
 
 
 def _jacobi(in_avals: Sequence[Aval], a: Value, **params: ParamValue) -> list[Value]:
-    """Another algorithm for the same, of which this is the result up to the signs of the columns."""
+    """Return the results of `eigh`, which are those of the Jacobi method up to the signs of the columns."""
     v, w = lax.eigh(a, **params)
     return [w, v]
 
