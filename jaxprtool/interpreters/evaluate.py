@@ -539,9 +539,10 @@ def jaxpr_as_fun(program: ClosedJaxpr) -> Callable[..., list[Value]]:
 
     It takes arrays, numbers or tracers, and returns a list of arrays or tracers.
 
-    Raises (the function): UsageError: wrong number, shape or dtype of arguments. JaxprTypeError:
-    the program is ill-typed and the arguments are traced, since a trace records equations without
-    checking them.
+    Raises (the function):
+      UsageError: wrong number, shape or dtype of arguments.
+      JaxprTypeError: the program is ill-typed and the arguments are traced, since a trace records
+        equations without checking them.
     """
 
     def fun(*args: Value) -> list[Value]:
