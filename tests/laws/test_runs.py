@@ -32,12 +32,12 @@ RUNNING = [(id, eqn) for id, eqn in EXAMPLE_EQNS if runs_of(eqn)]
 
 # Primitives whose jaxprs are a part of the operation, or are not evaluated at all, or that may hold some in JAX's bookkeeping.
 WITHOUT = {
-    "addupdate", "buffer_callback", "call_tf", "custom_lin", "dot_product_attention_bwd", "dot_product_attention_bwd_wrapper",
+    "addupdate", "assert_consumed_value", "buffer_callback", "call_tf", "custom_lin", "dot_product_attention_bwd", "dot_product_attention_bwd_wrapper",
     "dot_product_attention_fp8_bwd", "dot_product_attention_fp8_bwd_wrapper", "dot_product_attention_fp8_fwd",
     "dot_product_attention_fp8_fwd_wrapper", "dot_product_attention_fwd", "dot_product_attention_fwd_wrapper", "ffi_call", "get", "infeed", "outfeed", "reduce", "reduce_window", "scatter", "scatter-add", "scatter-max",
     "barrier_arrive", "barrier_test", "barrier_wait", "copy_gmem_to_smem", "copy_smem_to_gmem", "core_map",
     "dma_start", "dma_wait", "mpmd_map", "semaphore_read", "semaphore_signal", "semaphore_wait", "wgmma_ref",
-    "scatter-min", "scatter-mul", "scatter-sub", "select_and_scatter", "swap",
+    "scatter-min", "scatter-mul", "scatter-sub", "select_and_scatter", "swap", "to_edtype",
 }  # fmt: skip
 
 
