@@ -314,6 +314,10 @@ SPELLINGS = {
         "o:f32[] = empty[dtype=float32]",
         "o:f32[] = empty2[dtype=float32 memory_space=None]",
     ),
+    "svd without an algorithm": (
+        "o:f32[1] l:f32[1,1] r:f32[1,1] = svd[compute_uv=True full_matrices=False subset_by_index=None] m",
+        "o:f32[1] l:f32[1,1] r:f32[1,1] = svd[algorithm=None compute_uv=True full_matrices=False subset_by_index=None] m",
+    ),
     "roll by a param": (
         "o:f32[1,1] = roll[axis=1 shift=2 stride=None stride_axis=None] m",
         "o:f32[1,1] = roll[axis=1 stride=None stride_axis=None] m 2:i32[]",

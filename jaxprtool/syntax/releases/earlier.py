@@ -285,7 +285,12 @@ OLDER: dict[str, Older] = {
     "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
     "empty": _older_params("0.7.1", given={"shape": ()}, expand=equations.scalar_of_any_contents),
     "lu": Older(foreign=True, expand=equations.factors),
-    "svd": Older(foreign=True, told_by=("compute_uv",), expand=equations.singular_values),
+    "svd": Older(
+        foreign=True,
+        given={"algorithm": None},
+        told_by=("compute_uv",),
+        expand=equations.singular_values,
+    ),
     "reuse_key": _older_name("random_clone", "0.4.25"),
     "rng_bit_generator": Older(convert=changed.bit_generator),
     "round": Older(until="0.2.5", convert=changed.rounding),
