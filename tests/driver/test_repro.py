@@ -463,3 +463,14 @@ def test_a_function_that_calls_back_is_not_kept(tmp_path: Path) -> None:
     # what does not run it is kept
     done = invoke(["repro", target, "--shape", "f32[2]", "-o", str(archive), "--", "stats"])
     assert done.status == 0, done.error
+
+
+def test_a_program_with_symbolic_sizes_of_a_primitive_that_jax_may_lack(tmp_path: Path) -> None:
+    """Its script cannot be written, and the archive says so."""
+    path = tmp_path / "p.jaxpr"
+    path.write_text(
+        "{ lambda ; a:f32[n]. let b:i32[0] = Nonzero[size=0 axes=(0,) out_dtype=int32] a in (b,) }"
+    )
+    done = invoke(["repro", str(path), "-o", str(tmp_path / "bug.zip"), "--", "check"])
+    assert done.status == 0, done.error
+    assert "cannot have arguments of type f32[n]" in done.output + done.error

@@ -25,7 +25,7 @@ from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import derivative_facts, jvp_jaxpr
 from jaxprtool.interpreters.transpose import transpose_jaxpr
-from jaxprtool.ir.avals import AbstractToken, ShapedArray
+from jaxprtool.ir.avals import AbstractToken, ShapedArray, SymbolicDim
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, fail
 from jaxprtool.ir.dtypes import custom_dtype, dtype_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Params, Primitive, Var
@@ -248,7 +248,8 @@ def _unbatched(aval: ShapedArray, dim: int | None) -> ShapedArray:
 def _aval(aval: Any) -> Any:
     if aval is private.ABSTRACT_TOKEN:
         return AbstractToken()
-    return ShapedArray(aval.shape, dtype_of(aval.dtype) or custom_dtype(aval.dtype.name))
+    shape = tuple(d if isinstance(d, int) else SymbolicDim(str(d)) for d in aval.shape)
+    return ShapedArray(shape, dtype_of(aval.dtype) or custom_dtype(aval.dtype.name))
 
 
 def takes(theirs: Any, avals: list[Any], params: dict[str, Any]) -> bool:
