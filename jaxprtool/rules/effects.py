@@ -81,6 +81,22 @@ def _example(x: Value, dim: int | None, i: int) -> Value:
     return lax.squeeze(part, dimensions=(dim,))
 
 
+def _stopping(op: Any) -> dict[str, Any]:
+    """Return the columns of an operation without results that stops the program where something is wrong."""
+
+    def batch(
+        axis_size: int, vals: Any, dims: Any, **params: ParamValue
+    ) -> tuple[Value, list[Any]]:
+        return op(*vals, **params), []
+
+    return {
+        "jvp": _output_jvp(op),
+        "transpose": _output_transpose,
+        "batch": batch,
+        "cost": FREE,
+    }
+
+
 def _output_transpose(cts: Sequence[Value], *operands: Value, **_: ParamValue) -> list[Value]:
     return [None] * len(operands)
 
@@ -443,11 +459,8 @@ define(
     lax.check,
     abstract_eval=_check_types,
     impl=_stop,
-    jvp=_output_jvp(lax.check),
-    transpose=_output_transpose,
-    batch=lambda axis_size, vals, dims, **params: (lax.check(*vals, **params), []),
     lower=_check_lower,
-    cost=FREE,
+    **_stopping(lax.check),
 )
 
 
@@ -470,9 +483,6 @@ define(
     lax.shape_assertion,
     abstract_eval=_assertion_types,
     impl=_assert_size,
-    jvp=_output_jvp(lax.shape_assertion),
-    transpose=_output_transpose,
-    batch=lambda axis_size, vals, dims, **params: (lax.shape_assertion(*vals, **params), []),
     lower=_lower_output(_assert_size),
-    cost=FREE,
+    **_stopping(lax.shape_assertion),
 )

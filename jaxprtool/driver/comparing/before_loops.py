@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.driver.comparing.inside_calls import like
+from jaxprtool.driver.comparing.inside_calls import like, ways_to
 from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
@@ -76,7 +76,7 @@ def _in_loops(jaxpr: Jaxpr) -> int:
 
 def _as_written(program: ClosedJaxpr, place: Place) -> Place:
     """Return the place in the program as written of a place in its hoisted form; the same place where no equation matches."""
-    for eqn, way in _ways(program, place.eqn, ()):
+    for eqn, way in ways_to(program, place.eqn):
         path = _with_steps(way, place.path)
         if path is not None:
             return Place(eqn, path)
@@ -100,14 +100,3 @@ def _with_steps(way: Sequence[Step], path: Sequence[Step]) -> tuple[Step, ...] |
         else:
             return None
     return None if left else tuple(found[::-1])
-
-
-def _ways(
-    closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...]
-) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """Iterate over the equations that do the same as `wanted`, in order, each with the steps to it."""
-    for eqn in closed.eqns:
-        if like(eqn, wanted):
-            yield eqn, path
-        for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
-            yield from _ways(run.jaxpr, wanted, (*path, Step(eqn, run.param, run.branch)))

@@ -22,7 +22,7 @@ from jaxprtool.ir.walk import all_eqns, count_eqns, sub_jaxprs
 from jaxprtool.passes.inline import called, inlined
 from jaxprtool.passes.once import runs_once
 
-__all__ = ["Opened", "is_same", "like", "opened_calls", "with_steps"]
+__all__ = ["Opened", "is_same", "like", "opened_calls", "ways", "ways_to", "with_steps"]
 
 _MOST = 100_000  # equations of a program whose calls are opened
 
@@ -143,13 +143,13 @@ def _as_written(
     """Map a place in a program with calls inlined to the program: both have the same equations in the same order."""
     if not isinstance(place, Place):
         return place
-    ways, others = [*_ways(program, place.eqn)], [*_ways(opened, place.eqn)]
-    if len(ways) != len(others):
+    here, others = [*ways_to(program, place.eqn)], [*ways_to(opened, place.eqn)]
+    if len(here) != len(others):
         return place
     k = next((k for k, (eqn, _) in enumerate(others) if is_same(eqn, place.eqn)), None)
     if k is None:
         return place
-    eqn, way = ways[k]
+    eqn, way = here[k]
     return Place(eqn, with_steps(way, place.path, lambda above: called(above) is not None))
 
 
@@ -178,12 +178,16 @@ def like(eqn: JaxprEqn, other: JaxprEqn) -> bool:
     return eqn.primitive is other.primitive and eqn.span == other.span
 
 
-def _ways(
-    closed: ClosedJaxpr, wanted: JaxprEqn, path: tuple[Step, ...] = ()
+def ways(
+    closed: ClosedJaxpr, path: tuple[Step, ...] = ()
 ) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """Yield the equations of a program from which one may have been derived, in order, each with its path."""
+    """Iterate over the equations of a program, at any depth and in order, each with its path."""
     for eqn in closed.eqns:
-        if like(eqn, wanted):
-            yield eqn, path
+        yield eqn, path
         for run in runs_of(eqn) if eqn.primitive.holds_jaxprs else ():
-            yield from _ways(run.jaxpr, wanted, (*path, Step(eqn, run.param, run.branch)))
+            yield from ways(run.jaxpr, (*path, Step(eqn, run.param, run.branch)))
+
+
+def ways_to(closed: ClosedJaxpr, wanted: JaxprEqn) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
+    """Iterate over the equations from which one may have been derived, each with its path."""
+    return ((eqn, path) for eqn, path in ways(closed) if like(eqn, wanted))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from jaxprtool.analyses.comparing.comparison import First, Written
 from jaxprtool.analyses.places import Place, Step
-from jaxprtool.driver.comparing.inside_calls import is_same, like, with_steps
+from jaxprtool.driver.comparing.inside_calls import is_same, like, ways, with_steps
 from jaxprtool.interpreters.columns.runs import runs_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -104,10 +104,10 @@ def _size(jaxpr: Jaxpr) -> int:
 
 def _as_written(program: ClosedJaxpr, opened: ClosedJaxpr, place: Place) -> Place | None:
     """Map a place in a program with loops unrolled to the program; None where it exists only there."""
-    ways, others = [*_ways(program, place.eqn, ())], [*_ways(opened, place.eqn, ())]
-    if len(ways) != len(others):
+    here, others = [*_ways(program, place.eqn, ())], [*_ways(opened, place.eqn, ())]
+    if len(here) != len(others):
         return None
-    for (eqn, way), (other, _) in zip(ways, others, strict=True):
+    for (eqn, way), (other, _) in zip(here, others, strict=True):
         if is_same(other, place.eqn):
             path = with_steps(way, place.path, lambda above: _turns(above) is not None)
             return Place(eqn, path)
@@ -126,20 +126,10 @@ def _near(
 def _loop_of(program: ClosedJaxpr, place: Place) -> Place:
     """Return the loop that an equation of the unrolled form comes from; the equation itself where there is none."""
     there = place.eqn.span
-    for eqn, way in _all_ways(program) if there is not None else ():
+    for eqn, way in ways(program) if there is not None else ():
         if eqn.span == there and _turns(eqn) is not None:
             return Place(eqn, way)
     return place
-
-
-def _all_ways(
-    closed: ClosedJaxpr, path: tuple[Step, ...] = ()
-) -> Iterator[tuple[JaxprEqn, tuple[Step, ...]]]:
-    """Iterate over the equations of a program, at any depth, each with the steps to it."""
-    for eqn in closed.eqns:
-        yield eqn, path
-        for run in runs_of(eqn):
-            yield from _all_ways(run.jaxpr, (*path, Step(eqn, run.param, run.branch)))
 
 
 def _ways(
