@@ -93,7 +93,7 @@ def draws_of(reading: Reading, programs: Collection[ClosedJaxpr]) -> list[Draws]
 
     A text that no release before 0.8 must have printed is taken to be of a later one.
     """
-    if "random_" not in reading.text or TYPED_LITERAL.search(reading.text):
+    if "random_" not in reading.dedented or TYPED_LITERAL.search(reading.dedented):
         return []  # literals have types since 0.6.1
     jaxprs = [p.jaxpr for p in programs]
     written = [j.written.definitions for j in jaxprs if j.written is not None]

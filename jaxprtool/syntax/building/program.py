@@ -101,7 +101,7 @@ class Builder:
             found = None if given else earlier_dialect(self.reading, left_out.literals)
         if found is not None:
             return found
-        return recognised(self.source.text, self.reading.told)
+        return recognised(self.reading.dedented, self.reading.told)
 
     def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:
         """Replace jaxprs that are copies of later definitions by these; return the programs with such copies."""
@@ -125,7 +125,7 @@ class Builder:
 
     def _is_of_earlier_release(self) -> bool:
         """Whether the text so far is of a release that writes out a definition that stands further below."""
-        return recognised(self.source.text, self.reading.told).writes_out_later
+        return recognised(self.reading.dedented, self.reading.told).writes_out_later
 
     def on_one_program(self, program: ClosedJaxpr) -> dict[str, ClosedJaxpr]:
         return {"": program}

@@ -191,7 +191,7 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
 _EARLIER = by_spelled_name(EARLIER_SPELLINGS)
 _EARLIER["pjit"] = _EARLIER["jit"]
 # What only releases to 0.4.21 print: equations without results, and the params of a pjit.
-_NO_RESULTS = pattern(r"(?m)^ +(?:; *)?= [a-z]")
+_NO_RESULTS = pattern(r"(?m)^(?:; *)?= [a-z]")  # in a text without indentation
 _PJIT = pattern(r"\bpjit\[\s*(?:donated_invars|in_shardings|jaxpr|keep_unused)=")
 # The end of what only releases to 0.4.35 print, and what only those to 0.4.38 do: see `LAST_SETS`.
 _LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
@@ -203,12 +203,12 @@ _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 def may_be_earlier(reading: Reading) -> bool:
     """Whether a text may be of a release to 0.4.38, by signs that are found without looking at each equation."""
-    text = reading.text  # searching words is much faster than matching patterns
+    text = reading.dedented  # searching words is much faster than matching patterns
     found = "sharding=None" not in text and ("shape=(" in text or "new_sizes=(" in text)
     found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
     found = found or (("qr[" in text or "svd[" in text) and _FACTORS.search(text))
-    return bool(found or ("  = " in text and _NO_RESULTS.search(text)))
+    return bool(found or (("\n= " in text or "\n;" in text) and _NO_RESULTS.search(text)))
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
@@ -222,14 +222,14 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
       untyped: whether it has a literal without a type, which no later release prints.
     """
     later = any(bound == "since" and r >= TYPED_LITERALS for bound, r in reading.told)
-    if later or TYPED_LITERAL.search(reading.text):
+    if later or TYPED_LITERAL.search(reading.dedented):
         return None
     since, before, until = set[Release](), set[Release](), set[Release]()
     if untyped:
         before.add(TYPED_LITERALS)
-    if _NO_RESULTS.search(reading.text):
+    if _NO_RESULTS.search(reading.dedented):
         until.add(_NAME_AMONG_OTHERS)
-    for bound, release in told_by_numbers(reading.text):
+    for bound, release in told_by_numbers(reading.dedented):
         (since if bound == "since" else before).add(release)
     for eqn in spelled(reading).values():
         until.update(_until(eqn))

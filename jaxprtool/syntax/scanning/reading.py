@@ -7,6 +7,7 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from jaxprtool.ir.spans import Source
@@ -107,6 +108,14 @@ class Reading:
         inner.pos, inner.one, inner.tokens, inner.open = at, True, [], []
         inner.signature = inner.autodidax = False
         return inner
+
+    @cached_property
+    def dedented(self) -> str:
+        """The text without the indentation of its lines, for searches of the whole text.
+
+        Most of a deeply nested text is indentation, and a search of blanks is slow.
+        """
+        return "\n".join([line.lstrip() for line in self.text.split("\n")])
 
     def add(self, kind: str, match: re.Match[str], value: Any = None) -> None:
         """Add a token from the current position to the end of a match, and move there."""
