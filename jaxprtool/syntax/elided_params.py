@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -35,7 +35,7 @@ def recover_params(
     return params
 
 
-def params_order(primitive: Primitive, params: dict[str, Any]) -> Sequence[str]:
+def params_order(primitive: Primitive, params: Iterable[str]) -> Sequence[str]:
     """Return the order in which params are printed: sorted, but for those that come first.
 
     Params of an unknown primitive keep their order.
@@ -68,19 +68,35 @@ def printed_params(
     """
     if not primitive.known:
         return [*params.items()]
-    declared = primitive.params
     found: list[tuple[str, Any]] = []
-    for key in params_order(primitive, params):
+    for key, declaration, by_default in _declared_in_order(primitive, (*params,)):
         value = params[key]
-        declaration = declared.get(key)
+        if by_default is value:
+            continue
         if declaration is not None and _is_left_out(declaration, value, lossless, untold):
             continue
         if isinstance(value, Placement):  # the binder's type says it
             continue
-        if declaration is not None:
+        if declaration is not None and not declaration.kind.prints_itself:
             value = _shown(declaration.kind, value, lossless, defined)
         found.append((key, value))
     return found
+
+
+@lru_cache(maxsize=1024)
+def _declared_in_order(
+    primitive: Primitive, names: tuple[str, ...]
+) -> Sequence[tuple[str, Param | None, Any]]:
+    """Return the names of params in the order in which they are printed.
+
+    Each has its declaration (None for a param that the primitive does not declare), and the value
+    with which it is never printed (REQUIRED if it always is).
+    """
+    declared = [(name, primitive.params.get(name)) for name in params_order(primitive, names)]
+    return [
+        (name, d, REQUIRED if d is None or d.hidden == "never" else d.default)
+        for name, d in declared
+    ]
 
 
 def without_defaults(primitive: Primitive, params: Mapping[str, Any]) -> dict[str, Any]:

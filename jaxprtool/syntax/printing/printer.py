@@ -251,8 +251,11 @@ class Printer(Pieces):
 
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; return the column after."""
-        out, before, width = self.out, separator + " ", self.width
-        measure = size_of
+        out = self.out
+        if len(texts) == 1:
+            out.append(texts[0])
+            return column + size_of(texts[0])
+        before, width, measure = separator + " ", self.width, size_of
         if column < width:  # otherwise no text fits
             flat = before.join(texts)
             size = size_of(flat)
