@@ -83,13 +83,25 @@ def _custom_jvp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
     # Results keep their batch axes; a tangent has the axis of its primal.
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
+    fields = {**params, "call_jaxpr": batched}
     if rule is not None:
         tangent_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
         tangents_out = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
         wanted = [*out_dims, *tangents_out]
-        rule, _ = vmap_jaxpr(rule, axis_size, [*dims, *tangent_dims], wanted)
-    fields = {**params, "call_jaxpr": batched, "jvp_jaxpr": rule}
+        try:
+            fields["jvp_jaxpr"] = vmap_jaxpr(rule, axis_size, [*dims, *tangent_dims], wanted)[0]
+        except UnsupportedError as e:
+            fields |= {"jvp_jaxpr": None, "jvp": _not_mapped(params["jvp"], e)}
     return lax.custom_jvp_call(*vals, **fields), out_dims
+
+
+def _not_mapped(name: str, error: UnsupportedError) -> LostRule:
+    """Return the name of a derivative rule that cannot be mapped.
+
+    The function itself can, so that only its derivative is without the rule, as in JAX, which maps
+    a rule when the derivative is taken.
+    """
+    return LostRule(str(name), f"it cannot be mapped: {error.diagnostics[0].message}")
 
 
 def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
@@ -187,15 +199,33 @@ def _custom_vjp_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
     fwd, bwd = params["fwd_jaxpr"], params["bwd_jaxpr"]
     out_dims = [d or 0 for d in vmap_jaxpr(call, axis_size, dims, None)[1]]
     batched, _ = vmap_jaxpr(call, axis_size, dims, out_dims)
+    fields = {**params, "call_jaxpr": batched}
     if fwd is not None and bwd is not None:
-        n_res = len(fwd.out_avals) - len(out_dims)
-        fwd, fwd_dims = vmap_jaxpr(fwd, axis_size, dims, [*[None] * n_res, *out_dims])
-        ct_dims = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
-        arg_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
-        bwd, found = vmap_jaxpr(bwd, axis_size, [*fwd_dims[:n_res], *ct_dims], arg_dims)
-        bwd = _summed(bwd, [d if w is None else None for d, w in zip(found, arg_dims, strict=True)])
-    fields = {**params, "call_jaxpr": batched, "fwd_jaxpr": fwd, "bwd_jaxpr": bwd}
+        try:
+            fields["fwd_jaxpr"], fields["bwd_jaxpr"] = _batched_vjp(
+                axis_size, call, fwd, bwd, dims, out_dims
+            )
+        except UnsupportedError as e:
+            fields |= {"fwd_jaxpr": None, "bwd_jaxpr": None, "bwd": _not_mapped(params["bwd"], e)}
     return lax.custom_vjp_call(*vals, **fields), out_dims
+
+
+def _batched_vjp(
+    axis_size: int,
+    call: ClosedJaxpr,
+    fwd: ClosedJaxpr,
+    bwd: ClosedJaxpr,
+    dims: Sequence[int | None],
+    out_dims: Sequence[int],
+) -> tuple[ClosedJaxpr, ClosedJaxpr]:
+    """Return the rules of a custom vjp for a batch; raise UnsupportedError where one cannot be mapped."""
+    n_res = len(fwd.out_avals) - len(out_dims)
+    fwd, fwd_dims = vmap_jaxpr(fwd, axis_size, dims, [*[None] * n_res, *out_dims])
+    ct_dims = [d for d, f in zip(out_dims, inexact(call.out_avals), strict=True) if f]
+    arg_dims = [d for d, f in zip(dims, inexact(call.in_avals), strict=True) if f]
+    bwd, found = vmap_jaxpr(bwd, axis_size, [*fwd_dims[:n_res], *ct_dims], arg_dims)
+    shared = [d if w is None else None for d, w in zip(found, arg_dims, strict=True)]
+    return fwd, _summed(bwd, shared)
 
 
 def _summed(bwd: ClosedJaxpr, axes: Sequence[int | None]) -> ClosedJaxpr:
