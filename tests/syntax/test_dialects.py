@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -65,6 +66,10 @@ def text_of(release: str, name: str) -> str:
 
 # Releases whose literals have no types.
 EARLIER = ("jax-0.4.20", "jax-0.4.30", "jax-0.4.36", "jax-0.5.3")
+# Texts of a collection that other people's Pythons printed.
+CLASSIC = ("jax-0.2.5", "jax-0.2.20")  # without any types
+OLDEST = (*CLASSIC, "jax-0.2.26", "jax-0.3.7", "jax-0.3.25", "jax-0.4.1", "jax-0.4.13")
+OLDEST_TEXTS = [(r, path.stem) for r in OLDEST for path in sorted((FOLDER / r).iterdir())]
 EARLIER_TEXTS = [
     (release, path.stem)
     for release in EARLIER
@@ -80,6 +85,21 @@ def test_a_text_is_printed_in_its_own_dialect(release: str, name: str):
     jt.typecheck_jaxpr(program)
     assert f"{program}\n" == text
     assert fmt(text).text == text
+
+
+@pytest.mark.parametrize(("release", "name"), OLDEST_TEXTS)
+def test_a_text_of_an_old_release_is_printed_in_its_own_dialect(release: str, name: str):
+    text = text_of(release, name)
+    program = jt.parse(text)
+    assert f"{program}\n" == fmt(text).text == text
+    if release not in CLASSIC:
+        jt.typecheck_jaxpr(program)
+    # What is written in the dialect of that release, which this text may not tell, is the program.
+    written = jt.format_jaxpr(program, lossless=True, dialect=release)
+    assert jt.diff(jt.parse(written), program).equal
+    assert not re.search(r"\bjit\b", written)
+    newest = jt.parse(jt.format_jaxpr(program, lossless=True, dialect=NEWEST))
+    assert jt.diff(newest, program).equal
 
 
 @pytest.mark.parametrize("release", KEPT)
@@ -272,7 +292,7 @@ SOLVED = """{{ lambda ; a:f32[3] b:f32[3,1]. let
         (
             "{ lambda  ; a.\n  let b = convert_element_type[ new_dtype=int32\n"
             "                                old_dtype=float32 ] a\n  in (b,) }",
-            "jax-0.2.7",
+            "jax-0.2.5",
         ),
         # No release prints this.
         (equation("log2 a").replace("in (b,)", "in (b, 1.0)"), NEWEST),

@@ -214,7 +214,7 @@ OLDEST_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
             called="xla_call",
             was={"jaxpr": "call_jaxpr"},
             allowed=_SHARDINGS,
-            removed={"backend": no_param, "device": no_param},
+            removed={"device": no_param},
             replaces="pjit sharded_call xla_call",
         ),
     ),
