@@ -29,7 +29,6 @@ from jaxprtool.ir.trees import LEAF, TreeDefinition
 from jaxprtool.syntax.params import format_value, read_value
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
-from jaxprtool.syntax.print import format_jaxpr
 
 VALUES = [
     ("3", 3),

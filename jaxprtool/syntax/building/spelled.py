@@ -231,8 +231,8 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
       untyped: whether it has a literal without a type, which no later release prints.
     """
     later = any(bound == "since" and r >= TYPED_LITERALS for bound, r in reading.told)
-    if later or TYPED_LITERAL.search(reading.text):
-        return None
+    if not reading.classic and (later or TYPED_LITERAL.search(reading.text)):
+        return None  # only our lossless texts have typed literals in the classic layout
     since, before, until = set[Release](), set[Release](), set[Release]()
     if untyped:
         before.add(TYPED_LITERALS)

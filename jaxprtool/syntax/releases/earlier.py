@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
@@ -133,7 +133,8 @@ def _says_where(params: Params) -> bool:
 def _has_pairs(params: Params) -> bool:
     """Whether the attributes of a composite are pairs of a name and a value (to 0.5.3)."""
     attributes = params.get("attributes")
-    return isinstance(attributes, tuple) and any(len(a) == 2 for a in attributes)
+    pairs = cast("tuple[Any, ...]", attributes) if isinstance(attributes, tuple) else ()
+    return any(len(a) == 2 for a in pairs)
 
 
 def _is_linear(params: Params) -> bool:

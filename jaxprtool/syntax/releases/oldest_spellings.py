@@ -43,14 +43,17 @@ def _tuples(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 
 
 def _as_tuples(value: Any) -> Any:
-    return tuple(map(_as_tuples, value)) if isinstance(value, (tuple, list)) else value
+    if not isinstance(value, (tuple, list)):
+        return value
+    return tuple([_as_tuples(x) for x in cast("list[Any]", value)])
 
 
 def _count(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """Return the params of `random_split` with the number of keys: now they have a shape."""
     del eqn
-    shape = params.get("count")
-    return {**params, "count": shape[0]} if isinstance(shape, tuple) and len(shape) == 1 else params
+    shape: Any = params.get("count")
+    row = isinstance(shape, tuple) and len(cast("Any", shape)) == 1
+    return {**params, "count": shape[0]} if row else params
 
 
 def _no_count(eqn: JaxprEqn) -> str:
@@ -91,9 +94,9 @@ def _effect_of_enum(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     return {**params, "effect": Word(f"DebugEffect.{found}")} if found else params
 
 
-def _each_operand(value: Any) -> Any:
-    """Return a function that gives a value for each operand of an equation."""
-    return lambda eqn: (value,) * len(eqn.inputs)
+def _none_for_each(eqn: JaxprEqn) -> tuple[None, ...]:
+    """Return None for each operand of an equation."""
+    return (None,) * len(eqn.inputs)
 
 
 def _not_donated(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -154,7 +157,7 @@ def _mapped(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
 _ARRAYS: Release = (0, 4, 3)  # since then `dot_general` prints lists, and convolutions no shapes
 _SHARDED: Release = (0, 4, 14)  # since then callbacks have a sharding
 _CALLBACK = (Spelling(_SHARDED, added={"sharding": None}),)
-_SHARDINGS = dict.fromkeys(
+_SHARDINGS: dict[str, Any] = dict.fromkeys(
     ("in_shardings", "out_shardings", "in_layouts", "out_layouts", "ctx_mesh"), None
 )
 _KEYS = ("random_bits", "random_fold_in", "random_seed", "random_unwrap", "random_wrap")
@@ -268,12 +271,12 @@ OLDEST_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 1, 70), added={"donated_invars": no_param}),
         Spelling(
             (0, 2, 8),
-            added={"global_arg_shapes": _each_operand(None)},
+            added={"global_arg_shapes": _none_for_each},
             removed={"mapped_invars": no_param},
             before=_mapped,
         ),
         Spelling((0, 4, 3), added={"is_explicit_global_axis_size": False}),
-        Spelling((0, 4, 8), removed={"global_arg_shapes": _each_operand(None)}),
+        Spelling((0, 4, 8), removed={"global_arg_shapes": _none_for_each}),
     ),
     "xmap": (
         Spelling((0, 2, 10), added={"donated_invars": no_param}),

@@ -358,7 +358,7 @@ def bounds(
             yield "since", since
         if not none.isdisjoint(spelling.hidden):
             yield "before", since
-        if spelling.hidden and spelling.hidden[0] not in found:
+        if spelling.hidden and found.isdisjoint(_names_of(spelling.hidden[0], row)):
             yield "since", since
         # One without any says nothing, where there were some before: the defaults of a text that a person wrote, who
         # would not use the name that a primitive had.
@@ -372,6 +372,11 @@ def bounds(
                 v is not no_param and k not in passing for k, v in spelling.removed.items()
             ):
                 yield "since", since
+
+
+def _names_of(key: str, row: tuple[Spelling, ...]) -> set[str]:
+    """Return the names of a param in all releases."""
+    return {key, *(s.was[key] for s in row if key in s.was)}
 
 
 def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tuple[Spelling, ...]]:
