@@ -90,7 +90,9 @@ def _system(eqn: JaxprEqn) -> tuple[int, int] | None:
 def _all_initialized(eqn: JaxprEqn) -> Any:
     """Return `is_initialized` of an equation whose references all hold values at the start; None for another one."""
     found: Any = eqn.params.get("is_initialized", ())
-    return None if not isinstance(found, tuple) or False in cast("Any", found) else cast("Any", found)
+    return (
+        None if not isinstance(found, tuple) or False in cast("Any", found) else cast("Any", found)
+    )
 
 
 def _size(eqn: JaxprEqn) -> int | None:
