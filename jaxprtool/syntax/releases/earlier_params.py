@@ -265,7 +265,7 @@ def bit_generator(params: Params, inputs: Inputs) -> Params:
 
 
 _FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
-_CORE = pattern(r"\nCore: (\w+)\s*\Z")
+_CORE = pattern(r"\n *Core: (\w+)\s*\Z")
 
 
 def custom_vjp(params: Params, inputs: Inputs) -> Params:
