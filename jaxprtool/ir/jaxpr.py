@@ -264,7 +264,8 @@ class _EqnMaker:
         origin: Origin | None = None,
     ):
         self.primitive, self.inputs, self.out_binders = primitive, tuple(inputs), tuple(out_binders)
-        self.params = params if type(params) is Params else Params(params) if params else NO_PARAMS
+        read = isinstance(params, Params)
+        self.params = params if read else Params(params) if params else NO_PARAMS
         self.span, self.comments, self.origin = span, comments, origin
         try:
             self.__class__ = JaxprEqn  # type: ignore[assignment]

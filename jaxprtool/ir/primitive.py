@@ -17,6 +17,24 @@ class Params(FrozenDict[str, Any]):
     __slots__ = ()
 
 
+class ReadParams(Params):
+    """Params that the text of the equation spells in another way.
+
+    Attributes:
+      was: the equation as its text has it.
+    """
+
+    __slots__ = ("was",)
+    was: Any
+
+    def __init__(self, params: Mapping[str, Any], was: Any):
+        super().__init__(params)
+        object.__setattr__(self, "was", was)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Params, (dict(self),)  # what a process hands to another one is printed anew
+
+
 NO_PARAMS = Params()
 
 

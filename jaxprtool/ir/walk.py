@@ -8,6 +8,7 @@ from typing import Any
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.memo import Memo
 from jaxprtool.ir.params import ParamValue, Record
+from jaxprtool.ir.primitive import ReadParams
 
 __all__ = [
     "all_eqns",
@@ -239,7 +240,8 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     """Return the program with the new jaxprs in its equations and in the definitions of its text."""
     eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
-        eqns.append(with_jaxprs(eqn, new.__getitem__))
+        changed = with_jaxprs(eqn, new.__getitem__)
+        eqns.append(changed if changed is eqn else _as_read(eqn, changed))
     named = _definitions(program)
     definitions = {name: new[c] for name, c in named.items()}
     before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())
@@ -249,6 +251,16 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     if named and written is not None:
         written = written._replace(definitions=definitions)
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=written))
+
+
+def _as_read(eqn: JaxprEqn, changed: JaxprEqn) -> JaxprEqn:
+    """Return an equation with other jaxprs, with these also in the params that its text has."""
+    read = eqn.params
+    if not isinstance(read, ReadParams):
+        return changed
+    new = {id(value): changed.params[key] for key, value in read.items()}
+    params = {key: new.get(id(value), value) for key, value in read.was.params.items()}
+    return changed.replace(params=ReadParams(changed.params, read.was._replace(params=params)))
 
 
 def _definitions(program: ClosedJaxpr) -> Mapping[str, ClosedJaxpr]:

@@ -129,8 +129,9 @@ def params_in_form(
     loses no information.
     """
     was = form.was(eqn)
+    first = () if form.sorted else eqn.primitive.first
     if was is not None:
-        return sorted(was.params.items())
+        return [(k, was.params[k]) for k in _sorted(first, (*was.params,))]
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
     names, printed = form.names, form.printed
@@ -160,11 +161,11 @@ def params_in_form(
             if made is not None or not callable(value):
                 found[key] = made
     for key in form.shown:
-        if key not in found and declared[key].default is not REQUIRED:
-            found[key] = declared[key].default
+        default = declared[key].default if key in declared else None
+        if names.get(key, key) not in found and default is not REQUIRED:
+            found[names.get(key, key)] = default
     for rewrite in form.rewrite:
         found = rewrite(found, eqn)
-    first = () if form.sorted else eqn.primitive.first
     return [(k, found[k]) for k in _sorted(first, (*found,))]
 
 

@@ -147,6 +147,7 @@ def find_annotations(text: str) -> Annotated | None:
     lines = lines or text.split("\n")
     sure: dict[int, _Found] = {}
     unsure: dict[int, _Found] = {}  # what only its column tells from a comment
+    last: dict[int, _Found] = {}  # the same, for the last of several on a line
     known: dict[str, _Note | None] = {}  # by the words: many equations are of one line of Python
     equation = 0
     for number, line in enumerate(lines):
@@ -158,6 +159,8 @@ def find_annotations(text: str) -> Annotated | None:
                 equation = number
                 certain = any(note.frame for note in found.notes)
                 (sure if certain else unsure)[number] = found
+                if not certain and (note := _note(said)):
+                    last[number] = _Found(len(before), number, (note,))
                 continue
             if not mark:
                 continue
@@ -171,6 +174,8 @@ def find_annotations(text: str) -> Annotated | None:
     columns = {line.column for line in sure.values()}
     if not sure and unsure:
         columns = _columns_of_names(lines, unsure)
+    # What stands before the column of the annotations is a comment, an empty one even.
+    unsure = {i: x if x.column in columns else last.get(i, x) for i, x in unsure.items()}
     unsure = {i: line for i, line in unsure.items() if line.column in columns}
     return Annotated(lines, sure | unsure) if sure or unsure else None
 

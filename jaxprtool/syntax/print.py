@@ -10,9 +10,11 @@ from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, set_printer
 from jaxprtool.syntax.origins import annotate
 from jaxprtool.syntax.printing.autodidax import format_autodidax
+from jaxprtool.syntax.printing.classic import ClassicPrinter
 from jaxprtool.syntax.printing.literals import needs_types
 from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
+from jaxprtool.syntax.releases.old_operands import arranged
 from jaxprtool.syntax.releases.trees import joined
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
@@ -121,16 +123,18 @@ def _printer(
 
     A program that JAX printed is laid out anew where the requested dialect has another layout.
     """
-    source, relaid = dialect_of(program), False
+    source, relaid, said = dialect_of(program), False, program
     if (dialect or source).joins_leaves:
         program = joined(program)
+    program = arranged(program, (dialect or source).release, lossless)
     if dialect is not None and _other_layout(program, source, dialect, lossless):
         again = Printer(program, False, width, dialect=source, relaid=True)
         relaid = again.text() == Printer(program, False, width, dialect=source).text()
     untyped = not (dialect or source).types_literals
     if untyped and lossless:
-        untyped = not needs_types(program, dialect or source, relaid)
-    return Printer(
+        untyped = not needs_types(program, said, dialect or source, relaid)
+    printer = ClassicPrinter if (dialect or source).is_classic else Printer
+    return printer(
         program, lossless, width, placed=placed, dialect=dialect, relaid=relaid, untyped=untyped
     )
 

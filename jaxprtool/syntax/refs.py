@@ -250,8 +250,8 @@ def format_reference(
     first = 1 if notation == "read" else 2
     if whole and index.is_whole:
         cell = eqn.inputs[0].aval
-        ndim = getattr(getattr(cell, "inner", cell), "ndim", 0)
-        ref = f"{names[0]}[{','.join(whole * ndim) if whole == ':' and ndim else '...'}]"
+        ndim = getattr(getattr(cell, "inner", cell), "ndim", None)
+        ref = f"{names[0]}[{'...' if whole != ':' or ndim is None else ','.join(whole * ndim)}]"
     else:
         ref = names[0] + _index_text(index, names[first:])
     flags = [f for f in ("mask", "other") if eqn.params.get(f)]

@@ -127,7 +127,8 @@ def test_part_of_a_mesh_is_left_to_the_compiler():
 def test_calls():
     program = jt.parse(JAX_0_3)
     jt.typecheck_jaxpr(program)
-    assert "= jit[\n      name=f" in jt.format_jaxpr(program)
+    assert "= jit[\n      name=f" in jt.format_jaxpr(program, dialect="jax-0.12")
+    assert jt.format_jaxpr(program) == JAX_0_3
     assert "= pjit[\n      name=f" in jt.format_jaxpr(program, dialect="jax-0.6")
     np.testing.assert_allclose(jt.eval_jaxpr(program, [X])[0], np.sin(X))
 
@@ -709,7 +710,7 @@ def test_precisions_that_containers_print_by_repr(enum):
     jt.check(program)
     for eqn in program.eqns:
         assert str(eqn.params["precision"]) == "(Precision.HIGH, Precision.HIGHEST)"
-    assert "<" not in jt.format_jaxpr(program).replace("key<fry>", "")
+    assert "<" not in jt.format_jaxpr(program, dialect="jax-0.12").replace("key<fry>", "")
     jaxpr = jt.to_jax(program).jaxpr
     level = jax.lax.Precision
     assert [eqn.params["precision"] for eqn in jaxpr.eqns] == [(level.HIGH, level.HIGHEST)] * 2

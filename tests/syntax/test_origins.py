@@ -363,3 +363,22 @@ def test_jaxprs_inside_values_have_no_lines_of_python(tmp_path):
     text = jt.format_jaxpr(traced)
     assert "jaxprs=_LinearSolveTuple(matvec={ lambda" in text and "# " in text
     assert jt.format_jaxpr(jt.parse(text)) == text
+
+
+def test_an_empty_comment_before_a_name_stack_is_kept_in_its_place():
+    """It stands where the first of two annotations beside each other would."""
+    line = "    c:f32[3] = neg b"
+    column = 2 * len(line) + 5
+    lines = [
+        ("    b:f32[3] = sin a", "f.py:1:2 (f)"),
+        ("", "[]"),
+        (f"{line}  #", "[]"),
+        ("    d:f32[3] = mul b c", "f.py:2:2 (f)"),
+        ("", "[g]"),
+    ]
+    noted = "\n".join(f"{code:{column}} # {note}" for code, note in lines)
+    long = "    e:f32[3] = my[" + "k" * (column - 22) + "=1] d"
+    text = f"{{ lambda ; a:f32[3]. let\n{noted}\n{long}\n  in (e,) }}"
+    printed = jt.format_jaxpr(jt.parse(text), lossless=True)
+    assert jt.format_jaxpr(jt.parse(printed), lossless=True) == printed
+    assert [eqn.comments for eqn in jt.parse(printed).eqns][1] is not None

@@ -356,3 +356,19 @@ def test_long_ranges(n):
     """A range is a value of its own, of as many elements as it says."""
     text = f"{{ lambda ; a:f32[]. let b:f32[] = odd[r=range(0, {n})] a in (b,) }}"
     assert f"odd[r=range(0, {n})]" in str(parse(text))
+
+
+@pytest.mark.parametrize("value", ["None[x", "a(b[", "((]", "x=[('k', 1)"])
+@pytest.mark.parametrize("comment", ["", "  # []", "  # said"])
+def test_an_unbalanced_value_ends_where_the_layout_says(value: str, comment: str):
+    """A comment after the operands does not end it, though the brackets up to there balance."""
+    text = f"""\
+{{ lambda ; a:f32[3]. let
+    b:i32[] = mine[
+      key={value}
+      other=2
+    ] 1:i32[] a{comment}
+  in (b,) }}"""
+    program = parse(text)
+    assert str(program.eqns[0].params["key"]) == value
+    assert format_jaxpr(program, lossless=True) == text

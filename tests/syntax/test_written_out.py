@@ -128,7 +128,7 @@ def test_lossless_texts_name_what_stands_below_in_each_dialect(release):
     program = jt.parse(text.replace("f:f32[4].", "f:f32[4] l:f32[2].").replace("[] g\n", "[] l\n"))
     dialect = "jax-" + ".".join(map(str, release))
     lossless = jt.format_jaxpr(program, lossless=True, dialect=dialect)
-    assert len(re.findall(r"jaxpr=act[] ]", lossless)) == 1
+    assert len(re.findall(r"jaxpr=act\b", lossless)) == 1
     assert jt.format_jaxpr(jt.parse(lossless), lossless=True) == lossless
 
 

@@ -18,6 +18,7 @@ from jaxprtool.ir.jaxpr import (
     Var,
     new_eqn,
 )
+from jaxprtool.ir.primitive import ReadParams
 from jaxprtool.ir.spans import Span, new_span
 from jaxprtool.syntax.autodidax import from_autodidax
 from jaxprtool.syntax.building.atoms import Atoms, undrop
@@ -261,7 +262,10 @@ class EquationCallbacks:
                 return self._several(several, match, end)
             self.atoms.missing.earlier |= is_earlier(primitive)
             primitive, inputs, given = from_older(primitive, inputs, given)
+        read = given
         given = recover_params(primitive, given, binders)
+        if isinstance(read, ReadParams):
+            given = ReadParams(given, read.was)
         eqn = self._made(primitive, inputs, given, binders, match, start, end)
         if primitive.name in OF_TUPLES and has_tuples(eqn):
             self.atoms.missing.tuples = True

@@ -202,7 +202,7 @@ class ParamCallbacks:
                 self.errors.add(message, "bad-param", at, at + len(text))
                 return Opaque(text)
             self.errors.add(f"{text} is not defined here", "undefined-jaxpr", at, at + len(text))
-        if "lambda" in text or (
+        if "{ lambda" in text or (
             named and not self.definitions.names.isdisjoint(_WORD.findall(text))
         ):
 
@@ -214,9 +214,19 @@ class ParamCallbacks:
 
             value = read_value(text, kind, inner, refer if named else None)
             return self._sound(primitive, key, value, kind, text, at)
-        value = self._sound(primitive, key, read_value(text, kind), kind, text, at)
+        plain = text
+        if self.reading.classic and "\n" in text:
+            plain = self._unindented(text, at)
+        value = self._sound(primitive, key, read_value(plain, kind), kind, text, at)
         self._values[kind, text] = value
         return value
+
+    def _unindented(self, text: str, at: int) -> str:
+        """Return a value of several lines as it was printed by itself: releases to 0.2.21 align its lines."""
+        column = at - self.reading.text.rfind("\n", 0, at) - 1
+        first, *rest = text.split("\n")
+        lines = [line[column:] if line[:column].isspace() else line for line in rest]
+        return "\n".join([first, *lines])
 
     def _check_end(self, key: str, token: Token, missing: Set[str]) -> None:
         """Report free text that seems to contain the params after it.

@@ -95,8 +95,9 @@ class Builder:
     def _dialect(self) -> Dialect:
         """Return the dialect of the text."""
         found, left_out = None, self.left_out
-        told = left_out.literals or left_out.earlier or may_be_earlier(self.reading)
-        if told and not (left_out.binders or left_out.units or self.reading.autodidax):
+        classic = self.reading.classic and not self.reading.below
+        told = classic or left_out.literals or left_out.earlier or may_be_earlier(self.reading)
+        if told and (classic or not left_out.binders) and not self.reading.autodidax:
             given = source_release()
             found = None if given else earlier_dialect(self.reading, left_out.literals)
         if found is not None:

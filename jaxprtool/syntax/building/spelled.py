@@ -8,12 +8,20 @@ from dataclasses import dataclass, field
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.dialects import RECOGNISED, RELEASES, Dialect, dialect_in
-from jaxprtool.syntax.releases.earlier import LAST_SETS, OLDER
+from jaxprtool.syntax.releases.earlier import OLDER
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, told_by_numbers
+from jaxprtool.syntax.releases.earlier_types import told_by_types
+from jaxprtool.syntax.releases.last_spellings import (
+    EARLIER_WORDS,
+    LAST_SETS,
+    OLD_VALUES,
+    told_by_words,
+)
 from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import (
     SPELLINGS,
     TYPED_LITERALS,
+    TYPES,
     Release,
     Spelling,
     bounds,
@@ -38,7 +46,6 @@ __all__ = [
 
 TYPED_LITERAL = pattern(r"(?<!\S)-?(?:\d[^\s:]*|(?:inf|nan)j?|\([^\s:]*j\)|True|False):[a-z]\w*\[")
 _LITERAL = pattern(r"(?<!\S)-?\d[^\s:]*(?!\S)")
-_TYPES: Release = (0, 2, 22)  # what prints types, and a line break less
 _BELOW: Release = (0, 1, 58)  # what prints jaxprs inside of params
 
 
@@ -174,9 +181,9 @@ def releases_of(reading: Reading, equations: Iterable[SpelledEquation]) -> Relea
         elif _LITERAL.search(eqn.operands):
             certain.add(TYPED_LITERALS)
     if reading.classic:
-        certain.add(_TYPES)
+        certain.add(TYPES)
     elif any(map(_has_types, reading.tokens)):
-        since.add(_TYPES)
+        since.add(TYPES)
     if reading.below:
         certain.add(_BELOW)
     last = min(until, default=None)
@@ -208,13 +215,15 @@ def may_be_earlier(reading: Reading) -> bool:
     found = found and _LAST_SET.search(text)
     found = found or ("pjit[" in text and _PJIT.search(text))
     found = found or (("qr[" in text or "svd[" in text) and _FACTORS.search(text))
+    found = found or any(word in text for word in EARLIER_WORDS) or any(told_by_words(text))
+    found = found or ("linear=(" in text and "_split_transpose=" not in text)
     return bool(found or (("\n= " in text or "\n;" in text) and _NO_RESULTS.search(text)))
 
 
 def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     """Return the dialect of a text of an earlier release than 0.6.1: that of the last release that prints it.
 
-    None where no such release prints it, or no release since 0.4.14: then it was written by hand,
+    None where no such release prints it, or no release since 0.4.1: then it was written by hand,
     or is upgraded.
 
     Args:
@@ -222,14 +231,18 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
       untyped: whether it has a literal without a type, which no later release prints.
     """
     later = any(bound == "since" and r >= TYPED_LITERALS for bound, r in reading.told)
-    if later or TYPED_LITERAL.search(reading.dedented):
-        return None
+    text = reading.dedented
+    if not reading.classic and (later or TYPED_LITERAL.search(text)):
+        return None  # only our lossless texts have typed literals in the classic layout
     since, before, until = set[Release](), set[Release](), set[Release]()
     if untyped:
         before.add(TYPED_LITERALS)
-    if _NO_RESULTS.search(reading.dedented):
+    if reading.classic:
+        before.add(TYPES)
+    if _NO_RESULTS.search(text):
         until.add(_NAME_AMONG_OTHERS)
-    for bound, release in told_by_numbers(reading.dedented):
+    until.update(told_by_words(text))
+    for bound, release in (*told_by_numbers(text), *told_by_types(text)):
         (since if bound == "since" else before).add(release)
     for eqn in spelled(reading).values():
         until.update(_until(eqn))
@@ -240,7 +253,8 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
                 (since if bound == "since" else before).add(release)
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
-    if last is None or last >= TYPED_LITERALS or not (untyped or until):
+    told = untyped or until or reading.classic or ":void[" in text
+    if last is None or last >= TYPED_LITERALS or not told:
         return None  # a text written by hand leaves out params
     return dialect_in(last)
 
@@ -262,11 +276,14 @@ def _has_types(token: Token) -> bool:
 
 def _until(eqn: SpelledEquation) -> Iterator[Release]:
     """Yield the last release that spells an equation in this way, where the table of earlier releases says so."""
-    params, last = LAST_SETS.get(eqn.name, (frozenset[str](), _TYPES))
-    if params and [*eqn.params] == sorted(
-        params
-    ):  # JAX sorts them, and who writes by hand may leave some out
-        yield last
+    # JAX sorts them, and who writes by hand may leave some out.
+    if eqn.name in LAST_SETS and [*eqn.params] == sorted(eqn.params):
+        for params, last, (key, start) in LAST_SETS[eqn.name]:
+            if params == eqn.params.keys() and eqn.params.get(key, "").startswith(start):
+                yield last
+    for key, (start, last) in OLD_VALUES.get(eqn.name, {}).items():
+        if eqn.params.get(key, "").startswith(start):
+            yield last
     older, known = OLDER.get(eqn.name), known_primitive(eqn.name)
     if older is None or older.last is None:
         return

@@ -17,7 +17,7 @@ from typing import Any, TypeAlias
 
 from jaxprtool.ir.diagnostics import Diagnostic, counted
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Var
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Params, Var
 from jaxprtool.syntax.building.units import UNIT
 from jaxprtool.syntax.infer import inner_jaxprs
 from jaxprtool.syntax.releases.earlier_equations import branches
@@ -270,7 +270,7 @@ class _Body:
 def _become(eqn: JaxprEqn, inputs: Sequence[Any], params: dict[str, Any]) -> None:
     """Give an equation other operands and params, in place."""
     params = {**eqn.primitive.defaults, **params}
-    amend(eqn, inputs=tuple(inputs), params=type(eqn.params)(params))
+    amend(eqn, inputs=tuple(inputs), params=Params(params))
 
 
 def _is_unpacking(eqn: JaxprEqn) -> bool:

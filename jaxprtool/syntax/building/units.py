@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from jaxprtool.core.inner import inner_arguments
 from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Var
 from jaxprtool.syntax.infer import FAULTS, inner_jaxprs
 from jaxprtool.syntax.types import UNTYPED
 
@@ -102,9 +102,7 @@ class _Units:
         inputs = [x for i, x in enumerate(eqn.inputs) if i not in places]
         params = _fewer(_fewer_operands(eqn.params, places), _EACH, places, len(eqn.inputs))
         params = _fewer(params, _EACH_RESULT, results, len(eqn.out_binders))
-        amend(
-            eqn, inputs=tuple(inputs), out_binders=tuple(binders), params=type(eqn.params)(params)
-        )
+        amend(eqn, inputs=tuple(inputs), out_binders=tuple(binders), params=Params(params))
         return bool(binders) or not results
 
     def open_drops(

@@ -21,7 +21,7 @@ from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import BOOL, DType
 from jaxprtool.ir.frozen import amend
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Params
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from jaxprtool.ops.parallel import inner_axes
 from jaxprtool.syntax.infer import (
@@ -219,9 +219,7 @@ class _Propagation:
         primitive, inputs, params = from_older(eqn.primitive, [*eqn.inputs], eqn.params)
         if primitive is not eqn.primitive or params is not eqn.params:
             params = {**primitive.defaults, **params}
-            self.change(
-                eqn, primitive=primitive, inputs=tuple(inputs), params=type(eqn.params)(params)
-            )
+            self.change(eqn, primitive=primitive, inputs=tuple(inputs), params=Params(params))
 
     def with_literals(self, eqn: JaxprEqn, axes: Any) -> Iterator[Any]:
         """Give types to the results of an equation with untyped literals: try types for these until it fits.

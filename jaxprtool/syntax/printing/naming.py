@@ -226,6 +226,7 @@ def name_variables(
     as_dropped: bool = False,
     name_read: bool = False,
     follows: bool = True,
+    apart: bool = False,
 ) -> tuple[dict[Var, str], set[Var]]:
     """Return a name for every variable: those of the source if all have one (and not `renamed`), else JAX's.
 
@@ -240,6 +241,7 @@ def name_variables(
       as_dropped: whether exactly the results that the program drops are `_`, read or not.
       name_read: whether results that are `_` in the source, and are read, get names.
       follows: whether arguments of jit get the names of the call's operands.
+      apart: whether names begin at `a` in each jaxpr.
 
     Returns:
       The names, and the variables that are `_` because the program drops them, not because nothing
@@ -253,6 +255,8 @@ def name_variables(
     # an unread variable of the jaxpr may have a name elsewhere
     inside = lossless and outer is not None
     drops = {} if inside or as_dropped else _dropped(nested, root, inner_drops)
+    if apart:
+        return _named_apart(nested, drops), set()
     namer = _Namer(nested, root, shared, lossless, outer or {}, drops, name_drops, later, follows)
     outermost = {v for eqn in root.eqns for v in eqn.out_binders} if namer.unnamed else set[Var]()
     return namer.names, namer.unnamed - outermost
@@ -315,6 +319,19 @@ def _source_names(nested: Nested) -> dict[Var, str] | None:
         if None in seen or len(seen) + drops - (drops > 0) != len(bound):
             return None
         names.update(zip(bound, given, strict=True))  # type: ignore[arg-type]  # none is None
+    return names
+
+
+def _named_apart(nested: Nested, drops: dict[Var, str]) -> dict[Var, str]:
+    """Return names that begin at `a` in each jaxpr."""
+    names = drops
+    for jaxpr in nested.calls:
+        numbers = count()
+        for v in chain(jaxpr.all_binders, *map(_binders_of, jaxpr.eqns)):
+            if type(v) is DropVar:
+                names[v] = "_"
+            elif v not in names:
+                names[v] = base26(next(numbers))
     return names
 
 

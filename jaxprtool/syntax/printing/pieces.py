@@ -7,8 +7,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import ParamValue, Record
+from jaxprtool.ir.primitive import NO_PARAMS
 from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.origins import HARD_BREAK, size_of
 from jaxprtool.syntax.params import format_value
@@ -23,6 +25,7 @@ from jaxprtool.syntax.printing.naming import (
 from jaxprtool.syntax.printing.where import where_lines
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, knows_inner_drops
+from jaxprtool.syntax.releases.old_operands import is_kernel
 from jaxprtool.syntax.sharing import (
     named_inside,
     names_around,
@@ -42,6 +45,11 @@ _MOST_WRITTEN_OUT = 200_000  # bound on equations when definitions are written o
 _NUMBERS = frozenset({int, bool, float})
 
 
+def _is_not_numpys(aval: Any) -> bool:
+    """Whether an element type is one that NumPy lacks."""
+    return isinstance(aval, ShapedArray) and aval.dtype.name.startswith(("bfloat", "float8"))
+
+
 def end_of(jaxpr: Jaxpr) -> str:
     """Return the end of a jaxpr's text, after its results: with the effects that it was read with."""
     written = jaxpr.written
@@ -51,15 +59,32 @@ def end_of(jaxpr: Jaxpr) -> str:
 class _Types(dict[Any, str]):
     """The texts of types in a dialect, with the colon before them."""
 
-    __slots__ = ("dialect",)
+    __slots__ = ("dialect", "in_memory")
 
-    def __init__(self, dialect: Dialect):
+    def __init__(self, dialect: Dialect, in_memory: bool = False):
         super().__init__({UNTYPED: ""})
-        self.dialect = dialect
+        self.dialect, self.in_memory = dialect, in_memory
 
     def __missing__(self, aval: Any) -> str:
-        text = self[aval] = f":{self.dialect.type_text(aval)}"
+        text = self.dialect.type_text(aval)
+        if self.in_memory and isinstance(aval, RefType):
+            text = f"Mem{text}" if aval.space else f"MemRef<None>{text.removeprefix('Ref')}"
+        text = self[aval] = f":{text}"
         return text
+
+
+def _kernels(nested: Nested) -> set[Jaxpr]:
+    """Return the jaxprs of kernels, and all inside of them."""
+    found = set[Jaxpr]()
+    todo = [
+        j for eqns in nested.calls.values() for e, js in eqns if is_kernel(e.primitive) for j in js
+    ]
+    while todo:
+        jaxpr = todo.pop().jaxpr
+        if jaxpr not in found:
+            found.add(jaxpr)
+            todo += [c for _, inner in nested.calls.get(jaxpr, ()) for c in inner]
+    return found
 
 
 class Pieces(ABC):
@@ -99,11 +124,11 @@ class Pieces(ABC):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
-        self.forms = dialect.forms
+        self.forms, self.short_floats = dialect.forms, dialect.short_floats
         self.untyped = untyped
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
-        self.called = {name: f.name for name, f in self.forms.items() if f.name != name}
+        self.called = {name for name, f in self.forms.items() if f.name != name or f.others}
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
         self.nested, self.definitions, self.later = self._shared(program, outer, relaid)
@@ -126,12 +151,14 @@ class Pieces(ABC):
             as_dropped,
             lossless and dialect.names_inner_drops and knows_inner_drops(program),
             dialect.follows_calls,
+            dialect.is_classic,
         )
         # From 0.10 on JAX writes `_:f32[], a[...] <- a[...], b` where a result of an inner jaxpr has no name.
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
-        self.types = _Types(dialect)
-        self.params: dict[int, tuple[str, list[str]]] = {}
+        self.types, self.kernel_types = _Types(dialect), _Types(dialect, dialect.in_memory)
+        self.kernels = _kernels(nested) if dialect.in_memory else set[Jaxpr]()
+        self.params: dict[int | str, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # params of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
         self.tried: dict[int, str] = {}
@@ -213,6 +240,8 @@ class Pieces(ABC):
         if text and self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
+        if type(val) is float and self.short_floats and _is_not_numpys(aval):
+            return f"{val:g}{text}"
         if type(val) in _NUMBERS and (val == val or not self.lossless):
             return f"{val}{text}" if aval is UNTYPED or aval.dtype.kind != "0" else f"(b'',){text}"
         return (
@@ -227,7 +256,8 @@ class Pieces(ABC):
         """
         found = self.ends.get(jaxpr)
         if found is None:
-            names, types, atom = self.names, self.types, self._atom
+            names, atom = self.names, self._atom
+            types = self.kernel_types if jaxpr in self.kernels else self.types
             found = self.ends[jaxpr] = (
                 [names[v] + types[v.aval] for v in jaxpr.const_binders],
                 [names[v] + types[v.aval] for v in jaxpr.in_binders],
@@ -295,12 +325,14 @@ class Pieces(ABC):
     def _plain_params(self, eqn: JaxprEqn) -> tuple[str, list[str]]:
         """Return all params on one line, with brackets, and the text of each; for equations that hold no jaxpr."""
         params = eqn.params
-        if not params:
+        if not params and eqn.primitive.name not in self.called:
             return "", []
-        found = self.params.get(id(params))
+        # Equations without params share one object.
+        key = eqn.primitive.name if params is NO_PARAMS else id(params)
+        found = self.params.get(key)
         if found is None:
             texts = [f"{k}={self._value(v)}" for k, v in self._pairs(eqn)]
-            found = self.params[id(params)] = f"[{' '.join(texts)}]" if texts else "", texts
+            found = self.params[key] = f"[{' '.join(texts)}]" if texts else "", texts
         return found
 
     # ---- on one line: None as soon as the text is longer than what is left of it
@@ -308,7 +340,8 @@ class Pieces(ABC):
     def _flat_equation(self, eqn: JaxprEqn) -> str:
         """Return an equation without jaxprs, on one line."""
         params = ""
-        if eqn.params:
+        name = eqn.primitive.name
+        if eqn.params or name in self.called:
             if "index" in eqn.params:
                 text = format_reference(
                     eqn, self._atom, self._binder, self.written_long, self.whole
@@ -318,9 +351,8 @@ class Pieces(ABC):
             params = self._plain_params(eqn)[0]
         atom, names, types = self._atom, self.names, self.types
         inputs = " ".join([names[x] if type(x) is Var else atom(x) for x in eqn.inputs])
-        name = eqn.primitive.name
-        if self.called:
-            name = self.called.get(name, name)
+        if name in self.called:
+            name = self._name(eqn)
         rest = f"{name}{params} {inputs}"
         outs = eqn.out_binders
         if len(outs) == 1:

@@ -1,4 +1,4 @@
-"""The dialects of JAX's printer: how each release since 0.4.14 writes a program.
+"""The dialects of JAX's printer: how each release since 0.1.70 writes a program.
 
 A dialect is recognised while a text is read, and recorded with the program: it is printed back as
 it was written. A program that was made anew is in the dialect of the installed JAX, which is found
@@ -37,6 +37,7 @@ from jaxprtool.syntax.releases.spellings import (
     DEFINITIONS,
     EACH_LEAF,
     TYPED_LITERALS,
+    TYPES,
     WHOLE_CELLS,
     Form,
     Release,
@@ -60,7 +61,7 @@ __all__ = [
 
 # The releases whose print is known. A text of an earlier one is read, and upgraded.
 RELEASES: tuple[Release, ...] = (
-    *[(0, 4, n) for n in range(14, 39)], (0, 5, 0), (0, 5, 1), (0, 5, 2), (0, 5, 3), (0, 6, 0), (0, 6, 1),
+    *[(0, 1, n) for n in range(70, 78)], *[(0, 2, n) for n in range(29)], *[(0, 3, n) for n in range(26)], *[(0, 4, n) for n in range(1, 39)], (0, 5, 0), (0, 5, 1), (0, 5, 2), (0, 5, 3), (0, 6, 0), (0, 6, 1),
     (0, 6, 2), (0, 7, 0), (0, 7, 1), (0, 7, 2), (0, 8, 0), (0, 8, 1), (0, 8, 2), (0, 8, 3), (0, 9, 0), (0, 9, 1), (0, 9, 2),
     (0, 10, 0), (0, 10, 1), (0, 10, 2), (0, 11, 0), (0, 11, 1), (0, 11, 2), (0, 12, 0),
 )  # fmt: skip
@@ -73,6 +74,9 @@ ANNOTATES_BELOW = (0, 10, 1)
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
 _KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
+_BLANK_TUPLES: Release = (0, 1, 77)
+_ITEMS: Release = (0, 4, 31)
+_MEMORY: tuple[Release, Release] = ((0, 4, 24), (0, 7))
 
 
 @dataclass(frozen=True)
@@ -110,9 +114,29 @@ class Dialect:
         return self.release >= _PRINTER_DROPS
 
     @property
+    def is_classic(self) -> bool:
+        """Whether texts have no types, hanging indents, and names that begin at `a` in each jaxpr."""
+        return self.release < TYPES
+
+    @property
+    def blank_tuples(self) -> bool:
+        """Whether an empty tuple is printed with blanks in it."""
+        return self.release >= _BLANK_TUPLES
+
+    @property
     def types_literals(self) -> bool:
         """Whether a literal is printed with its type."""
         return self.release >= TYPED_LITERALS
+
+    @property
+    def in_memory(self) -> bool:
+        """Whether the references of kernels are printed with a memory space, `MemRef<None>{float32[8]}`."""
+        return _MEMORY[0] <= self.release < _MEMORY[1]
+
+    @property
+    def short_floats(self) -> bool:
+        """Whether literals of types that NumPy lacks are printed with six digits: `2`, `0.100098`."""
+        return self.release < _ITEMS
 
     @property
     def follows_calls(self) -> bool:
@@ -174,7 +198,7 @@ class Dialect:
         if self.release < _SORTED_SETS and "frozenset({})" in text:
             text = text.replace("frozenset({})", "frozenset()")
         if self.release < _SHARES and "Precision." in text:
-            text = _PRECISION.sub(_numbered, text)
+            text = _PRECISION.sub(_numbered_in_jaxlib if self.is_classic else _numbered, text)
         return without_batching_dims(self.release, text)
 
 
@@ -185,6 +209,11 @@ _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 def _numbered(m: re.Match[str]) -> str:
     """Return a member of an enum as Python shows it."""
     return f"<{m[0]}: {_PRECISIONS.index(m[1])}>"
+
+
+def _numbered_in_jaxlib(m: re.Match[str]) -> str:
+    """Return the same for an enum of jaxlib, as which it was printed to 0.2.21."""
+    return f"<PrecisionConfig_{_numbered(m)[1:]}"
 
 
 _SUM = ", unreduced_kind=sum"
@@ -248,9 +277,10 @@ def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
     wrong: list[Diagnostic] = []
     for eqn in all_eqns(program.jaxpr):
         form = dialect.forms.get(eqn.primitive.name)
-        if form is None or not _is_meant(eqn.primitive, form):
+        if form is None or not _is_meant(eqn.primitive, form) or form.was(eqn) is not None:
             continue
         what = "" if form.has else f"{eqn.primitive} is no primitive there"
+        what = what or next(filter(None, (refuse(eqn) for refuse in form.refusals)), "")
         for key in form.lacks:
             value, declared = eqn.params.get(key), eqn.primitive.params.get(key)
             if what or declared is None or declared.kind.is_bookkeeping or form.rewrite:

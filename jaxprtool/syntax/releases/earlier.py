@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 from jaxprtool.core.kinds.containers import Anything
 from jaxprtool.core.primitive import declared_primitive, find_primitive, known_primitive
@@ -12,6 +12,7 @@ from jaxprtool.ir.declaration import Param
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.jaxpr import Params as FrozenParams
 from jaxprtool.ir.params import Word
+from jaxprtool.ir.primitive import ReadParams
 from jaxprtool.syntax.releases import earlier_equations as equations
 from jaxprtool.syntax.releases import earlier_params as changed
 from jaxprtool.syntax.releases.spellings import (
@@ -23,7 +24,6 @@ from jaxprtool.syntax.releases.spellings import (
 )
 
 __all__ = [
-    "LAST_SETS",
     "OLDER",
     "declared_params",
     "expanded",
@@ -63,7 +63,7 @@ class Older(NamedTuple):
       told_by: the params whose values may tell whether an equation is of another release; equations
         without them need not be examined.
       kept: whether dialects that have the old equation print it as it was read, since no other
-        spelling says the same.
+        spelling says the same; or a function of its params that tells.
     """
 
     name: str = ""
@@ -77,7 +77,7 @@ class Older(NamedTuple):
     foreign: bool = False
     each: bool = False
     told_by: tuple[str, ...] = ()
-    kept: bool = False
+    kept: bool | Callable[[Params], bool] = False
 
     @property
     def last(self) -> Release | None:
@@ -106,7 +106,7 @@ _BY_PARAMS = {
     frozenset({"_prim"}): Older(expand=equations.hi_primitive),
 }
 _JIT_DROPPED = (
-    "backend", "device", "device_assignment", "device_values", "inline", "resource_env",
+    "backend", "device", "device_assignment", "device_values", "resource_env",
     "in_axis_resources", "out_axis_resources", "in_positional_semantics", "out_positional_semantics",
 )  # fmt: skip
 _SHARDED_DROPPED = (
@@ -118,7 +118,29 @@ _CLIP = Word("GatherScatterMode.CLIP")
 
 
 def _jit(until: str) -> Older:
-    return Older("jit", until, {"call_jaxpr": "jaxpr"}, _JIT_DROPPED, convert=changed.of_jit)
+    renamed = {"call_jaxpr": "jaxpr"}
+    return Older("jit", until, renamed, _JIT_DROPPED, convert=changed.of_jit, kept=_says_where)
+
+
+def _says_where(params: Params) -> bool:
+    """Whether a call says on which devices it runs, and how its arrays lie there, in words that no later release has."""
+    dropped = {k for k in (*_JIT_DROPPED, *_SHARDED_DROPPED) if params.get(k) is not None}
+    return bool(dropped) or "GSPMDSharding(" in str(
+        [params.get(k) for k in ("in_shardings", "out_shardings")]
+    )
+
+
+def _has_pairs(params: Params) -> bool:
+    """Whether the attributes of a composite are pairs of a name and a value (to 0.5.3)."""
+    attributes = params.get("attributes")
+    pairs = cast("tuple[Any, ...]", attributes) if isinstance(attributes, tuple) else ()
+    return any(len(a) == 2 for a in pairs)
+
+
+def _is_linear(params: Params) -> bool:
+    """Whether a conditional says that operands are linear (to 0.4.30)."""
+    linear = params.get("linear")
+    return isinstance(linear, tuple) and True in linear
 
 
 def _index_of_reference(count: int) -> Older:
@@ -134,13 +156,21 @@ OLDER: dict[str, Older] = {
         convert=changed.of_jit, told_by=("ctx_mesh", "inline", "in_shardings", "out_shardings")
     ),
     "remat_call": _older_name(
-        "remat2", "0.3.15", renamed={"call_jaxpr": "jaxpr"}, dropped=("concrete", "name")
+        "remat2",
+        "0.3.15",
+        renamed={"call_jaxpr": "jaxpr"},
+        dropped=("concrete", "name"),
+        kept=True,
     ),
     # Partial evaluation gave each call the name of its function.
     **dict.fromkeys(("call", "closed_call", "core_call"), _older_params("0.5.0", "name")),
     "custom_jvp_call": _older_params("0.6.0", *_THUNKS, kept=True),
     "custom_jvp_call_jaxpr": _older_name(
-        "custom_jvp_call", "0.3.16", renamed={"fun_jaxpr": "call_jaxpr"}, dropped=_THUNKS
+        "custom_jvp_call",
+        "0.3.16",
+        renamed={"fun_jaxpr": "call_jaxpr"},
+        dropped=_THUNKS,
+        kept=True,
     ),
     "custom_vjp_call": _older_params("", "fwd_jaxpr_thunk"),  # where JAX prints all params
     "custom_vjp_call_jaxpr": _older_name(
@@ -159,7 +189,7 @@ OLDER: dict[str, Older] = {
         "linear_call", "0.9.2", convert=changed.residuals, kept=True
     ),
     "linear_call": Older(until="0.5.3", convert=changed.linear_call),
-    "custom_linear_solve": _older_params("0.1.77", "tree"),
+    "custom_linear_solve": _older_params("0.1.77", "tree", kept=True),
     "root": _older_name(
         "closed_call", "0.1.62", convert=changed.solver, arrange=equations.first_operand_last
     ),
@@ -176,6 +206,7 @@ OLDER: dict[str, Older] = {
         renamed=renamed("composite"),
         convert=changed.composite,
         told_by=("attributes", *renamed("composite")),
+        kept=_has_pairs,
     ),
     "xla_metadata_call": _older_params("0.8.0", renamed={"call_jaxpr": "jaxpr"}),
     # ---- control flow
@@ -184,6 +215,7 @@ OLDER: dict[str, Older] = {
         dropped=("aval_out", "false_nconsts", "true_nconsts"),
         arrange=equations.branches,
         foreign=True,
+        kept=_is_linear,
     ),
     "scan": Older(until="0.1.65", convert=changed.forward, told_by=("forward", "ft_in")),
     "while": _older_params("0.1.40", "aval_out", "body_consts", "cond_consts"),
@@ -197,9 +229,9 @@ OLDER: dict[str, Older] = {
     "psum": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
     "pmax": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
     "pmin": Older(until="0.2.9", convert=changed.axes_of_name, foreign=True, each=True),
-    "psum2": _older_name("psum", "0.5.3", each=True),
+    "psum2": _older_name("psum", "0.5.3", each=True, kept=True),
     "psum_invariant": Older(until="0.8.0", convert=changed.without_groups, each=True),
-    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes, each=True),
+    "pbroadcast": _older_name("pvary", "0.5.3", convert=changed.no_axes, each=True, kept=True),
     "pvary": Older(until="0.8.0", convert=changed.without_groups, each=True),
     "xla_pmap": Older(until="0.2.5", convert=changed.mapped, foreign=True),
     "soft_pmap": _older_name("xmap", "0.2.9", convert=changed.softly_mapped),
@@ -212,14 +244,16 @@ OLDER: dict[str, Older] = {
         convert=changed.shard_map,
         kept=True,
     ),
-    "mesh_cast": _older_name("reshard", "0.7.1"),
+    "mesh_cast": _older_name("reshard", "0.7.1", kept=True),
     "reduced_vary_cast": _older_name("reduced_vary_cast_p"),
     "vary_unreduced_cast": _older_name("vary_unreduced_cast_p"),
     "sharding_cast": _older_name("reshard", "0.5.0", dropped=("src_sharding",)),
     "sharding_constraint": Older(
-        until="0.5.0", dropped=("resource_env",), convert=changed.constraint
+        until="0.5.0", dropped=("resource_env",), convert=changed.constraint, kept=True
     ),
-    "device_put": Older(until="0.6.1", dropped=("device_num",), convert=changed.device_put),
+    "device_put": Older(
+        until="0.6.1", dropped=("device_num",), convert=changed.device_put, kept=True
+    ),
     # ---- shapes, slices and reductions
     "broadcast": _older_name("broadcast_in_dim", "0.1.55", convert=changed.broadcast),
     "axis_index": _older_params("0.1.77", "nreps", "sizes", "soft_size"),
@@ -229,8 +263,9 @@ OLDER: dict[str, Older] = {
         dropped=("lhs_shape", "rhs_shape"),
         convert=changed.precision,
         told_by=("lhs_shape", "precision", "rhs_shape"),
+        kept=True,
     ),
-    "convert_element_type": _older_params("0.2.5", "old_dtype"),
+    "convert_element_type": _older_params("0.2.5", "old_dtype", kept=True),
     "dot": _older_name("dot_general", "0.1.43", convert=changed.dot),
     "dot_general": Older(
         until="0.4.38",
@@ -242,7 +277,7 @@ OLDER: dict[str, Older] = {
     "dynamic_slice": _older_params("0.1.55", "operand_shape"),
     "dynamic_update_slice": _older_params("0.1.55", "update_shape"),
     "gather": _older_params("0.2.21", "operand_shape", given={"mode": _CLIP, "fill_value": None}),
-    "ragged_dot": _older_name("ragged_dot_general", "0.5.2", convert=changed.ragged_dot),
+    "ragged_dot": _older_name("ragged_dot_general", "0.5.2", convert=changed.ragged_dot, kept=True),
     "reduce": _older_params("0.4.23", "consts"),
     "reduce_sum": _older_params("0.1.59", "input_shape"),
     "reduce_window": _WINDOW,
@@ -256,6 +291,7 @@ OLDER: dict[str, Older] = {
         "updates_shape",
         convert=changed.overwriting,
         told_by=("update_jaxpr", "updates_shape"),
+        kept=True,
     ),
     "scatter-add": _older_params("0.7.0", "out_sharding", "updates_shape"),
     **dict.fromkeys(
@@ -292,13 +328,13 @@ OLDER: dict[str, Older] = {
         expand=equations.singular_values,
     ),
     "reuse_key": _older_name("random_clone", "0.4.25"),
-    "rng_bit_generator": Older(convert=changed.bit_generator),
-    "round": Older(until="0.2.5", convert=changed.rounding),
+    "rng_bit_generator": Older(until="0.5.3", convert=changed.bit_generator, kept=True),
+    "round": Older(until="0.2.5", convert=changed.rounding, kept=True),
     "safe_mul": _older_name("mul", "0.1.60"),
     "orgqr": _older_name("householder_product", "0.3.23"),
     "symmetric_update": _older_name("symmetric_product", "0.5.0"),
     "tridiagonal": Older(foreign=True, told_by=("lower",), expand=equations.tridiagonal_with_info),
-    "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t"),
+    "tridiagonal_solve": _older_params("0.4.38", "ldb", "m", "n", "t", kept=True),
     # ---- effects and references
     "get": _index_of_reference(1),
     "swap": _index_of_reference(2),
@@ -316,6 +352,7 @@ OLDER: dict[str, Older] = {
             "threshold",
             "where",
         ),
+        kept=True,
     ),
     "id_tap_dep": _older_name("copy", arrange=equations.first_operand),
     "mutable_array": _older_name("new_ref", "0.7.0"),
@@ -324,21 +361,11 @@ OLDER: dict[str, Older] = {
         "0.4.33",
         convert=changed.results_of_callback,
         expand=equations.identity_callback,
+        kept=True,
     ),
     "ffi_call": Older(until="0.5.3", convert=changed.foreign_call, foreign=True),
     "pure_callback": Older(until="0.5.3", convert=changed.vectorized, foreign=True),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
-}
-
-
-# The params that some primitives had to a release, where one came then that says nothing of what is computed: an equation
-# with exactly these is of that release or an earlier one.
-LAST_SETS: dict[str, tuple[frozenset[str], Release]] = {
-    "broadcast_in_dim": (frozenset({"broadcast_dimensions", "shape"}), (0, 4, 35)),
-    "iota": (frozenset({"dimension", "dtype", "shape"}), (0, 4, 34)),
-    "qr": (frozenset({"full_matrices"}), (0, 4, 38)),
-    "reshape": (frozenset({"dimensions", "new_sizes"}), (0, 4, 35)),
-    "svd": (frozenset({"compute_uv", "full_matrices", "subset_by_index"}), (0, 4, 34)),
 }
 
 
@@ -421,19 +448,27 @@ def from_older(
     # An undeclared primitive that shares a param with this one counts as this one, with another param misspelled.
     if others and (primitive.known or new.keys().isdisjoint(found.params)):
         return primitive, inputs, params
-    if new == params and found is primitive:
+    if new == params and found is primitive and not (older.kept and _respelled(new, params)):
         return found, operands, params
-    if older.kept:
-        given = {k: changed.wrapped_function(v) for k, v in params.items()}
-        _keep(Replaced(primitive.name, given, new))
-    return found, operands, new
+    was = _kept(older, primitive, params, new)
+    return found, operands, new if was is None else ReadParams(new, was)
 
 
-def _keep(was: Replaced) -> None:
-    """Record the old form of an equation with a jaxpr that it calls."""
-    held = next((v for v in was.new.values() if isinstance(v, ClosedJaxpr)), None)
+def _respelled(new: Params, params: Params) -> bool:
+    """Whether equal params are not printed alike: an element type as its class, say."""
+    return any(type(value) is not type(params[key]) for key, value in new.items())
+
+
+def _kept(older: Older, primitive: Primitive, params: Params, new: Params) -> Replaced | None:
+    """Return the old form of an equation, and record it with a jaxpr that it calls; None where it is not needed."""
+    if not (older.kept(params) if callable(older.kept) else older.kept):
+        return None
+    given = {k: changed.wrapped_function(v) for k, v in params.items()}
+    was = Replaced(primitive.name, given, new)
+    held = next((v for v in new.values() if isinstance(v, ClosedJaxpr)), None)
     if held is not None:
         replaced.keep(held, was)
+    return was
 
 
 def expanded(
@@ -446,9 +481,13 @@ def expanded(
     if older is None or older.expand is None or (primitive.known and not older.foreign):
         return None
     try:
-        return older.expand(params, inputs, outs)
+        eqns = older.expand(params, inputs, outs)
     except _FAULTS:
         return None
+    if eqns is None or len(eqns) > 1:
+        return eqns
+    was = _kept(older, primitive, params, eqns[0].params)
+    return eqns if was is None else [eqns[0].replace(params=ReadParams(eqns[0].params, was))]
 
 
 # -- collectives of trees: see `trees` ----------------------------------------------------------------
@@ -472,11 +511,15 @@ def _for_each_leaf(
     eqns: list[JaxprEqn] = []
     for x, v in zip(inputs, outs, strict=True):
         found, operands, new = from_older(primitive, [x], params)
-        eqns.append(JaxprEqn(found, operands, {**found.defaults, **new}, [v]))
+        given = {**found.defaults, **new}
+        if isinstance(new, ReadParams):
+            given = ReadParams(given, new.was)
+        eqns.append(JaxprEqn(found, operands, given, [v]))
     return of_leaves(eqns)
 
 
 def of_leaves(eqns: Sequence[JaxprEqn]) -> list[JaxprEqn]:
     """Mark equations as the leaves of one: they share a new params object."""
-    params = FrozenParams(eqns[0].params)
+    read = eqns[0].params
+    params = ReadParams(read, read.was) if isinstance(read, ReadParams) else FrozenParams(read)
     return [eqn.replace(params=params) for eqn in eqns]

@@ -149,7 +149,9 @@ def top_k(params: Params, inputs: Inputs) -> Params:
 def random_split(params: Params, inputs: Inputs) -> Params:
     """`count=2`, to 0.4.13."""
     del inputs
-    return {"shape": (params["count"],)} if "count" in params else params
+    if "count" not in params:
+        return params
+    return {**{k: v for k, v in params.items() if k != "count"}, "shape": (params["count"],)}
 
 
 def vectorized(params: Params, inputs: Inputs) -> Params:
@@ -263,7 +265,7 @@ def bit_generator(params: Params, inputs: Inputs) -> Params:
 
 
 _FUNCTION = pattern(r"<function (?:[\w<>]+\.)*([\w<>]+) at 0x\w+>")
-_CORE = pattern(r"\nCore: (\w+)\s*\Z")
+_CORE = pattern(r"\n *Core: (\w+)\s*\Z")
 
 
 def custom_vjp(params: Params, inputs: Inputs) -> Params:

@@ -1,6 +1,6 @@
-"""How the releases of JAX from 0.4.14 to 0.6.0 print the equations of primitives that 0.6.1 or an earlier one changed.
+"""How the releases of JAX to 0.6.0 print the equations of primitives that 0.6.1 or an earlier one changed.
 
-These rows go before those of `spellings.SPELLINGS`, and are for writing only. A text of these
+Those of changes to 0.4.14 are in `oldest_spellings`. These rows go before those of `spellings.SPELLINGS`, and are for writing only. A text of these
 releases is read by its contents (`earlier.py`); its params do not show which of them printed it.
 """
 
@@ -14,7 +14,8 @@ from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.releases.spellings import Release, Spelling, no_param
+from jaxprtool.syntax.releases.oldest_spellings import OLDEST_SPELLINGS
+from jaxprtool.syntax.releases.spellings import Release, Rewrite, Spelling, no_param
 
 __all__ = ["EARLIER_SPELLINGS", "told_by_numbers", "without_batching_dims"]
 
@@ -42,6 +43,17 @@ def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
 def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """Return the params of `device_put` as lists, which are tuples now."""
     return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in params.items()}
+
+
+def _as_list(*names: str) -> Rewrite:
+    """Return a change that prints params as lists, which are tuples now."""
+
+    def rewrite(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
+        del eqn
+        tuples = {k: params[k] for k in names if isinstance(params.get(k), tuple)}
+        return {**params, **{k: [*v] for k, v in tuples.items()}}
+
+    return rewrite
 
 
 def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
@@ -75,6 +87,14 @@ def _system(eqn: JaxprEqn) -> tuple[int, int] | None:
     return (m, n) if isinstance(m, int) and isinstance(n, int) else None
 
 
+def _all_initialized(eqn: JaxprEqn) -> Any:
+    """Return `is_initialized` of an equation whose references all hold values at the start; None for another one."""
+    found: Any = eqn.params.get("is_initialized", ())
+    return (
+        None if not isinstance(found, tuple) or False in cast("Any", found) else cast("Any", found)
+    )
+
+
 def _size(eqn: JaxprEqn) -> int | None:
     found = _system(eqn)
     return None if found is None else found[0]
@@ -87,7 +107,7 @@ def _sides(eqn: JaxprEqn) -> int | None:
 
 def _element_type(eqn: JaxprEqn) -> Word | None:
     aval = eqn.inputs[-1].aval if eqn.inputs else None
-    return Word(str(aval.dtype)) if isinstance(aval, ShapedArray) else None
+    return Word(aval.dtype.name) if isinstance(aval, ShapedArray) else None
 
 
 def _by_names(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
@@ -153,18 +173,23 @@ _NAMES: dict[str, Any] = dict.fromkeys(
     ("in_names", "out_names", "check_rep", "rewrite", "auto"), no_param
 )
 
-EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+_ROWS: dict[str, tuple[Spelling, ...]] = {
     # ---- calls and control flow
-    "composite": _born(0, 5),
-    "cond": (Spelling((0, 4, 31), removed={"linear": _branches_are_not_linear}),),
+    "composite": (*_born(0, 5), Spelling((0, 6), replaces="composite")),
+    "cond": (Spelling((0, 4, 31), removed={"linear": _branches_are_not_linear}, replaces="cond"),),
     "custom_jvp_call": (
         Spelling((0, 5, 1), removed={"jvp_jaxpr_thunk": no_param}),
         Spelling((0, 6, 1), removed={"jvp_jaxpr_fun": no_param}, replaces="custom_jvp_call"),
+    ),
+    "custom_lin": (
+        Spelling((0, 6, 1), added={"in_zeros": ()}, before=_as_list("out_avals", "avals_out")),
+        Spelling((0, 6, 2), hidden=("out_avals",)),
     ),
     "custom_vjp_call": (Spelling((0, 6, 1), replaces="custom_vjp_call_jaxpr"),),
     "jit": (
         Spelling((0, 4, 22), first=True),
         Spelling((0, 5, 3), removed={"resource_env": no_param}),
+        Spelling((0, 7), replaces="pjit"),
     ),
     "linear_call": (
         Spelling(
@@ -182,23 +207,24 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "device_put": (
         Spelling((0, 4, 30), removed={"device": no_param, "src": no_param}, before=_one_place),
         Spelling((0, 4, 34), added={"copy_semantics": _reuses}),
-        Spelling((0, 6, 1), before=_lists),
+        Spelling((0, 6, 1), before=_lists, replaces="device_put"),
     ),
     "layout_constraint": _born(0, 6, 1),
     "mesh_cast": _born(0, 5, 3),
+    "psum": (Spelling((0, 6), replaces="psum2"),),
     "psum_invariant": (Spelling((0, 6), called="psum2"),),
-    "pvary": (Spelling((0, 6), called="pbroadcast"),),
+    "pvary": (Spelling((0, 6), called="pbroadcast", replaces="pbroadcast"),),
     "ragged_all_to_all": _born(0, 4, 38),
     "reshard": _born(0, 5, 3),
     "shard_map": (Spelling((0, 6, 1), removed=_NAMES, before=_by_names, replaces="shard_map"),),
     "sharding_constraint": (
         Spelling((0, 4, 31), added={"layout": None}),
-        Spelling((0, 5, 1), was={"context_mesh": "resource_env"}),
+        Spelling((0, 5, 1), was={"context_mesh": "resource_env"}, replaces="sharding_constraint"),
     ),
     # ---- shapes and products
     "broadcast_in_dim": _SHARDING,
     "iota": (Spelling((0, 4, 35), added={"sharding": None}),),
-    "ragged_dot_general": _born(0, 5, 3),
+    "ragged_dot_general": (Spelling((0, 5, 3), born=True, replaces="ragged_dot"),),
     "reshape": _SHARDING,
     "scatter-sub": _born(0, 4, 36),
     "split": _born(0, 4, 38),
@@ -207,7 +233,9 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         ("random_bits", "random_split"), (Spelling((0, 6, 1), stated=("partitionable",)),)
     ),
     "random_gamma": (Spelling((0, 6, 1), stated=("complement", "partitionable")),),
-    "rng_bit_generator": (Spelling((0, 6), added={"out_sharding": None}),),
+    "rng_bit_generator": (
+        Spelling((0, 6), added={"out_sharding": None}, replaces="rng_bit_generator"),
+    ),
     # ---- elements and matrices
     "eigh": (Spelling((0, 4, 21), added={"subset_by_index": None}),),
     "eig": (Spelling((0, 4, 36), added={"use_magma": None}),),
@@ -221,15 +249,23 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 4, 25), added={"subset_by_index": None}),
         Spelling((0, 4, 35), added={"algorithm": None}),
     ),
+    "round": (Spelling((0, 7), replaces="round"),),
     "symmetric_product": _born(0, 5, 3),
     "tridiagonal_solve": (
-        Spelling((0, 5), removed={"ldb": _size, "m": _size, "n": _sides, "t": _element_type}),
+        Spelling(
+            (0, 5),
+            removed={"ldb": _size, "m": _size, "n": _sides, "t": _element_type},
+            replaces="tridiagonal_solve",
+        ),
     ),
     # ---- effects, kernels and what is outside
-    "custom_partitioning": (Spelling((0, 5), added={"sharding_rule": None}),),
+    "custom_partitioning": (
+        Spelling((0, 5), added={"sharding_rule": None}, before=_as_list("static_args")),
+    ),
     "debug_callback": (Spelling((0, 6), added={"partitioned": False}),),
     "ffi_call": (*_born(0, 4, 31), *_MAPPED),
     "freeze": _born(0, 4, 38),
+    "run_state": (Spelling((0, 4, 36), added={"is_initialized": _all_initialized}),),
     "pallas_call": (
         Spelling((0, 4, 26), added={"compiler_params": None}),
         Spelling(
@@ -242,4 +278,9 @@ EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 6), replaces="pallas_call"),
     ),
     "pure_callback": _MAPPED,
+}
+
+EARLIER_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
+    name: (*OLDEST_SPELLINGS.get(name, ()), *_ROWS.get(name, ()))
+    for name in dict.fromkeys((*OLDEST_SPELLINGS, *_ROWS))
 }

@@ -45,6 +45,8 @@ _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[f
 
 def told_by_types(text: str) -> Iterator[tuple[str, Release]]:
     """Yield the bounds on the release that the types of a text imply: ("since", release) and ("before", release)."""
+    if ":void[" in text:
+        yield "before", _FLOAT0
     if "]{" in text and _LETTERLESS.search(text):
         yield from (("since", _UNTAGGED), ("before", TAGGED))
     if "Ref" in text and (m := _REFERENCE.search(text)):

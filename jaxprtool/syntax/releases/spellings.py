@@ -25,6 +25,7 @@ __all__ = [
     "SPELLINGS",
     "TELLING",
     "TYPED_LITERALS",
+    "TYPES",
     "WHOLE_CELLS",
     "Form",
     "Release",
@@ -40,6 +41,7 @@ __all__ = [
 ]
 
 Release = tuple[int, ...]
+TYPES: Release = (0, 2, 22)  # since then binders have types, and jaxprs are laid out as today
 TYPED_LITERALS: Release = (0, 6, 1)  # since then literals have types
 WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`; before, `:,:`
 EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree only
@@ -62,6 +64,8 @@ class Spelling(NamedTuple):
       was: our name of a param -> its name before.
       added: params that were added, which are always printed, each with the value that says
         nothing.
+      allowed: params that were added, and are printed as their declarations say, each with the
+        value that says nothing.
       removed: params that were always printed and were removed, each with the value that says
         nothing.
       hidden: params that were always printed, and no longer are, since the types of the results
@@ -74,8 +78,9 @@ class Spelling(NamedTuple):
         read as the text of such a release.
       first: whether the params that come first here do so since then; before, all were sorted by
         name.
-      replaces: the earlier primitive, as which an equation is printed in earlier dialects if it was
-        read as one; its own name where only the params were others.
+      cannot: returns why an equation has no form before, "" where it has one.
+      replaces: the earlier primitives, as which an equation is printed in earlier dialects if it was
+        read as one of them; its own name where only the params were others.
     """
 
     since: Release
@@ -86,6 +91,7 @@ class Spelling(NamedTuple):
     renamed: Mapping[str, str] = {}
     was: Mapping[str, str] = {}
     added: Mapping[str, Any] = {}
+    allowed: Mapping[str, Any] = {}
     removed: Mapping[str, Any] = {}
     hidden: tuple[str, ...] = ()
     unless_none: tuple[str, ...] = ()
@@ -93,6 +99,7 @@ class Spelling(NamedTuple):
     before: Rewrite | None = None
     stated: tuple[str, ...] = ()
     first: bool = False
+    cannot: Callable[[JaxprEqn], str] | None = None
     replaces: str = ""
 
 
@@ -200,6 +207,7 @@ SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     "psum_invariant": _NO_GROUPS,
     "pvary": _NO_GROUPS,
     "reshard": (
+        Spelling((0, 7, 2), replaces="mesh_cast"),
         Spelling((0, 8, 2), added={"concrete_mesh": None}),
         Spelling((0, 10), hidden=("dst_sharding", "concrete_mesh")),
     ),
@@ -328,7 +336,9 @@ def bounds(
       none: the names of those that are None.
     """
     # Params that were added and later removed: a text without one may be of a release before or after.
-    passing = {k for s in row for k in s.added} & {k for s in row for k in s.removed}
+    added = {k for s in row for k in s.added}
+    passing = added & {k for s in row for k in s.removed}
+    passing |= {k for s in row if not found >= {*s.hidden} - added for k in s.hidden}
     for spelling in row:
         since = spelling.since
         if spelling.gone or spelling.name not in ("", name) or spelling.called == name:
@@ -344,9 +354,11 @@ def bounds(
         for ours, theirs in spelling.was.items():
             if ours in found or theirs in found:
                 yield "since" if ours in found else "before", since
+        if not found.isdisjoint(spelling.allowed):
+            yield "since", since
         if not none.isdisjoint(spelling.hidden):
             yield "before", since
-        if spelling.hidden and spelling.hidden[0] not in found:
+        if spelling.hidden and found.isdisjoint(_names_of(spelling.hidden[0], row)):
             yield "since", since
         # One without any says nothing, where there were some before: the defaults of a text that a person wrote, who
         # would not use the name that a primitive had.
@@ -356,8 +368,15 @@ def bounds(
                     yield "since" if key in found else "before", since
             if not found.isdisjoint(spelling.removed):
                 yield "before", since
-            elif any(v is not no_param and k not in passing for k, v in spelling.removed.items()):
+            elif spelling.added.keys() <= found and any(
+                v is not no_param and k not in passing for k, v in spelling.removed.items()
+            ):
                 yield "since", since
+
+
+def _names_of(key: str, row: tuple[Spelling, ...]) -> set[str]:
+    """Return the names of a param in all releases."""
+    return {key, *(s.was[key] for s in row if key in s.was)}
 
 
 def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tuple[Spelling, ...]]:
@@ -394,11 +413,12 @@ class Form:
       sorted: whether all params are sorted by name.
       stated: params that a lossless text always has.
       others: the primitives as which it prints equations that were read as one of them.
+      refusals: functions that return why it has no form for an equation, "" where it has one.
     """
 
     __slots__ = (
-        *("has", "lacks", "more", "name", "names", "others", "printed", "rewrite", "shown"),
-        *("sorted", "stated", "unless_none"),
+        *("has", "lacks", "more", "name", "names", "others", "printed", "refusals"),
+        *("rewrite", "shown", "sorted", "stated", "unless_none"),
     )
 
     def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
@@ -411,6 +431,7 @@ class Form:
         self.rewrite: list[Rewrite] = []
         self.stated: set[str] = set()
         self.others: set[str] = set()
+        self.refusals: list[Callable[[JaxprEqn], str]] = []
         for spelling in row:
             if spelling.since <= release:
                 self._follow(spelling)
@@ -445,6 +466,7 @@ class Form:
         for key in spelling.added:
             self.more.pop(key, None)
         self.lacks.update(spelling.added)
+        self.lacks.update(spelling.allowed)
         self.more.update(spelling.removed)
         self.shown.update(spelling.hidden)
         self.unless_none.update(spelling.unless_none)
@@ -452,19 +474,22 @@ class Form:
         self.stated.update(spelling.stated)
         if spelling.before is not None:
             self.rewrite.append(spelling.before)
+        if spelling.cannot is not None:
+            self.refusals.append(spelling.cannot)
         if spelling.replaces:
-            self.others.add(spelling.replaces)
+            self.others = {*spelling.replaces.split()}
 
     def was(self, eqn: JaxprEqn) -> Replaced | None:
         """Return the form in which an equation was read, if its primitive is one of `others`; else None."""
         if not self.others:
             return None
-        held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
-        found = next((p for c in held if (p := replaced.find(c)) is not None), None)
-        if found is None or found.name not in self.others:
-            return None
-        same = all(eqn.params.get(k) == v for k, v in found.new.items())
-        return found if same else None
+        found: Replaced | None = getattr(eqn.params, "was", None)
+        if found is None:
+            held = (v for v in eqn.params.values() if isinstance(v, ClosedJaxpr))
+            found = next((p for c in held if (p := replaced.find(c)) is not None), None)
+            same = found is None or all(eqn.params.get(k) == v for k, v in found.new.items())
+            found = found if same else None
+        return None if found is None or found.name not in self.others else found
 
     def name_of(self, eqn: JaxprEqn) -> str:
         """Return the release's name for the primitive of an equation."""
@@ -475,7 +500,8 @@ class Form:
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        return not (changed or self.rewrite or self.others or self.sorted or self.stated)
+        changed = changed or self.rewrite or self.others or self.sorted or self.stated
+        return not (changed or self.refusals)
 
 
 def forms_of(release: Release, earlier: Mapping[str, tuple[Spelling, ...]]) -> dict[str, Form]:

@@ -98,7 +98,8 @@ class ValueScanner:
         if end >= 0 and (
             declared_params(primitive) is not None
             or layout.match(self.text, end)
-            or _COMMENT.match(self.text, end)
+            # What spans the end of the params, and goes on to a comment after the operands, does not balance.
+            or (_COMMENT.match(self.text, end) and not layout.search(self.text, pos, end))
         ):
             return end
         m = layout.search(self.text, pos)

@@ -1,0 +1,88 @@
+"""Equations with other operands, or with another jaxpr, in texts of earlier releases: to 0.3.0 `select c t f`, and to
+0.4.13 the jaxpr of a scatter that overwrites.
+
+    b:f32[3] = select c t f                                   select_n c f t
+    b:f32[4] = scatter[... update_jaxpr={ lambda ; c:f32[] d:f32[]. let  in (d,) }] a i u
+
+They are read as the current ones (`earlier`), and arranged as before when they are printed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jaxprtool.ir.avals import AbstractType, ShapedArray
+from jaxprtool.ir.dtypes import BOOL
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
+from jaxprtool.ir.walk import map_programs, with_eqns
+from jaxprtool.syntax.releases.spellings import Release, Replaced
+from jaxprtool.syntax.types import UNTYPED
+
+__all__ = ["SELECT_N", "arranged", "is_kernel", "no_choice"]
+
+SELECT_N: Release = (0, 3, 1)  # since then the operand for False comes first
+_PLAIN: Release = (0, 4, 14)  # since then a scatter that overwrites has no jaxpr
+_THUNKS: Release = (0, 6)  # since then the transpose of a linear call is a function
+
+
+def arranged(program: ClosedJaxpr, release: Release, lossless: bool) -> ClosedJaxpr:
+    """Return the program with the equations as a release has them; `check` does not accept it.
+
+    The same object where there are no such equations. In a lossless text each scatter has a jaxpr
+    of its own, which tells the release; JAX makes one for each element type.
+    """
+    if release >= _THUNKS:
+        return program
+
+    seconds: dict[Any, ClosedJaxpr] = {}
+
+    def change(closed: ClosedJaxpr) -> ClosedJaxpr:
+        eqns = [_arranged(eqn, release, {} if lossless else seconds) for eqn in closed.eqns]
+        same = all(new is old for new, old in zip(eqns, closed.eqns, strict=True))
+        return closed if same else with_eqns(closed, eqns)
+
+    return map_programs(program, change)
+
+
+def _arranged(eqn: JaxprEqn, release: Release, seconds: dict[Any, ClosedJaxpr]) -> JaxprEqn:
+    name = eqn.primitive.name
+    if name == "linear_call" and isinstance(eqn.params.get("transpose_jaxpr"), ClosedJaxpr):
+        params = {
+            k: v for k, v in eqn.params.items() if k not in ("transpose_jaxpr", "transpose_thunk")
+        }
+        transpose = {"num_transpose_consts": 0, "transpose": eqn.params["transpose_jaxpr"]}
+        return eqn.replace(params={**params, **transpose})
+    if name == "scatter" and release < _PLAIN and eqn.params.get("update_jaxpr", ...) is None:
+        was: Replaced | None = getattr(eqn.params, "was", None)
+        second = None if was is None else was.params["update_jaxpr"]
+        if second is None and eqn.inputs:
+            aval = eqn.inputs[0].aval
+            scalar = ShapedArray((), aval.dtype) if isinstance(aval, ShapedArray) else UNTYPED
+            second = seconds.get(scalar) or _second_of_two(scalar)
+            seconds[scalar] = second
+        return eqn.replace(params={**eqn.params, "update_jaxpr": second})
+    if name == "select_n" and release < SELECT_N and not no_choice(eqn):
+        which, *cases = eqn.inputs
+        return eqn.replace(inputs=[which, *reversed(cases)])
+    return eqn
+
+
+def _second_of_two(scalar: AbstractType) -> ClosedJaxpr:
+    """Return the jaxpr that returns the second of two scalars of a type."""
+    scalars = [Var(scalar) for _ in range(2)]
+    return ClosedJaxpr(Jaxpr(scalars, [], scalars[1:]))
+
+
+def is_kernel(primitive: Primitive) -> bool:
+    """Whether the references in the jaxpr of a primitive have memory spaces."""
+    return primitive.name == "pallas_call"
+
+
+def no_choice(eqn: JaxprEqn) -> str:
+    """Return why a `select_n` is no choice between two operands by a bool; "" where it is one."""
+    which = eqn.inputs[0].aval if eqn.inputs else None
+    if len(eqn.inputs) != 3:
+        return f"select has two cases there, and not {len(eqn.inputs) - 1}"
+    if isinstance(which, ShapedArray) and which.dtype is not BOOL:
+        return "select takes a bool there, and not a number"
+    return ""
