@@ -193,9 +193,7 @@ define(
 )
 
 
-_MOST_RESULTS = (
-    1_000_000  # no real program has more, and the list of them would exhaust the memory
-)
+_MOST_RESULTS = 1_000_000  # no real program has more, and the list of them would exhaust the memory
 
 
 def _unstack_type(x: Aval, *, axis: int) -> list[Aval]:
