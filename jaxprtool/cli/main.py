@@ -143,9 +143,9 @@ def cli(ctx: click.Context) -> None:
       2    it cannot be done as asked: bad usage, input that cannot be
            read, a program that the verb is not for, a missing rule,
            a limit
-      3    a fault of ours
+      3    a bug of jaxprtool
       130  interrupted
-      141  the reader of the output has gone
+      141  the reader of standard output has closed it
     """
     if ctx.obj is None:
         ctx.obj = Session()
