@@ -3,7 +3,8 @@
     import jaxprtool as jt
     program = jt.parse(text)
 
-See the README for the command line; every verb is also a function here. `jaxprtool.names` has all names.
+The README describes the command line; every verb is also a function of this package.
+`jaxprtool.names` lists all names.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ gateways.apply_jax_function = _apply_jax_function
 
 
 def __getattr__(name: str) -> Any:
-    """A module of the package, or what `names` has."""
+    """Return a module of the package, or a name of `jaxprtool.names`."""
     if name.startswith("__"):
         raise AttributeError(f"module 'jaxprtool' has no attribute {name!r}")
     if find_spec(f"{__name__}.{name}"):
@@ -119,7 +120,9 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The names of the package, for a shell that completes them: not what its modules import from others."""
+    """Return the names of the package, for completion, without names that are imported from other
+    packages.
+    """
     names = vars(import_module(f"{__name__}.names"))
     ours = [n for n, x in names.items() if getattr(x, "__module__", "").startswith(__name__)]
     return sorted({"__version__", "lax", "rules", *(n for n in ours if not n.startswith("_"))})

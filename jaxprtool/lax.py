@@ -1,9 +1,9 @@
-"""The functions to write programs with: every primitive, and a few that make arrays.
+"""Functions to write programs with: one for each primitive, and a few that create arrays.
 
     from jaxprtool import lax
     y = lax.add(lax.sin(x), lax.full_like(x, 1))
 
-Primitives do not promote types; the operators of arrays do.
+Primitives do not promote element types; the operators (`x + y`) do.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ full_like, zeros_like, ones_like = (SHAPING[n] for n in ("full_like", "zeros_lik
 
 
 def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
-    """An array with one value everywhere.
+    """Return an array of one value.
 
     Args:
       shape: its shape.
@@ -32,10 +32,10 @@ def full(shape: Sequence[int], fill_value: Any, dtype: Any = None) -> Any:
 
 
 def zeros(shape: Sequence[int], dtype: Any = "float64") -> Any:
-    """An array of zeros."""
+    """Return an array of zeros."""
     return full(shape, 0, dtype)
 
 
 def ones(shape: Sequence[int], dtype: Any = "float64") -> Any:
-    """An array of ones."""
+    """Return an array of ones."""
     return full(shape, 1, dtype)

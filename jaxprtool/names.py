@@ -1,6 +1,7 @@
-"""The names of the package: what `import jaxprtool as jt` offers as `jt.NAME`.
+"""The public names of the package: `jt.NAME` after `import jaxprtool as jt`.
 
-The package imports this module when the first of them is used, so that a command of the shell does not wait for all of them.
+The package imports this module when one of them is first used, so that the command line starts
+without importing them all.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ from jaxprtool.syntax.parse import parse_file as parse_file
 
 
 def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
-    """A live JAX ClosedJaxpr as ours, without passing through text, so that nothing is lost."""
+    """Convert JAX's ClosedJaxpr to a program of this package. It does not go through text, so that
+    nothing is lost.
+    """
     from jaxprtool.backends.jax import from_jax as jax_bridge  # noqa: PLC0415 (gateway)
 
     return jax_bridge.from_jax(closed_jaxpr, rules=rules)
@@ -128,7 +131,9 @@ def from_jax(closed_jaxpr: Any, *, rules: bool = True) -> ClosedJaxpr:
 
 @of_program
 def to_jax(program: ClosedJaxpr) -> Any:
-    """Our program as a live JAX ClosedJaxpr. Raises UnsupportedError where a param is only text."""
+    """Convert a program to JAX's ClosedJaxpr. Raises UnsupportedError where a param is known only
+    as text.
+    """
     from jaxprtool.backends.jax import to_jax as jax_export  # noqa: PLC0415 (gateway)
 
     return jax_export.to_jax(program)
@@ -136,25 +141,29 @@ def to_jax(program: ClosedJaxpr) -> Any:
 
 @of_typed
 def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
-    """The function that a program computes, to call under any transformation of JAX.
+    """Return the JAX function that a program computes; all transformations of JAX can be applied to
+    it.
 
     The function can be given to `jax.jit`, `grad`, `vmap`, `jvp`, `linearize`, `checkpoint`, or be called in a scan. It has
-    the program's constants, effects and custom derivative rules. A program without an interface is a function of its leaves,
-    which returns a list; one that was traced of a function, here or into a file, takes that function's arguments, by
-    position or by name, in the same pytrees, and returns its result. A class of which the results consist is that of
-    an argument of the same name, else a named tuple. Values of constants that the program does not hold come first.
+    the program's constants, effects and custom derivative rules. It takes the program's arguments
+    as flat arrays and returns a list, unless the program has an interface, because it was traced
+    from a function, here or into a file. Then it takes the arguments of that function, by position
+    or by name, in the same pytrees, and returns the same pytree. A custom class in the result is
+    the class of that name in the arguments, else a named tuple. Constants without values in the
+    program are the first arguments.
 
     Args:
-      program: a program whose arguments have the shapes and dtypes `program.in_avals`. Python numbers and lists become
-        arrays of these types; arrays have to have them, batch axes of `jax.vmap` aside.
+      program: a program. The arguments of the function have the types `program.in_avals`: Python
+        numbers and lists are converted; arrays have to have these types (without batch axes of
+        `jax.vmap`).
 
     Returns:
-      The function. Its results have the types `program.out_avals`. Where all that it is given are values, it computes
-      one equation after the other; `jax.jit` compiles it.
+      The function. Its results have the types `program.out_avals`. Outside `jax.jit` it computes
+      one equation after another.
 
     Raises:
-      UsageError: the program has 64-bit types, and `jax_enable_x64` is off. The function raises it where arguments are
-        too few or too many, of another structure, shape or dtype.
+      UsageError: the program has 64-bit types, and `jax_enable_x64` is off. The function itself
+        raises it where the number, structure, shape or dtype of its arguments is wrong.
       UnsupportedError: as `to_jax`.
     """
     from jaxprtool.backends.jax import function  # noqa: PLC0415 (gateway)
@@ -163,7 +172,9 @@ def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
 
 
 def __getattr__(name: str) -> Any:
-    """`float0` and `KeyArray` are NumPy's, which is imported when one of them is first read."""
+    """Return `float0` or `KeyArray`, which need NumPy; it is imported when one of them is first
+    read.
+    """
     if name in ("float0", "KeyArray"):
         from jaxprtool.backends import numpy_eval  # noqa: PLC0415 (gateway)
 

@@ -1,16 +1,18 @@
-"""The plug-in for pytest: the fixture `jaxpr_snapshot`, case files, and failures that show how programs differ.
+"""The plug-in for pytest: the fixture `jaxpr_snapshot`, tests from case files, and diffs of
+programs in failures.
 
     def test_loss(jaxpr_snapshot):
-        jaxpr_snapshot(loss, params, batch)  # kept as jaxprs/test_loss.test_loss.jaxpr
+        jaxpr_snapshot(loss, params, batch)  # the snapshot is jaxprs/test_loss.test_loss.jaxpr
 
-`pytest --update-jaxprs` writes what is kept. Options of the configuration:
+`pytest --update-jaxprs` writes the snapshots, and the expected output of case files. Options of the
+configuration:
 
     [tool.pytest.ini_options]
-    jaxpr_directory = "jaxprs"            # of what is kept, beside the file of the test
+    jaxpr_directory = "jaxprs"            # the folder of the snapshots, beside the file of the test
     jaxpr_cases = ["tests/cases"]         # folders, files or patterns of `.jaxpr` files with `# run:` lines; none by default
 
-Nothing of the package but this module is imported before a test needs it, so that an installed plug-in costs nothing.
-`assert_jaxpr` and `assert_jaxpr_equal` are in `jaxprtool.testing`.
+The rest of the package is imported only when a test needs it, so that the plug-in does not slow
+down other tests. `assert_jaxpr` and `assert_jaxpr_equal` are in `jaxprtool.testing`.
 """
 
 from __future__ import annotations
@@ -32,7 +34,7 @@ __all__ = ["CaseFailure", "CaseFile", "CaseItem", "jaxpr_snapshot"]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--update-jaxprs`, and the options of the configuration."""
+    """Add the option `--update-jaxprs` and the options of the configuration."""
     group = parser.getgroup("jaxprtool")
     group.addoption(
         "--update-jaxprs",
@@ -45,7 +47,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def jaxpr_snapshot(request: pytest.FixtureRequest) -> JaxprSnapshot:
-    """Compares programs with those that were kept: `jaxpr_snapshot(f, *args)`; see `JaxprSnapshot`."""
+    """Compares programs with their snapshots: `jaxpr_snapshot(f, *args)`; see `JaxprSnapshot`."""
     config, path = request.config, request.path
     module: Any = import_module("jaxprtool.testing.snapshots")
     folder = path.parent / str(config.getini("jaxpr_directory"))
@@ -58,7 +60,7 @@ def jaxpr_snapshot(request: pytest.FixtureRequest) -> JaxprSnapshot:
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> CaseFile | None:
-    """Case files among those that `jaxpr_cases` names."""
+    """Collect a file as a case file where `jaxpr_cases` names it."""
     patterns = parent.config.getini("jaxpr_cases")
     if not patterns or file_path.suffix != ".jaxpr":
         return None
@@ -75,18 +77,18 @@ def _is_meant(path: Path, pattern: Path) -> bool:
 
 
 class CaseFile(pytest.File):
-    """A case file: one test."""
+    """A case file; it has one test."""
 
     def collect(self) -> Iterator[CaseItem]:
-        """The one test."""
+        """Return its one test."""
         yield CaseItem.from_parent(self, name=self.path.stem)
 
 
 class CaseFailure(Exception):
-    """A command prints something else than its file expects.
+    """The output of a command differs from the one that its case file expects.
 
     Attributes:
-      ran: what was run.
+      ran: the result of running the case file.
     """
 
     def __init__(self, ran: Ran):
@@ -95,10 +97,12 @@ class CaseFailure(Exception):
 
 
 class CaseItem(pytest.Item):
-    """The test of a case file: what its command prints is what it expects."""
+    """The test of a case file: its command prints the expected output."""
 
     def runtest(self) -> None:
-        """Run it; with `--update-jaxprs`, write what it expects."""
+        """Run the command; with `--update-jaxprs`, write its output into the file as the expected
+        one.
+        """
         cases: Any = import_module("jaxprtool.testing.cases")
         ran = cases.run_case(self.path)
         if self.config.getoption("--update-jaxprs") and ran.status != 3:
@@ -108,7 +112,7 @@ class CaseItem(pytest.Item):
             raise CaseFailure(ran)
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
-        """The command, and how what it prints differs from what is expected."""
+        """Return the command, and the diff of expected and actual output."""
         if not isinstance(excinfo.value, CaseFailure):
             return super().repr_failure(excinfo, style)
         ran = excinfo.value.ran
@@ -119,7 +123,7 @@ class CaseItem(pytest.Item):
         return "\n".join([*lines, "pytest --update-jaxprs accepts what is printed"])
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where it is, and what it is called."""
+        """Return the path of the test, its line, and its name."""
         return self.path, 0, f"{self.path.parent.name}/{self.name}"
 
 
@@ -127,7 +131,7 @@ class CaseItem(pytest.Item):
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """How two programs differ, for `assert a == b`."""
+    """Return the diff of two programs for a failed `assert a == b`."""
     jaxpr: Any = sys.modules.get("jaxprtool.ir.jaxpr")
     if op != "==" or jaxpr is None:
         return None

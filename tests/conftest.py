@@ -37,7 +37,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Decide once whether a sample runs: the workers of xdist take `option`, but not where their arguments come from."""
+    """Decide once whether a sample runs. Workers of xdist get `option`, but not the source of the
+    arguments.
+    """
     option = config.option
     if not hasattr(option, "sample"):
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS
@@ -58,6 +60,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _spread(cases: list[pytest.Item]) -> list[pytest.Item]:
-    """One case and one in forty of the others, at equal distances, so that each run takes the same ones."""
+    """Return the first case and every fortieth of the others, so that each run takes the same
+    ones.
+    """
     count = 1 + (len(cases) - 1) // 40
     return [cases[i * len(cases) // count] for i in range(count)]

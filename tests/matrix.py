@@ -1,4 +1,5 @@
-"""The tests that depend on JAX, beside several releases of it, each in a virtual environment of its own.
+"""Runs the tests that depend on JAX with several releases of JAX, each in its own virtual
+environment.
 
     python -m tests.matrix [--short] [--optional] [--cache FOLDER] [--jax VERSION ...] [--python PATH ...]
 
@@ -47,7 +48,9 @@ SHORT = {
 
 @dataclass
 class Outcome:
-    """How one part went: counts by pytest's words, the end of what it printed where it did not count anything, what failed."""
+    """The outcome of one part: pytest's counts, the end of its output where there are no counts,
+    and the failed tests.
+    """
 
     counts: dict[str, int] = field(default_factory=dict)
     problem: str = ""
@@ -137,7 +140,7 @@ def outcome(python: Path, tests: Sequence[str]) -> Outcome:
 
 
 def table(rows: dict[str, dict[str, Outcome]], parts: Sequence[str]) -> str:
-    """The outcomes as columns of text."""
+    """Return the outcomes as a table."""
     cells = [["jax", *parts]]
     cells += [[name, *(str(found.get(p, "")) for p in parts)] for name, found in rows.items()]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]

@@ -68,7 +68,7 @@ PRIMITIVE_NAMES = {
     for p in vocabulary().values()
     if p.stub and p.stub.__module__.startswith("jaxprtool.ops")
 } - {"name"}
-# What does not promise to stay: the package or the private part of one -> the one module that may use it.
+# Unstable APIs: a package, or the private part of one -> the one module that may use it.
 OUTSIDE = {
     "jax._src": "backends/jax/private.py",
     "jax.extend": "backends/jax/private.py",
@@ -370,7 +370,7 @@ def test_the_repository_keeps_what_was_agreed_and_nothing_large() -> None:
 
 
 def test_own_modules_are_imported_at_the_top() -> None:
-    """But by the gateways, which are filled in by the package itself, and inside of adapters."""
+    """Except in gateways, which import on first use, and in `backends`."""
 
     def inside(path: Path, source: str) -> list[str]:
         at_home = layer_of(path) in ("backends", "__init__")
@@ -380,7 +380,9 @@ def test_own_modules_are_imported_at_the_top() -> None:
 
 
 def test_one_module_each_talks_to_what_jax_and_jaxlib_do_not_promise() -> None:
-    """And these modules do so."""
+    """Other modules do not use unstable APIs of JAX and jaxlib; the check finds such uses in the
+    modules of OUTSIDE.
+    """
     assert offenders(beside_the_adapter) == {}
     for home in set(OUTSIDE.values()):
         source = (PACKAGE / home).read_text()
@@ -396,12 +398,16 @@ def test_files_and_functions_are_short() -> None:
 
 
 def test_no_table_of_single_primitives_outside_of_their_rows() -> None:
-    """But for the files that say why; each of those still has one."""
+    """Only the files of BY_NAME, which gives the reasons, have such tables; each of them still has
+    one.
+    """
     assert offenders(by_name).keys() == BY_NAME.keys()
 
 
 def test_text_becomes_structure_where_it_is_read() -> None:
-    """But for the files that say which text they look into; each of those still does."""
+    """Only the files of READS_TEXT, which gives the reasons, look into texts; each of them still
+    does.
+    """
     assert offenders(takes_text_apart).keys() == READS_TEXT.keys()
 
 
@@ -453,7 +459,9 @@ def sideways(path: Path, source: str) -> set[str]:
 
 
 def test_families_do_not_import_each_other() -> None:
-    """But for what many share, and the pairs that say why; each of those is still needed."""
+    """Only the families of SHARED, and the pairs of SIDEWAYS, are imported; each of them still
+    is.
+    """
     found = {
         ("/".join(family(path)), other)
         for path in FILES
@@ -464,7 +472,11 @@ def test_families_do_not_import_each_other() -> None:
 
 
 def undocumented(source: str) -> list[str]:
-    """Public functions and classes of a module, and the module, without a docstring; an overload needs none."""
+    """Return the public functions and classes of a module, and the module itself, that have no
+    docstring.
+
+    Overloads need none.
+    """
     tree = parsed(source)
     found = [] if ast.get_docstring(tree) or not tree.body else ["the module"]
     for node in tree.body:

@@ -377,7 +377,9 @@ def test_bad_plugins(folder: Path, name: str, text: str | None, message: str) ->
 
 
 def test_a_callback_that_ends_the_process(folder: Path) -> None:
-    """It ended with the status of a reader that has gone, and without a word."""
+    """It is an error with a message; once the command ended with status 141 and without a
+    message.
+    """
     Path("ends.py").write_text(
         "import sys\nimport jax\ndef ends(y): sys.exit(4)\n"
         "def f(x): return jax.pure_callback(ends, jax.ShapeDtypeStruct((), 'float32'), x)\n"
@@ -612,7 +614,7 @@ def interrupted_after(seconds: float) -> tuple[int, bytes]:
 
 @pytest.mark.parametrize("ignored", [False, True])
 def test_interrupting_is_clean(ignored: bool) -> None:
-    """Once it has started, which takes longer where the machine is busy."""
+    """The command is interrupted after it has started, which takes longer on a busy machine."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN) if ignored else None
     try:
         for seconds in (1, 3, 10):

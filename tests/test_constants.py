@@ -203,7 +203,9 @@ def peak() -> int:
 
 @pytest.mark.parametrize("kind", ["more data", "longer header"])
 def test_nothing_is_inflated_beyond_its_type(folder, kind):
-    """A file of 400 KB that holds 400 MB."""
+    """A compressed file of 400 KB with 400 MB of data is not inflated beyond the type of the
+    constant.
+    """
     head = npy(A) if kind == "more data" else b"\x93NUMPY\x02\x00" + struct.pack("<I", 400 << 20)
     with (
         zipfile.ZipFile(folder / "w.npz", "w", zipfile.ZIP_DEFLATED) as z,
@@ -224,7 +226,7 @@ def test_members_that_the_program_does_not_name_are_not_read(folder):
 
 @pytest.mark.parametrize("seed", range(300))
 def test_damaged_files(folder, seed):
-    """Whatever stands in the file, it is read or refused."""
+    """A file with any bytes is read, or refused with a message."""
     rng = random.Random(seed)
     method = rng.choice([zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
     raw = bytearray(write_npz(folder / "w.npz", ("a.npy", npy(A)), compression=method))
@@ -579,7 +581,9 @@ RESULTS = {
 
 @pytest.mark.parametrize("how", RESULTS)
 def test_a_constant_among_results_is_an_array(how):
-    """Not the object that holds the text of a file, in whatever transformation the program is called."""
+    """It is no internal object that holds the text of a file, in any transformation that calls the
+    program.
+    """
     key = jax.random.key(3)
     f = lambda x: (2 * x, jnp.asarray(np.arange(600.0, dtype=np.float32)), key, np.arange(3))
     program = jt.from_jax(jax.make_jaxpr(f)(np.float32(1)))

@@ -210,7 +210,9 @@ def test_modes_are_kept_whatever_the_umask(folder: Path, mode: int) -> None:
 def test_names_of_temporary_files_do_not_depend_on_the_process(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two containers on one folder have the same process ids."""
+    """Process ids are not unique: processes in two containers that share a folder may have the same
+    id.
+    """
     seen: set[str] = set()
     real = os.replace
 

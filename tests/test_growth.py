@@ -302,7 +302,9 @@ def test_text_does_not_grow_with_the_square_of_depth():
     "verb", ["parse", "print", "check", "jvp", "vmap", "linearize", "vjp", "lower"]
 )
 def test_the_collector_waits_while_a_program_is_made(verb):
-    """It would look at all that was made so far again and again, which takes longer the larger the program is."""
+    """Python's garbage collector would scan all objects made so far again and again, in quadratic
+    time.
+    """
     prepare, run = VERBS[verb]
     argument, runs = prepare(3000), []
     watch = lambda phase, info: runs.append(info["generation"])

@@ -4,9 +4,10 @@
     jaxpr, consts, _ = make_jaxpr(lambda x: sin(x) * 2., raise_to_shaped(get_aval(3.)))
     print(jaxpr)
 
-Functions are ours under the tutorial's names and with its arguments; jaxprs print as they do there. A name for which
-there is no counterpart is an `Elsewhere`: its `repr`, and the error that any use of it raises, name what to use instead.
-The tutorial's own `map` and `zip`, which return lists, are here too, but `import *` leaves Python's alone.
+The functions are those of this package, under the tutorial's names and with its arguments; jaxprs
+print as they do there. A name without a counterpart is an `Elsewhere`: its `repr`, and the error
+that any use of it raises, name what to use instead. The tutorial's own `map` and `zip`, which
+return lists, are here too, but `import *` does not import them.
 """
 
 from __future__ import annotations
@@ -56,18 +57,18 @@ add, mul, neg, sin, cos, greater, less = (
 
 
 def transpose(x: Any, perm: Sequence[int]) -> Any:
-    """x with its axes permuted: axis i of the result is axis perm[i] of x."""
+    """Return x with its axes permuted: axis i of the result is axis perm[i] of x."""
     return lax.transpose(x, permutation=tuple(perm))
 
 
 def broadcast(x: Any, shape: Sequence[int], axes: Sequence[int]) -> Any:
-    """x repeated along new axes, at the positions `axes` of the result, which has the shape `shape`."""
+    """Return x broadcast to `shape`; `axes` are the positions of the new axes in the result."""
     kept = tuple(i for i in range(len(shape)) if i not in axes)
     return lax.broadcast_in_dim(x, shape=tuple(shape), broadcast_dimensions=kept)
 
 
 def reduce_sum(x: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """The sum of x over some of its axes, or over all of them."""
+    """Return the sum of x over some of its axes, or over all of them."""
     if axis is None:
         axis = range(len(get_aval(x).shape))
     return lax.reduce_sum(x, axes=(axis,) if isinstance(axis, int) else tuple(axis))
@@ -77,10 +78,11 @@ _BY_PARAMS = {reduce_sum_p: reduce_sum, transpose_p: transpose, broadcast_p: bro
 
 
 def bind(prim: Primitive, *args: Any, **params: Any) -> list[Any]:
-    """The results of a primitive, as a list, with the tutorial's params or with ours.
+    """Return the results of a primitive, as a list. Takes the tutorial's params or those of this
+    package.
 
     Raises:
-      UsageError: nobody declared the primitive.
+      UsageError: the primitive is not declared.
     """
     if known_primitive(prim.name) is not prim:
         fail(
@@ -101,36 +103,36 @@ def bind(prim: Primitive, *args: Any, **params: Any) -> list[Any]:
 
 
 def bind1(prim: Primitive, *args: Any, **params: Any) -> Any:
-    """The single result of a primitive."""
+    """Return the single result of a primitive."""
     (out,) = bind(prim, *args, **params)
     return out
 
 
 def swap(f: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    """f with its two arguments exchanged."""
+    """Return f with its two arguments exchanged."""
     return lambda x, y: f(y, x)
 
 
 def raise_to_shaped(aval: Any) -> Any:
-    """A type without the mark that it came from a bare Python scalar."""
+    """Return a type without its weak-type flag."""
     return aval.strong
 
 
 def full_raise(trace: Trace, val: Any) -> Any:
-    """A value boxed for a trace."""
+    """Return a value as a tracer of `trace`."""
     if not isinstance(val, Tracer):
         return trace.pure(val)
     return val if val._trace is trace else trace.lift(val)
 
 
 def find_top_trace(xs: Sequence[Any]) -> Trace:
-    """The current trace, which interprets the operation whatever its operands are."""
+    """Return the current trace; it does not depend on xs here."""
     del xs
     return core_bind.state.trace
 
 
 def zeros_like(val: Any) -> Any:
-    """Zeros of the shape and element type of val."""
+    """Return zeros of the shape and element type of val."""
     return lax.zeros_like(val)
 
 
@@ -147,25 +149,27 @@ not_mapped, NotMapped, BatchAxis = None, type(None), int | None
 
 
 def deriv(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The derivative of a function of one number."""
+    """Return the derivative of a function of one number."""
     return lambda x: jvp(f, (x,), (1.0,))[1]
 
 
 def flatten_fun(
     f: Callable[..., Any], in_tree: Any
 ) -> tuple[Callable[..., Any], Callable[[], Any]]:
-    """f on flat lists, and what gives the tree of its result once it was called."""
+    """Return f as a function of flat lists, and a function that returns the tree of f's result once
+    f was called.
+    """
     flat, out_tree = stage.flatten_fun(f, in_tree)
     return flat, lambda: out_tree[0]
 
 
 def mapped_aval(batch_dim: int, aval: ShapedArray) -> ShapedArray:
-    """The type of an element of a batch."""
+    """Return the type of one example of a batch."""
     return aval.update(shape=aval.shape[:batch_dim] + aval.shape[batch_dim + 1 :])
 
 
 def unmapped_aval(axis_size: int, batch_dim: int | None, aval: ShapedArray) -> ShapedArray:
-    """The type of a batch of elements."""
+    """Return the type of a batch of examples."""
     if batch_dim is None:
         return aval
     shape = aval.shape
@@ -173,22 +177,26 @@ def unmapped_aval(axis_size: int, batch_dim: int | None, aval: ShapedArray) -> S
 
 
 def move_batch_axis(axis_size: int, src: int | None, dst: int, x: Any) -> Any:
-    """x with its batch axis, which it may not have yet, at `dst`."""
+    """Return x with its batch axis moved to `dst`; x is broadcast where it has none."""
     return batch.materialize(x, src, axis_size, dst)
 
 
 def vmap(f: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> Callable[..., Any]:
-    """f mapped over an axis of each argument; None in `in_axes` for arguments that are passed whole."""
+    """Return f mapped over an axis of each argument; None in `in_axes` marks arguments that are not
+    mapped.
+    """
     return batch.vmap(f, in_axes, out_axes)
 
 
 def vmap_flat(f: Callable[..., Any], in_axes: Sequence[int | None], *args: Any) -> list[Any]:
-    """The results, batched along their first axes, of a function that returns a list."""
+    """Apply vmap(f), for an f that returns a list; the results are batched along their first
+    axes.
+    """
     return list(batch.vmap(f, tuple(in_axes))(*args))
 
 
 def jacfwd(f: Callable[[Any], Any], x: Any) -> Any:
-    """The Jacobian of f at x, column by column."""
+    """Return the Jacobian of f at x, computed column by column."""
     return jacobians.jacfwd(f)(x)
 
 
@@ -196,7 +204,9 @@ def jacfwd(f: Callable[[Any], Any], x: Any) -> Any:
 
 
 class Jaxpr(ir.Jaxpr):
-    """A jaxpr as the tutorial has it: no constants of its own (they are its first arguments), printed in its notation."""
+    """A jaxpr in the tutorial's form: constants are its first arguments, and it prints in the
+    tutorial's notation.
+    """
 
     __slots__ = ()
 
@@ -233,21 +243,22 @@ _CLOSED = Memo[ClosedJaxpr]("closed")
 
 
 def make_jaxpr(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[Any], Any]:
-    """Record f.
+    """Trace f.
 
     Args:
       f: a function of pytrees.
       avals_in: for each argument a pytree of types.
-
     Returns:
-      Its jaxpr, (*constants, *arguments) -> results; the constants; the tree of the results.
+      The jaxpr (*constants, *arguments) -> results; the constants; the tree of the results.
     """
     closed, out_tree = stage.make_jaxpr(f, return_tree=True)(*avals_in)
     return _jaxpr(closed), list(closed.consts), out_tree
 
 
 def make_jaxpr_v1(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[Any], Any]:
-    """`make_jaxpr` before omnistaging: records what depends on an argument, and computes the rest at once."""
+    """`make_jaxpr` without omnistaging: only what depends on an argument is traced; the rest is
+    computed at once.
+    """
     leaves, in_tree = tree_flatten(avals_in)
     flat, out_tree = stage.flatten_fun(f, in_tree)
     pvals, closed = _partial_eval(flat, [*map(PartialVal.unknown, leaves)])
@@ -260,30 +271,30 @@ def make_jaxpr_v1(f: Callable[..., Any], *avals_in: Any) -> tuple[Jaxpr, list[An
 
 
 def typecheck_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr) -> JaxprType:
-    """The type of a jaxpr. Raises JaxprTypeError, a TypeError, with all that is wrong with it."""
+    """Return the type of a jaxpr. Raises JaxprTypeError, a TypeError, which lists all errors."""
     return JaxprType(*check.typecheck_jaxpr(jaxpr))
 
 
 def typecheck_partial_eval_jaxpr(
     jaxpr: Any, unks_in: Any, unks_out: Any, jaxpr1: Any, jaxpr2: Any
 ) -> None:
-    """Check the two parts of a jaxpr against the whole."""
+    """Check that the known and unknown parts of a partially evaluated jaxpr fit the whole."""
     whole, known, unknown = _closed(jaxpr), _closed(jaxpr1), _closed(jaxpr2)
     check.typecheck_partial_eval_jaxpr(whole.jaxpr, unks_in, unks_out, known.jaxpr, unknown.jaxpr)
 
 
 def jaxpr_as_fun(jaxpr: ir.Jaxpr | ClosedJaxpr) -> Callable[..., list[Any]]:
-    """The function of a jaxpr, which every transformation takes."""
+    """Return the function that a jaxpr computes; every transformation can be applied to it."""
     return evaluate.jaxpr_as_fun(_closed(jaxpr))
 
 
 def eval_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr, args: Sequence[Any]) -> list[Any]:
-    """The results of a jaxpr for these arguments (the constants first), which may be traced."""
+    """Return the results of a jaxpr for these arguments (constants first), which may be tracers."""
     return jaxpr_as_fun(jaxpr)(*args)
 
 
 def pp_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr) -> str:
-    """The text of a jaxpr in the tutorial's notation."""
+    """Return the text of a jaxpr in the tutorial's notation."""
     return format_jaxpr(_closed(jaxpr), "autodidax")
 
 
@@ -291,7 +302,9 @@ def pp_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr) -> str:
 
 
 def jvp_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
-    """(*primals, *tangents) -> (*primals out, *tangents out), and its constants."""
+    """Return the jaxpr (*primals, *tangents) -> (*primals out, *tangents out), and its
+    constants.
+    """
     made, _ = jvps.jvp_jaxpr(_closed(jaxpr))
     return _jaxpr(made), list(made.consts)
 
@@ -299,20 +312,22 @@ def jvp_jaxpr(jaxpr: ir.Jaxpr | ClosedJaxpr) -> tuple[Jaxpr, list[Any]]:
 def vmap_jaxpr(
     jaxpr: ir.Jaxpr | ClosedJaxpr, axis_size: int, bdims_in: Sequence[int | None]
 ) -> tuple[Jaxpr, list[Any]]:
-    """A jaxpr on batches, with results batched along their first axes, and its constants."""
+    """Return the vmapped jaxpr, whose results are batched along their first axes, and its
+    constants.
+    """
     made, _ = batch.vmap_jaxpr(_closed(jaxpr), axis_size, bdims_in)
     return _jaxpr(made), list(made.consts)
 
 
 def split_half(xs: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """The first and the second half of a list of even length."""
+    """Return the first and the second half of a list of even length."""
     if len(xs) % 2:
         fail(UsageError, f"a list of {len(xs)} has no halves", "autodidax")
     return list(xs[: len(xs) // 2]), list(xs[len(xs) // 2 :])
 
 
 def vspace(aval: Any) -> Any:
-    """The type of tangents."""
+    """Return the type of tangents of a type."""
     return aval.tangent()
 
 
@@ -321,13 +336,15 @@ vjp, grad = gradients.vjp, gradients.grad
 
 
 def vjp_flat(f: Callable[..., Sequence[Any]], *primals_in: Any) -> tuple[Any, Callable[..., Any]]:
-    """The results of a function that returns a list, and the function from cotangents of them to those of arguments."""
+    """Return the results of a function that returns a list, and its vjp: cotangents of results ->
+    those of arguments.
+    """
     outs, pull = vjp(f, *primals_in)
     return outs, lambda *cts: list(pull(type(outs)(cts)))
 
 
 class PartialVal:
-    """A value that is known (`const`), or of which only the type is (`aval`)."""
+    """A known value (`const`), or an unknown one, of which only the type (`aval`) is known."""
 
     __slots__ = ("aval", "const", "is_known")
 
@@ -336,17 +353,17 @@ class PartialVal:
 
     @classmethod
     def known(cls, value: Any) -> PartialVal:
-        """A known value."""
+        """Return a known value."""
         return cls(get_aval(value), True, value)
 
     @classmethod
     def unknown(cls, aval: Any) -> PartialVal:
-        """Only a type."""
+        """Return an unknown value of a type."""
         return cls(aval, False)
 
     @property
     def is_unknown(self) -> bool:
-        """Whether only its type is known."""
+        """Return whether only the type is known."""
         return not self.is_known
 
     def __repr__(self) -> str:
@@ -356,7 +373,11 @@ class PartialVal:
 def partial_eval_flat(
     f: Callable[..., Sequence[Any]], pvals_in: Sequence[PartialVal]
 ) -> tuple[Jaxpr, list[PartialVal], list[Any]]:
-    """Run f as far as its arguments are known: the jaxpr of the rest, f's results as far as they are known, the residuals."""
+    """Evaluate f as far as its arguments are known.
+
+    Returns:
+      The jaxpr of the rest; f's results as partial values; the residuals.
+    """
     pvals_out, closed = _partial_eval(f, pvals_in)
     return _jaxpr(closed), pvals_out, list(closed.consts)
 
@@ -364,7 +385,9 @@ def partial_eval_flat(
 def _partial_eval(
     f: Callable[..., Sequence[Any]], pvals: Sequence[PartialVal]
 ) -> tuple[list[PartialVal], ClosedJaxpr]:
-    """f's results as partial values, and the jaxpr of the unknown ones, with the residuals as its constants."""
+    """Return f's results as partial values, and the jaxpr of the unknown ones, with the residuals
+    as its constants.
+    """
     trace = PartialEvalTrace(core_bind.state.trace)
     args = [pv.const if pv.is_known else trace.new_input(pv.aval) for pv in pvals]
     with core_bind.set_current_trace(trace):
@@ -379,7 +402,12 @@ def _partial_eval(
 def partial_eval_jaxpr(
     jaxpr: ir.Jaxpr | ClosedJaxpr, in_unknowns: Sequence[bool], instantiate: Any = None
 ) -> tuple[Jaxpr, Jaxpr, list[bool], int]:
-    """Unzip a jaxpr: a1 -> (b1, res), (res, a2) -> b2, which results are unknown, the number of residuals."""
+    """Split a jaxpr by known and unknown arguments.
+
+    Returns:
+      The known part a1 -> (b1, res); the unknown part (res, a2) -> b2; which results are unknown;
+      the number of residuals.
+    """
     known, unknown, out_unknowns, num_res = partial_eval.partial_eval_jaxpr(
         _closed(jaxpr), in_unknowns, instantiate or False
     )
@@ -389,7 +417,7 @@ def partial_eval_jaxpr(
 def eval_jaxpr_transposed(
     jaxpr: ir.Jaxpr | ClosedJaxpr, args: Sequence[Any], cotangents: Sequence[Any]
 ) -> list[Any]:
-    """Cotangents of the arguments that are `UndefPrimal`, from those of the results."""
+    """Return the cotangents of the arguments that are `UndefPrimal`, from those of the results."""
     cts = transposing.backward_pass(_closed(jaxpr).jaxpr, args, cotangents)
     return [
         jvps.instantiate(ct) for ct, x in zip(cts, args, strict=True) if isinstance(x, UndefPrimal)
@@ -399,7 +427,9 @@ def eval_jaxpr_transposed(
 def transpose_jaxpr(
     jaxpr: ir.Jaxpr | ClosedJaxpr, undef_primals: Sequence[bool]
 ) -> tuple[Jaxpr, list[Any]]:
-    """(residuals, cotangents of results) -> cotangents of the linear arguments, and its constants."""
+    """Return the jaxpr (residuals, cotangents of results) -> cotangents of linear arguments, and
+    its constants.
+    """
     made, _ = transposing.transpose_jaxpr(_closed(jaxpr), undef_primals)
     return _jaxpr(made), list(made.consts)
 

@@ -1,4 +1,4 @@
-"""What stands here for the names of the Autodidax tutorial that are parts of its machinery and not of ours."""
+"""Placeholders for names of the Autodidax tutorial that have no counterpart in this package."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ __all__ = ["SENTENCES", "Elsewhere"]
 
 
 class Elsewhere:
-    """A name of the tutorial without a counterpart. Any use of it raises UsageError, which names what to use instead."""
+    """A name of the tutorial without a counterpart. Any use of it raises a UsageError that names
+    what to use instead.
+    """
 
     __slots__ = ("name", "sentence")
 

@@ -37,7 +37,7 @@ def assert_(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Whether each EXPRESSION is true of FILE; status 1 where one is false.
+    """Check whether each EXPRESSION is true of FILE; exit status 1 if one is false.
 
     Of what is false it prints the figures that were found, and the places of the matches. A name that no primitive has is a
     warning. With --sizes, FILE is a function with S in its --shape, --static or --like 'args(S)', a file a_{S}.jaxpr for each

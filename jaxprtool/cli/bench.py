@@ -41,27 +41,33 @@ def bench(
     max_bytes: int,
     **how: Any,
 ) -> None:
-    """How long FILE takes, stage by stage: to trace, lower, compile, call for the first time, and call again.
+    """Measure how long FILE takes, stage by stage: to trace, lower, compile, call for the first
+    time, and call again.
 
-    trace (of a function; JAX traces anew, imports are done), and on XLA lower (to StableHLO), compile, first (the first
-    call of what was compiled) and steady (a call, with arguments on the device, until its results are there); on NumPy first (a
-    call of a program that was never called) and steady. --args are random:0 where nothing is said. Several FILEs are
-    measured in turn, on the same --args, and compared with the first one.
+    trace (of a function; JAX traces anew, imports are done), and on XLA lower (to StableHLO),
+    compile, first (the first call of what was compiled) and steady (a call, with arguments on the
+    device, until its results are there); on NumPy first (a call of a program that was never called)
+    and steady. --args are random:0 by default. Several FILEs are measured in turn, on the same
+    --args, and compared with the first one.
 
-    What is shown is the median of the samples, and an interval that holds the true one with a probability of 95 %, of whatever
-    distribution (between two samples, by the binomial distribution: Conover 1999, 3.2). A ratio is the median of those of each
-    sample to each (Hodges and Lehmann), with its interval. With --compare a stage is slower where the test of Mann and Whitney
-    says so of 1 + R times the earlier samples, at a level of 5 % for all stages together. Two processes may differ by more than
-    the samples of each do: measure again before you believe a small change.
+    Shown are the median of the samples and a 95 % confidence interval of the median, valid for any
+    distribution (between two samples, by the binomial distribution: Conover 1999, 3.2). A ratio is
+    the median of the ratios of all pairs of samples (Hodges and Lehmann), with its confidence
+    interval. With --compare a stage is slower where its samples are larger than 1 + R times the
+    earlier ones by the Mann-Whitney test, at a level of 5 % for all stages together. Two processes
+    may differ by more than the samples of each do: measure again before you believe a small change.
 
-    Exit status: 1 where a stage takes more than 1 + R times as long as in OLD (R is 0.05 where --tolerance says nothing), else 0.
+    Exit status: 1 where a stage takes more than 1 + R times as long as in OLD (R is --tolerance,
+    0.05 by default), else 0.
 
-    JSON: {"schema", "kind": "bench", "versions", "seconds", "programs": [{"program", "arguments": [type], "stages": [{"backend",
-    "stage", "median", "interval", "confidence", "samples", "calls", "times"}]}], "left_out": [{"program", "backend",
-    "reason"}]}; times are seconds, each the mean of so many calls. Of several programs "ratios": [{"program", "backend",
-    "stage", "ratio", "interval", "confidence"}]; with --compare "compare": {"tolerance", "slower", "stages": [{"program",
-    "backend", "stage", "before", "now", "ratio", "interval", "confidence", "p_slower", "p_faster", "verdict"}], "missing": [{"program", "stage"}]}; a verdict is
-    slower, faster, no change or too few (samples).
+    JSON: {"schema", "kind": "bench", "versions", "seconds", "programs": [{"program", "arguments":
+    [type], "stages": [{"backend", "stage", "median", "interval", "confidence", "samples", "calls",
+    "times"}]}], "left_out": [{"program", "backend", "reason"}]}; times are seconds, each the mean
+    of so many calls. Of several programs "ratios": [{"program", "backend", "stage", "ratio",
+    "interval", "confidence"}]; with --compare "compare": {"tolerance", "slower", "stages":
+    [{"program", "backend", "stage", "before", "now", "ratio", "interval", "confidence", "p_slower",
+    "p_faster", "verdict"}], "missing": [{"program", "stage"}]}; a verdict is slower, faster, no
+    change or too few (samples).
 
     \b
     Example:

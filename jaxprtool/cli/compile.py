@@ -41,18 +41,20 @@ def compile(
 ) -> None:
     """Compile with XLA for this machine.
 
-    Prints the optimised HLO, and on standard error XLA's figures for cost and memory. The metadata of the HLO have the place
-    of each equation, `op_name="[loss.jaxpr:12:5]/attn/dot_general"`, and the line of Python. With -o it writes an
-    artifact instead, which `jaxprtool run` loads; load only artifacts that you trust.
+    Prints the optimised HLO, and on standard error XLA's figures for cost and memory. The metadata
+    of the HLO have the place of each equation, `op_name="[loss.jaxpr:12:5]/attn/dot_general"`, and
+    the line of Python. With -o it writes an artifact instead, which `jaxprtool run` loads; load
+    only artifacts that you trust.
 
-    XLA counts the body of a loop once; the figures count it as often as the loop turns, and say both; on a
-    mesh they are those of one device. A result may be an argument, or lie where one did that a function of jit donates (on one
-    device; an artifact leaves its arguments alone).
+    XLA counts the body of a loop once; the figures printed count it for each iteration, and give
+    both; on a mesh they are those of one device. A result may be an argument, or use the memory of
+    an argument that a function of jit donates (on one device; an artifact keeps its arguments).
 
-    JSON, in the place of the HLO: {"schema", "total": {"flops", "transcendentals", "bytes_accessed"}, "bodies_once": the
-    same, "loops": [{"name", "trips", "op_name"}], "memory": {"arguments", "results", "temporaries", "peak", "aliased"}, "aliases":
-    [{"result", "argument", "other_result", "kind"}], "before_optimisation": {"flops", "transcendentals", "bytes"}}; null is
-    what nobody knows; a kind is same (one value), may or must (one memory).
+    JSON, in the place of the HLO: {"schema", "total": {"flops", "transcendentals",
+    "bytes_accessed"}, "bodies_once": the same, "loops": [{"name", "trips", "op_name"}], "memory":
+    {"arguments", "results", "temporaries", "peak", "aliased"}, "aliases": [{"result", "argument",
+    "other_result", "kind"}], "before_optimisation": {"flops", "transcendentals", "bytes"}}; null
+    means unknown; a kind is same (one value), may or must (one memory).
 
     \b
     Example:

@@ -31,22 +31,26 @@ _SORTS = ["flops", "transcendentals", "bytes", "intensity", "seconds"]
 def cost(session: Session, file: str, as_json: bool, **how: Any) -> None:
     """What FILE costs: operations, bytes, communication and memory, equation by equation.
 
-    Operations are counted as XLA counts them before it optimises; an operation that JAX expands counts what it expands
-    to. A loop counts its turns; those of a while loop are unknown without --trips, and so is what depends on them. Of branches the
-    dearest counts. Bytes are those of operands and results, since nothing is fused yet. A shard_map counts on all devices.
+    Operations are counted as XLA counts them before it optimises; an operation that JAX expands
+    counts what it expands to. A loop counts its turns; those of a while loop are unknown without
+    --trips, and so is what depends on them. Of branches the most expensive one counts. Bytes are
+    those of operands and results, since nothing is fused yet. A shard_map counts on all devices.
 
-    Memory is that of all values in the order of the equations, and in the best order that is found (of more than 2,000 equations
-    with --reorder); arguments are there all the time. Of a collective there is what each member of the axes sends. A time is the larger of operations and bytes over what the device
-    does of them in a second, by equation (a roofline); on each device.
+    Memory is that of all values in the order of the equations, and in the best order that is found
+    (of more than 2,000 equations with --reorder); arguments are there all the time. For a
+    collective, communication is what each member of the axes sends. The time of an equation is the
+    larger of its operations / operations per second and its bytes / bytes per second of the device
+    (a roofline); times are those of each device.
 
     The figures of --budget are flops, transcendentals, bytes, peak, communication, seconds and equations.
 
-    JSON: {"schema", "total": {"flops", "transcendentals", "bytes", "peak_bytes", "equations", "executed", "bytes_read",
-    "bytes_written", "reordered_peak_bytes", "held_bytes", "seconds", "communication", "at_least"}, "equations": [{"place",
-    "executed", "flops", "transcendentals", "bytes", "bytes_read", "bytes_written", "intensity"}], "unknown": [place],
-    "live_at_peak": [{"name", "type", "bytes", "place"}]}; null is what nobody knows. Collectives have "communication", with a device
-    there are "seconds" and "bound", with --by "by" and "groups": [{"key", "equations", ...}], with --budget "budget": [{"figure",
-    "limit", "value", "over"}].
+    JSON: {"schema", "total": {"flops", "transcendentals", "bytes", "peak_bytes", "equations",
+    "executed", "bytes_read", "bytes_written", "reordered_peak_bytes", "held_bytes", "seconds",
+    "communication", "at_least"}, "equations": [{"place", "executed", "flops", "transcendentals",
+    "bytes", "bytes_read", "bytes_written", "intensity"}], "unknown": [place], "live_at_peak":
+    [{"name", "type", "bytes", "place"}]}; null means unknown. Collectives have "communication",
+    with a device there are "seconds" and "bound", with --by "by" and "groups": [{"key",
+    "equations", ...}], with --budget "budget": [{"figure", "limit", "value", "over"}].
 
     \b
     Example:

@@ -33,17 +33,19 @@ def diff(
 ) -> None:
     """Compare A and B up to names, layout and dialect: a summary, then a unified diff with the names and line numbers of both.
 
-    Names of arguments and the trees that they form are no part of a computation, and are not compared. Numbers in literals
+    Names of arguments and the trees that they form are not compared. Numbers in literals
     and constants are compared as numbers of their type.
 
-    Equations are aligned by what they compute; those that are the same elsewhere are marked as moved. A note after `#` says
-    what the results of an equal line are called in B, where they have another name there. Of two folders, the .jaxpr files
-    with equal names are compared, a line each. Exit status: 0 equal, 1 different, 2 not readable.
+    Equations are aligned by what they compute; those that are the same elsewhere are marked as
+    moved. A note after `#` says what the results of an equal line are called in B, where they have
+    another name there. Of two folders, the .jaxpr files with equal names are compared, a line each.
+    Exit status: 0 equal, 1 different, 2 not readable.
 
-    JSON: {"schema", "equal", "summary", "changes": [{"kind": "added", "removed", "changed" or "moved", "a", "b", "moved"}],
-    "constants": [{"a", "b", "different", "size", "max"}], "lines"}, where a and b are the places of equations and the names
-    of constants, or null; a changed one may have moved, too. Of folders {"schema", "equal", "summary", "files": [{"name",
-    "kind": "equal", "added", "removed", "changed" or "unreadable", "summary", "changes", "constants"}]}.
+    JSON: {"schema", "equal", "summary", "changes": [{"kind": "added", "removed", "changed" or
+    "moved", "a", "b", "moved"}], "constants": [{"a", "b", "different", "size", "max"}], "lines"},
+    where a and b are the places of equations and the names of constants, or null; a changed one may
+    have moved, too. Of folders {"schema", "equal", "summary", "files": [{"name", "kind": "equal",
+    "added", "removed", "changed" or "unreadable", "summary", "changes", "constants"}]}.
 
     \b
     Example:

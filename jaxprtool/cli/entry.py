@@ -1,4 +1,7 @@
-"""The entry point of the command: an interrupt while its modules are loaded is told as a later one is."""
+"""The entry point of the command.
+
+An interrupt while modules are loaded is reported in the same way as a later one.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +17,9 @@ __all__ = ["main"]
 def main() -> None:
     """Load the command line, and run it.
 
-    A run is short, and its modules and programs are many small objects that live to its end: to look for garbage among
-    them would take a seventh of a start, and half of the time of a large program.
+    Garbage is collected less often than by default: a run is short, and most of its objects live
+    until its end. Collecting would take a seventh of a start, and half of the time of a large
+    program.
     """
     gc.set_threshold(100_000, 20, 20)
     default = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # it may be ignored

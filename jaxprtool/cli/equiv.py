@@ -44,21 +44,27 @@ def equiv(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Whether A and B compute the same: proved, probable or refuted.
+    """Decide whether A and B compute the same: proved, probable or refuted.
 
-    Proved: they have one normal form, up to names, order and repetition of equations, dead code, calls, operations on
-    constants, and commutativity and associativity where these are exact. Callbacks are the same where their functions are one
-    object, or texts give them the same name in a module. Derivative rules of custom functions do not count. Where constants of jaxprs inside have no values, that is probable only. Probable: they agree on all samples, which hold ordinary values (--args first, when given), halves, powers of two, equal arguments and the numbers written in A and B,
-    then also 0, -0, infinities, NaN, the smallest and the largest numbers. What the rounding of operations may explain is no
-    difference, and samples on which a loop takes many more steps than before are left out.
-    Refuted: they differ on a sample, which is made as simple as it gets and printed as values for `run --args`. Status 1
-    when refuted; with --prove for anything but proved.
+    Proved: they have one normal form, up to names, order and repetition of equations, dead code,
+    calls, operations on constants, and commutativity and associativity where these are exact.
+    Callbacks are the same where their functions are one object, or texts give them the same name in
+    a module. Derivative rules of custom functions do not count. Where constants of nested jaxprs
+    have no values, the answer is only probable. Probable: they agree on all samples, which hold
+    ordinary values (--args first, when given), halves, powers of two, equal arguments and the
+    numbers written in A and B, then also 0, -0, infinities, NaN, the smallest and the largest
+    numbers. Differences that rounding may explain are ignored, and samples on which a loop takes
+    many more steps than before are left out. Refuted: they differ on a sample, which is simplified
+    as far as possible and printed as values for `run --args`. Status 1 when refuted; with --prove
+    for anything but proved.
 
-    JSON: {"schema", "status", "reason", "samples", "left_out", "drawn", "max_abs", "max_rel", "max_ulp", "zero_signs", "unknown", "counterexample": {"special", "args",
-    "arguments": [{"name", "type", "word"}], "outputs": [{"index", "type", "element", "n_different", "max_abs", "max_rel",
-    "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where a result differs most;
-    drawn are the results that each run draws anew (of rng_uniform), which are not compared;
-    zero_signs on how many samples 0 and -0, which are equal, stand beside each other; unknown how many constants inside have no values.
+    JSON: {"schema", "status", "reason", "samples", "left_out", "drawn", "max_abs", "max_rel",
+    "max_ulp", "zero_signs", "unknown", "counterexample": {"special", "args", "arguments": [{"name",
+    "type", "word"}], "outputs": [{"index", "type", "element", "n_different", "max_abs", "max_rel",
+    "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where
+    a result differs most; drawn are the results that each run draws anew (of rng_uniform), which
+    are not compared; zero_signs on how many samples 0 and -0, which are equal, stand beside each
+    other; unknown how many constants inside have no values.
 
     \b
     Example:

@@ -13,10 +13,10 @@ from jaxprtool.driver import explain as driver
 @click.argument("codes", nargs=-1, metavar="[CODE]...")
 @json_option
 def explain(session: Session, codes: tuple[str, ...], as_json: bool) -> None:
-    """Describe CODEs: those of lint's rules, and those that messages have in brackets.
+    """Describe CODEs: those of lint rules, and those in brackets at the end of messages.
 
-    A page says what is wrong, shows a program that has it with what is said of that, and the program mended. Without a CODE all are
-    listed.
+    A page says what is wrong, and shows a program with this mistake, its message, and the corrected
+    program. Without a CODE all codes are listed.
 
     JSON: {"schema", "codes": [{"code", "family", "verb", "title", "why", "mend", "example", "command", "says", "mended",
     "mended_command", "fix", "default"}]}; "example" and "mended" are programs, or lines of Python, or null, "command" and

@@ -34,7 +34,7 @@ def fmt(
     from_log: bool,
     **layout: Any,
 ) -> None:
-    """Lay FILEs out anew. Names and comments stay.
+    """Reformat FILEs. Names and comments stay.
 
     \b
     Example:

@@ -13,7 +13,7 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver.projects import git as driver
 from jaxprtool.ir.diagnostics import UsageError, fail
 
-_TAKES = {"diff": (7, 9), "merge": (4,), "text": (1,)}  # how many words git gives
+_TAKES = {"diff": (7, 9), "merge": (4,), "text": (1,)}  # the numbers of words that git passes
 
 
 @verb("git-setup")

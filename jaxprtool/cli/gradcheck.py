@@ -36,13 +36,16 @@ def gradcheck(
 ) -> None:
     """Check the derivatives of FILE at --args against finite differences, and forward mode against reverse.
 
-    Central differences of several steps are extrapolated on NumPy in the program's own types; what is not known of
-    them is allowed besides --rtol and --atol. Where all operations take complex numbers, steps in the imaginary direction,
-    which have no cancellation, are taken instead, as long as they fit the differences. Programs of up to 24 elements are checked element by element, others along
-    random directions. Where derivatives differ, each equation is checked at its own values, those inside of loops, branches
-    and calls too, and the equations whose rules disagree are named. Kinks (max at a tie, abs at 0) and what stops
-    derivatives (stop_gradient, round) are reported, and are no failure; so are indices that are not as an equation promises
-    (out of bounds, or twice), and rules that take a symmetric matrix to stay so (cholesky). Random integers that are indices are within bounds. Status 1 when a derivative is wrong.
+    Central differences of several steps are extrapolated on NumPy in the program's own types; their
+    estimated error is allowed in addition to --rtol and --atol. Where all operations take complex
+    numbers, steps in the imaginary direction, which have no cancellation, are taken instead, as
+    long as they fit the differences. Programs of up to 24 elements are checked element by element,
+    others along random directions. Where derivatives differ, each equation is checked at its own
+    values, those inside of loops, branches and calls too, and the equations whose rules disagree
+    are named. Kinks (max at a tie, abs at 0) and what stops derivatives (stop_gradient, round) are
+    reported, and are no failure; so are indices that break the promise of an equation (out of
+    bounds, or repeated), and rules that assume that a symmetric matrix stays symmetric (cholesky).
+    Random integers that are indices are within bounds. Status 1 when a derivative is wrong.
 
     JSON: {"schema", "passed", "derivatives": [{"order", "of", "passed", "modes": [{"mode", "status", "compared", "max_abs",
     "max_rel", "kinks", "unsure", "reason", "steps"}], "mismatches", "notes"}], "blame": [{"kind", "place", "mode", "output",

@@ -31,14 +31,16 @@ def lint(
     sarif: bool,
     **how: Any,
 ) -> None:
-    """Find what is legal in the jaxprs of FILEs, and a mistake all the same.
+    """Find likely mistakes in well-typed jaxprs of FILEs.
 
-    `jaxprtool explain` lists the rules, `jaxprtool explain CODE` describes one. A comment `# jaxpr: ignore=CODE` on the line of an
-    equation, or above it, keeps a rule quiet there; above the program `# jaxpr: ignore-file=CODE` does so for the file. --fix applies
-    the passes that mend what is found, and writes FILE back, or to -o. --error-format github writes annotations.
+    `jaxprtool explain` lists the rules, `jaxprtool explain CODE` describes one. A comment `# jaxpr:
+    ignore=CODE` on the line of an equation, or above it, suppresses a rule there; above the program
+    `# jaxpr: ignore-file=CODE` does so for the file. --fix applies the passes that mend findings,
+    and writes the result to FILE, or to -o. --error-format github writes annotations.
 
-    JSON: {"schema", "findings": [{"code", "family", "message", "help", "program", "place", "related": [place], "fix"}], "counts":
-    {code: number}, "ignored", "fixed": {code: number} or null}; "fix" names the passes that mend it, or is null.
+    JSON: {"schema", "findings": [{"code", "family", "message", "help", "program", "place",
+    "related": [place], "fix"}], "counts": {code: number}, "ignored", "fixed": {code: number} or
+    null}; "fix" names the passes that mend it, or is null.
 
     Exit status: 0 nothing found, 1 something found (of an ill-typed program too), 2 not readable.
 

@@ -1,4 +1,6 @@
-"""The group of commands, and what surrounds every one of them: a deep stack, messages, exit status."""
+"""The group of commands, and what is common to all of them: a deep stack, messages, the exit
+status.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from jaxprtool.ir.synonyms import close_names, meant
 
 __all__ = ["VERBS", "cli", "main", "run_verb"]
 
-# verb -> where its command is, and its line in the list of verbs
+# verb -> (the place of its command, its line in the list of verbs)
 VERBS: dict[str, tuple[str, str]] = {
     "check": ("jaxprtool.cli.check:check", "Type-check a jaxpr; report all errors."),
     "fmt": ("jaxprtool.cli.fmt:fmt", "Lay a file out anew, or check its layout."),
@@ -141,9 +143,9 @@ def cli(ctx: click.Context) -> None:
       2    it cannot be done as asked: bad usage, input that cannot be
            read, a program that the verb is not for, a missing rule,
            a limit
-      3    a fault of ours
+      3    a bug of jaxprtool
       130  interrupted
-      141  the reader of the output has gone
+      141  the reader of standard output has closed it
     """
     if ctx.obj is None:
         ctx.obj = Session()
@@ -165,22 +167,24 @@ def run_verb(argv: Sequence[str], session: Session) -> int:
             warnings.showwarning = session.show_warning
             status = cli.main(list(argv), prog_name="jaxprtool", standalone_mode=False, obj=session)
     except SystemExit as e:
-        if sys.stdout is not output:  # click has put another in its place: the reader is gone
+        if sys.stdout is not output:  # click replaces it after a broken pipe: the reader is gone
             return report.broken_pipe()
         return report.report(_exited(e), session, argv)
-    except BaseException as e:  # the outermost place: every fault has to become a message
+    except BaseException as e:  # outermost: every exception has to become a message
         return report.report(e, session, argv)
     return status if isinstance(status, int) else session.exit_code
 
 
 def _exited(error: SystemExit) -> UsageError:
-    """What to say where code of the user's, such as a callback, ends the process."""
+    """Return the error for user code, such as a callback, that calls `sys.exit`."""
     message = f"code that the program calls ended the process with sys.exit({error.code!r})"
     return UsageError(Diagnostic(message, "user-exception"))
 
 
 def _occupy_descriptors() -> None:
-    """Open each standard stream that is closed, so that a file which is opened later does not get its descriptor."""
+    """Open file descriptors 0 to 2 if they are closed, so that a file opened later does not get one
+    of them.
+    """
     handle = os.open(os.devnull, os.O_RDWR)
     while handle <= 2:
         handle = os.open(os.devnull, os.O_RDWR)
@@ -198,11 +202,11 @@ def main(argv: Sequence[str] | None = None) -> None:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (KeyboardInterrupt, OSError) as e:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # what is left to do is short
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the rest takes no time
             status = report.report(e, session, argv)
             remove_temporaries()
     if sys.stderr is not None:
         sys.stderr.flush()
-    # Nothing is left to do, and `sys.exit` would take modules and programs apart: a small verb takes 15 % to 40 % longer
-    # then (`python -m tests.bench --only calls`).
+    # Exit without `sys.exit`, which would deallocate modules and programs: with it a small verb
+    # takes 15 % to 40 % longer (`python -m tests.bench --only calls`).
     os._exit(status)

@@ -32,21 +32,27 @@ from jaxprtool.driver import precision as driver
 def precision(
     session: Session, file: str, args: tuple[str, ...], as_json: bool, **how: Any
 ) -> None:
-    """What rounding does in each equation of FILE at --args, and where more precision helps.
+    """Measure the rounding errors of each equation of FILE at --args, and find where more precision
+    helps.
 
-    The program runs on NumPy in its own types and in double precision, or with
-    --shadow f128 in the platform's long double. Of each equation there is what it adds, against the
-    same operation on the same operands in double precision; what has come together in its result, against the run in
-    double precision; and how much it amplifies the relative errors of its operands (cancellation). An ulp is a unit in the
-    last place. The equations that add most are then done in double precision, each with those that read its result (in a loop in the
-    next step too), and the errors of the results measured again; where none of these is what they come from, that equation is
-    looked for among all by halves, and then some that help together. Where the two runs take other branches, what is inside has no error in all. Of a loop the
-    first fifty steps are looked at, and ever fewer of those that follow.
+    The program runs on NumPy in its own types and in double precision, or with --shadow f128 in the
+    platform's long double. For each equation it prints the local error, against the same operation
+    on the same operands in double precision; the total error of its result, against the run in
+    double precision; and how much it amplifies the relative errors of its operands (cancellation).
+    An ulp is a unit in the last place. The equations with the largest local errors are then
+    computed in double precision, each with those that read its result (in a loop in the next step
+    too), and the errors of the results are measured again; where none of them causes the errors,
+    that equation is searched among all by bisection, and then several that help together. Where the
+    two runs take different branches, equations inside have no total error. Of a loop the first
+    fifty steps are measured, and fewer and fewer of the later ones.
 
-    JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}], "equations": [{"place", "count",
-    "local_ulp", "local_rel", "total_ulp", "amplification"}], "raised": [{"place", "before", "after"}], "together": {"places", "before", "after"} or null, "in_f64": [places]}; equations are in the
-    order of what they add relative to their largest element, and where results are off by far more, of how much they amplify, raised in the order of the largest relative error of a result that
-    is left; in_f64 are those that have no long double, and were done in f64 with --shadow f128.
+    JSON: {"schema", "shadow", "outputs": [{"index", "type", "max_ulp", "max_rel", "not_finite"}],
+    "equations": [{"place", "count", "local_ulp", "local_rel", "total_ulp", "amplification"}],
+    "raised": [{"place", "before", "after"}], "together": {"places", "before", "after"} or null,
+    "in_f64": [places]}; equations are in the order of what they add relative to their largest
+    element, and where results are off by far more, of how much they amplify, raised in the order of
+    the largest relative error of a result that is left; in_f64 are those that have no long double,
+    and were done in f64 with --shadow f128.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""How a diagnostic is written: for people, as JSON, as an annotation of GitHub's."""
+"""The three formats of a diagnostic: text, JSON, and annotations for GitHub."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from jaxprtool.ir.printable import one_line, printable
 
 __all__ = ["BOLD", "CYAN", "GREEN", "RED", "colored", "fault_document", "paint", "render"]
 
-LINE_WIDTH = 100  # of a quoted source line; a longer one is cut around the carets
+LINE_WIDTH = 100  # the width of a quoted source line; a longer one is cut around the carets
 RED, YELLOW, GREEN, BOLD, CYAN, RESET = (
     f"\x1b[{code}m" for code in ("1;31", "1;33", "32", "1", "36", "0")
 )
 
 
 def colored(stream: Any) -> bool:
-    """Whether to colour: only on a terminal, and not when NO_COLOR is set."""
+    """Whether to use colours: only on a terminal, and not if NO_COLOR is set."""
     return not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 def paint(text: str, code: str, color: bool) -> str:
-    """The text between a colour's code and the end of it, where there is to be colour."""
+    """Return the text in a colour, given by its escape code, if `color` is true."""
     return f"{code}{text}{RESET}" if color and text else text
 
 
 def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> str:
-    """A diagnostic in one of the three formats, with control characters escaped."""
+    """Return a diagnostic in one of the formats, with control characters escaped."""
     d = replace(d, message=printable(d.message), help=printable(d.help), where=one_line(d.where))
     if error_format == "json":
         return _as_json(_fields(d))
     if error_format == "github":
         return _github(d)
     place = f"{one_line(str(d.span))}: " if d.span else f"{d.where}: " if d.where else ""
-    message = d.message.replace("\n", "\n    ")  # no line of it begins as a message does
+    message = d.message.replace("\n", "\n    ")  # so that no further line looks like a new message
     severity = paint(d.severity + ":", RED if d.severity == "error" else YELLOW, color)
     lines = [f"{paint(place, BOLD, color)}{severity} {message} [{d.code}]"]
     if d.span is not None:
@@ -51,9 +51,11 @@ def render(d: Diagnostic, error_format: str = "text", color: bool = False) -> st
 
 
 def fault_document(diagnostics: Sequence[Diagnostic]) -> str:
-    """The JSON document of a verb that has no answer: `{"error", "errors", "schema"}`, the first of its errors and all of them.
+    """Return the JSON document of a verb that fails: `{"error", "errors", "schema"}`, the first
+    error and all.
 
-    Each has the keys of `--error-format json`; file, line and column are null where an error has no place.
+    Each error has the keys of `--error-format json`; file, line and column are null if it has no
+    place.
     """
     nowhere = {"file": None, "line": None, "column": None}
     errors = [nowhere | _fields(d) for d in diagnostics]
@@ -65,7 +67,7 @@ def _as_json(found: dict[str, Any]) -> str:
 
 
 def _quote(d: Diagnostic, color: bool) -> list[str]:
-    """The source line, and carets below the span (as far as it is on that line)."""
+    """Return the source line, and a line with carets below the part of the span that is on it."""
     assert d.span is not None
     source = d.span.source
     row, column = source.position(d.span.start)
@@ -103,7 +105,7 @@ def _fields(d: Diagnostic) -> dict[str, Any]:
 
 
 def _origin(origin: Origin | None) -> dict[str, Any]:
-    """The line of Python and the names of an equation, as they are known."""
+    """Return the line of Python and the scopes of an equation, as far as they are known."""
     found: dict[str, Any] = {}
     if origin is not None and origin.frame is not None:
         found["source"] = origin.frame.json()
@@ -125,7 +127,7 @@ def _github(d: Diagnostic) -> str:
         name, frame = d.span.source.name, d.span.origin and d.span.origin.frame
         line, column = d.span.source.position(d.span.start)
         if frame is not None and not os.path.isfile(name):
-            # GitHub shows annotations of files only: the text of a traced function stands in none
+            # GitHub only shows annotations of files; the text of a traced function is in no file
             text = f"{text} ({name}:{line}:{column})"
             name, line = frame.file, frame.line
             column = None if frame.column is None else frame.column + 1

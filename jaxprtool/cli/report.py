@@ -1,4 +1,4 @@
-"""Messages and exit status: how diagnostics are written, and what is said of a fault of ours."""
+"""Messages and exit status: writing diagnostics, and reporting bugs of this tool."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from jaxprtool.syntax.patterns import pattern
 __all__ = ["broken_pipe", "color_diff", "colored", "format_from", "render", "report"]
 
 _EXTRA_TYPE = pattern(r"extra argument.*\w\[")
-MOST = 50  # diagnostics written as text; the rest is only counted
+MOST = 50  # the largest number of diagnostics written as text; others are only counted
 
 
 def format_from(argv: Sequence[str]) -> str:
-    """The `--error-format` of a command line that may yet turn out to be malformed."""
+    """Return the value of `--error-format` in a command line that has not been parsed yet."""
     for i, word in enumerate(argv):
         if word.startswith("--error-format"):
             value = word.partition("=")[2] or (argv[i + 1] if i + 1 < len(argv) else "")
@@ -37,8 +37,8 @@ def format_from(argv: Sequence[str]) -> str:
 
 
 def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
-    """Write what an exception means to standard error; returns the exit status."""
-    if session.interrupted:  # what a thread meets while the process ends
+    """Write a message for an exception to standard error; return the exit status."""
+    if session.interrupted:  # an exception in a thread while the process ends
         return 130
     if isinstance(error, JaxprToolError):
         return _fault(error.diagnostics, session, error.exit_code)
@@ -64,11 +64,13 @@ def report(error: BaseException, session: Session, argv: Sequence[str]) -> int:
     return _internal(error, session, argv)
 
 
-_CLEAN_LINE = "\r\x1b[K"  # of the `^C` that a terminal shows
+_CLEAN_LINE = "\r\x1b[K"  # removes the `^C` that a terminal shows
 
 
 def _interrupted(session: Session) -> int:
-    """Say that the command was interrupted, and where, on a line of its own."""
+    """Write that the command was interrupted, and where, on a separate line; return the exit
+    status.
+    """
     place = printable(where())
     stop_showing()
     session.end()
@@ -82,10 +84,12 @@ def _interrupted(session: Session) -> int:
 
 
 def _fault(diagnostics: Sequence[Diagnostic], session: Session, status: int = 2) -> int:
-    """Write the diagnostics of a verb that has no answer, with --json as its document too; returns the exit status."""
+    """Write the diagnostics of a verb that fails, with --json also as its document; return the exit
+    status.
+    """
     _write(diagnostics, session)
     if session.as_json and not session.printed:
-        with contextlib.suppress(OSError, UsageError):  # nobody can read it: standard error has it
+        with contextlib.suppress(OSError, UsageError):  # no reader; standard error has the messages
             session.echo_lines([fault_document(diagnostics)])
     return status
 
@@ -116,7 +120,7 @@ def _usage(error: click.ClickException) -> Diagnostic:
 
 
 def _option_meant(error: click.NoSuchOption) -> str:
-    """The option of the command that has another name in JAX or elsewhere, or ""."""
+    """Return the option of the command that a user meant by its name in JAX or elsewhere, or ""."""
     ours = f"--{meant(error.option_name, OPTIONS)}"
     command = error.ctx.command if error.ctx is not None else None
     known = () if command is None else (name for p in command.params for name in p.opts)
@@ -124,7 +128,7 @@ def _option_meant(error: click.NoSuchOption) -> str:
 
 
 def color_diff(lines: Sequence[str]) -> list[str]:
-    """The lines of a unified diff in the usual colours."""
+    """Return the lines of a unified diff in the usual colours."""
     codes = {"-": "\x1b[31m", "+": GREEN, "@": CYAN}
     return [
         paint(x, BOLD if x[:3] in ("---", "+++") else codes.get(x[0], ""), x[:1] in codes)
@@ -133,13 +137,15 @@ def color_diff(lines: Sequence[str]) -> list[str]:
 
 
 def broken_pipe() -> int:
-    """The reader of our output is gone: say nothing, and keep Python from saying it."""
+    """Return the exit status for a broken pipe, and redirect standard output so that Python reports
+    nothing.
+    """
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 141
 
 
 def _of_plugin(error: BaseException, frame: traceback.FrameSummary) -> Diagnostic:
-    """An exception that a rule or a pass of a plug-in raised, or what it called."""
+    """Return the diagnostic for an exception raised in a rule or pass of a plug-in."""
     if os.environ.get("JAXPRTOOL_TRACEBACK"):
         traceback.print_exception(error)
     place = f"{os.path.relpath(frame.filename)}:{frame.lineno} ({frame.name})"
@@ -149,7 +155,9 @@ def _of_plugin(error: BaseException, frame: traceback.FrameSummary) -> Diagnosti
 
 
 def _internal(error: BaseException, session: Session, argv: Sequence[str]) -> int:
-    """A fault of ours: what happened, what to report, and a copy of the input."""
+    """Write a message for a bug of this tool, with what to report and where the inputs are
+    saved.
+    """
     if os.environ.get("JAXPRTOOL_TRACEBACK"):
         traceback.print_exception(error)
     frames = traceback.extract_tb(error.__traceback__)

@@ -45,8 +45,8 @@ def repro(
     archive may come from anybody: only built-in verbs run, on the program and the arguments in it; commands, plug-ins,
     modules, other files and the network are refused, and so are archives that are damaged, too large or name paths.
 
-    Exit status: 0 written; of a replay 0 it still happens (the same status and output, but for the last digits of
-    floats; of what measures times the status alone), 1 it does not.
+    Exit status: 0 written; of a replay 0 it still happens (the same status and output, but for the
+    last digits of floats; for verbs that measure times the same status alone), 1 it does not.
 
     \b
     In JSON, of an archive that is made {"schema", "members": {name: bytes},

@@ -1,4 +1,7 @@
-"""What `run` runs: a program, or a compiled one, which no other verb takes (and which takes long to import)."""
+"""What `run` evaluates: a program, or an artifact of `compile -o`, which only `run` takes.
+
+It is a module of its own because the artifact's modules take long to import.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,10 @@ __all__ = ["runnable"]
 
 
 def runnable(session: Session, path: str, devices: int | None = None) -> ClosedJaxpr | Compiled:
-    """The one program that is meant, or the compiled program that `compile -o` wrote, on as many devices as are asked for."""
+    """Return the program of a file or function, or the compiled program of an artifact.
+
+    `devices` is the number of devices on which the artifact is loaded.
+    """
     if is_function(path):
         return session.traced(path)
     file, selector = split_selector(path)

@@ -1,4 +1,4 @@
-"""The session of one command: the values of the options, and the steps, that all verbs share."""
+"""The session of one command: the values of common options, and the steps that all verbs share."""
 
 from __future__ import annotations
 
@@ -49,20 +49,20 @@ class Session:
     Attributes:
       error_format: `text`, `json` or `github`.
       verify: whether results are type-checked.
-      exit_code: what the verb says when nothing goes wrong.
-      inputs: the texts read so far, by name; a report of a fault of ours saves them.
-      opened: the names of the files of programs read so far.
+      exit_code: the exit status of the verb if no error is raised.
+      inputs: name -> text of the files read so far; the report of a bug saves them.
+      opened: the names of the program files read so far.
       values: the files of values that `--args` names.
-      tracing: how functions that are given in the place of files are traced, as `driver.trace` takes it.
-      functions: whether a function is given in the place of a file; another one may be of a file.
-      consts: what `--consts` says: an `.npz` file, `inline`, or "".
-      allowed: folders that programs may read constants from, besides their own.
-      as_json: whether the answer is to be one JSON document; what keeps the verb from an answer is one then, too.
-      printed: whether anything is on standard output yet.
-      rescue: what to do when the verb is interrupted, before the process ends.
-      interrupted: whether it was.
-      stderr: standard error as it is when the verb begins, for what is said when it ends: a thread that still runs may have put
-        another stream in its place; None before that.
+      tracing: options for functions given in place of files, in the form of `driver.trace`.
+      functions: whether a function is given in place of at least one file.
+      consts: the value of `--consts`: an `.npz` file, `inline`, or "".
+      allowed: folders, besides its own, from which a program may read constants.
+      as_json: whether the answer is one JSON document; then errors are one, too.
+      printed: whether anything was written to standard output yet.
+      rescue: a function to call before the process ends because of an interrupt.
+      interrupted: whether the verb was interrupted.
+      stderr: standard error at the start of the verb, None before. It is used at the end, when a
+        thread that still runs may have replaced `sys.stderr`.
     """
 
     error_format: str = "text"
@@ -83,13 +83,17 @@ class Session:
     stderr: TextIO | None = None
 
     def end(self) -> None:
-        """Rescue what is to stay, where the process ends before the verb has; what threads meet from then on is not reported."""
+        """Call `rescue` because the process ends early; exceptions in threads are not reported from
+        now on.
+        """
         self.interrupted = True
         if self.rescue is not None:
             self.rescue()
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
-        """Write a warning, or a note, to standard error, the same one once."""
+        """Write a warning or a note to standard error, unless the same message was written
+        before.
+        """
         if message not in self.warned:
             self.warned.add(message)
             self.tell(Diagnostic(message, code, severity=severity))
@@ -100,40 +104,42 @@ class Session:
             click.echo(render(d, self.error_format, color=colored(sys.stderr)), err=True)
 
     def show_warning(self, message: Warning | str, category: type[Warning], *_: object) -> None:
-        """What Python calls for each warning while a verb runs."""
+        """Write a Python warning; it replaces `warnings.showwarning` while a verb runs."""
         self.warn(str(message), getattr(category, "code", "warning"))
 
     def read(self, path: str) -> tuple[str, str]:
-        """The text of a file (or of the program of a function), and its name."""
+        """Return the text of a file (or of the program of a function), and its name."""
         if is_function(path):
             return self.keep(program_text({"": self.traced(path)}), path)
         data, name = self.open(path)
         return self.keep(decode(data, name), name)
 
     def open(self, path: str) -> tuple[bytes, str]:
-        """The bytes of a file, which no document may replace from now on, and its name."""
+        """Return the bytes of a file, and its name; from now on no output may overwrite the
+        file.
+        """
         data, name = read_bytes(path)
         self.opened.add(path)
         return data, name
 
     def keep(self, text: str, name: str) -> tuple[str, str]:
-        """Remember a text for a report."""
+        """Keep a text for the report of a bug; return it and its name."""
         self.inputs[name] = text
         return text, name
 
     def traced(self, target: str) -> ClosedJaxpr:
-        """The program of a function, `module:name`; what it prints goes to standard error."""
+        """Return the program of a function, `module:name`; its output goes to standard error."""
         with contextlib.redirect_stdout(sys.stderr):
             return driver.trace.trace(target, **{**_TRACING, **self.tracing}, verify=self.verify)
 
     def tracer(self, path: str) -> Callable[[], ClosedJaxpr] | None:
-        """What traces the function again, each time that it is called; None for a file."""
+        """Return a function that traces the given function anew at each call; None for a file."""
         if not is_function(path):
             return None
         return driver.trace.tracer(path, **{**_TRACING, **self.tracing})
 
     def programs(self, path: str) -> Programs:
-        """The programs of `FILE` or `FILE#NAME`, or that of a function."""
+        """Return the programs of `FILE` or `FILE#NAME`, or that of a function."""
         if is_function(path):
             return {"": self.traced(path)}
         file, selector = split_selector(path)
@@ -141,7 +147,9 @@ class Session:
         return self.load(text, name, selector)
 
     def load(self, text: str, name: str, selector: str) -> Programs:
-        """The programs of a text, with what `--consts` and `--shape` give: values of constants, types that are open."""
+        """Return the programs of a text, with the constants of `--consts` and the missing types of
+        `--shape`.
+        """
         programs = load(text, name, selector, self.allowed)
         if self.tracing.get("source") is False:
             programs = {key: without_origins(p) for key, p in programs.items()}
@@ -156,7 +164,7 @@ class Session:
         return programs
 
     def program(self, path: str) -> ClosedJaxpr:
-        """The one program that is meant."""
+        """Return the program of a path that names exactly one; raise UsageError otherwise."""
         if is_function(path):
             return self.traced(path)
         file, selector = split_selector(path)
@@ -164,11 +172,13 @@ class Session:
         return the_one(self.load(text, name, selector), name)
 
     def placed(self, path: str) -> ClosedJaxpr:
-        """The one program that is meant, whose equations have places: those of its file, or of the text of a function."""
+        """Return `program(path)` with places for all equations: in its file, or in the text of a
+        function.
+        """
         return with_places(self.program(path), path)
 
     def answer(self, found: Answer, *, as_json: bool) -> None:
-        """Print the answer of an analysis, for people or as one line of JSON."""
+        """Print the answer of an analysis, as text or as one line of JSON."""
         if not as_json and standard_output().isatty() and hasattr(found, "parts"):
             from jaxprtool.backends import terminal  # noqa: PLC0415 (gateway: rich, 80 ms)
 
@@ -184,7 +194,10 @@ class Session:
         header: str = "",
         dialect: str = "",
     ) -> None:
-        """Write the jaxprs that a verb made, below a header of comments, in a dialect or each in its own."""
+        """Write the jaxprs that a verb made, below a header of comments.
+
+        They are written in the given dialect, or each in its own.
+        """
         programs = result if isinstance(result, dict) else {"": result}
         if self.verify:
             driver.verify.check_results(verb, programs)
@@ -195,13 +208,18 @@ class Session:
             write_programs(programs, output, self.place_of_constants(verb), header, dialect)
 
     def place_of_constants(self, verb: str) -> str:
-        """Where `--consts` puts large constants; of a verb that reads programs, an `.npz` file has values for them."""
+        """Return where a verb writes large constants, from `--consts`; "" for the default.
+
+        Only for `trace` an `.npz` file is an output; for other verbs it is read.
+        """
         return self.consts if verb == "trace" or self.consts == INLINE else ""
 
     def spare_inputs(
         self, *outputs: str | None, programs: bool = True, values: bool = True
     ) -> None:
-        """Raise UsageError where a file to be written is one of the programs, or of the values, that are read: it would be lost."""
+        """Raise UsageError if an output would overwrite a program or a file of values that is
+        read.
+        """
         read = {*(self.opened if programs else ()), *(self.values if values else ())}
         for path in [x for x in outputs if x is not None and os.path.exists(x)]:
             if any(os.path.samefile(x, path) for x in read if os.path.exists(x)):
@@ -209,7 +227,9 @@ class Session:
                 fail(UsageError, message, "unwritable-file", help="write to another file")
 
     def write_text(self, text: str, output: str, *, in_place: bool = False) -> None:
-        """Write a text to a file, or to standard output for `-`; over a program that was read, only where it is that program's own text.
+        """Write a text to a file, or to standard output for `-`.
+
+        A program that was read is only overwritten with `in_place`, by its own new text.
 
         Raises:
           UsageError: the file cannot be written, or another program or document would replace the one that was read.
@@ -224,7 +244,9 @@ class Session:
             write_output(output, text if text.endswith("\n") else text + "\n")
 
     def write_bytes(self, data: bytes, output: str, *, in_place: bool = False) -> None:
-        """Write bytes to a file, or to standard output for `-`; over values that were read only where they take the place of these.
+        """Write bytes to a file, or to standard output for `-`.
+
+        A file of values that was read is only overwritten with `in_place`.
 
         Raises:
           UsageError: as `write_text` does.
@@ -238,7 +260,7 @@ class Session:
             write_output(output, data)
 
     def echo_lines(self, lines: Sequence[str], paint: Painter | None = None) -> None:
-        """Print lines to standard output with control characters escaped; `paint` colours them."""
+        """Print lines to standard output, with control characters escaped; `paint` adds colours."""
         standard_output()
         self.printed = True
         shown = [printable(line) for line in lines]
@@ -249,7 +271,7 @@ Painter = Callable[[Sequence[str]], Sequence[str]]
 
 
 def standard_output() -> Any:
-    """The stream of results. Raises UsageError when it is closed."""
+    """Return standard output; raise UsageError if it is closed."""
     if sys.stdout is None or sys.stdout.closed:
         fail(UsageError, "cannot write to standard output: it is closed", "unwritable-file")
     return sys.stdout

@@ -32,7 +32,8 @@ def stats(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """What FILE consists of: equations, nesting, large values, constants, dead equations, effects.
+    """Count what FILE consists of: equations, nesting, large values, constants, dead equations,
+    effects.
 
     Equations are counted as written (those of a jaxpr as often as it is used) and as executed: those in a loop times its
     turns, those in branches as a range. Shapes and dtypes are those of first results; depth 1 is the program itself. Bodies of

@@ -34,8 +34,8 @@ def upgrade(
 ) -> None:
     """Write FILE, the print of any release of JAX, in the vocabulary of the current one.
 
-    Primitives and params get the names and the values that they have now, literals and binders get types. The exit
-    status is 0 also where something changes: `fmt --check` asks that.
+    Primitives and params get the names and the values that they have now, literals and binders get
+    types. The exit status is 0 also where something changes; `fmt --check` has status 1 then.
 
     \b
     Example:

@@ -1,4 +1,4 @@
-"""What `lint` answers: for people, as JSON, as SARIF."""
+"""The results of `lint`: as text, as JSON, and as SARIF."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["Lint", "Linted", "diagnostic_of"]
 
 
 class Linted(NamedTuple):
-    """What was found in a program.
+    """What was found in one program.
 
     Attributes:
-      name: what the program is called: its file, with its name in the file.
-      findings: in the order of the text.
-      ignored: those that comments tell to ignore.
+      name: the name of the program: its file, and its name in the file.
+      findings: the findings, in the order of the text.
+      ignored: findings that comments in the text tell lint to ignore.
     """
 
     name: str
@@ -35,7 +35,7 @@ class Lint(Answer):
 
     Attributes:
       programs: the programs.
-      fixed: by code what passes have mended, or None where they were not to.
+      fixed: code -> the number of findings that passes have mended; None without `--fix`.
     """
 
     def __init__(self, programs: Sequence[Linted], fixed: Counter[str] | None = None):
@@ -57,16 +57,18 @@ class Lint(Answer):
         return not any(program.findings for program in self.programs)
 
     def lines(self) -> Sequence[str]:
-        """Each finding with its place and what to do, then a summary."""
+        """Return each finding with its place and its help, then a summary."""
         found = [line for f in self.findings for line in self.lines_of(f)]
         return [*found, self.summary()]
 
     def lines_of(self, finding: Finding) -> list[str]:
-        """A finding for people."""
+        """Return a finding as lines of text."""
         return [*str(diagnostic_of(finding)).splitlines(), *way_lines(finding)]
 
     def summary(self) -> str:
-        """`3 findings in 2 programs: 2 dead-equation, 1 key-reuse; 1 ignored`."""
+        """Return a line like `3 findings in 2 programs: 2 dead-equation, 1 key-reuse; 1
+        ignored`.
+        """
         n = len(self.findings)
         kinds = ", ".join(f"{k} {code}" for code, k in self.counts.most_common())
         text = f"{counted(n, 'finding')}: {kinds}" if n else "nothing found"
@@ -80,7 +82,7 @@ class Lint(Answer):
         return "; ".join(filter(None, parts))
 
     def json(self) -> dict[str, Any]:
-        """The document that the help of the verb describes."""
+        """Return the JSON document that `jaxprtool lint --help` describes."""
         rows = [_row(p.name, f) for p in self.programs for f in p.findings]
         return {
             "schema": 1,
@@ -91,7 +93,7 @@ class Lint(Answer):
         }
 
     def sarif(self, version: str) -> dict[str, Any]:
-        """The findings in the Static Analysis Results Interchange Format 2.1.0."""
+        """Return the findings in the Static Analysis Results Interchange Format 2.1.0."""
         rules = {f.code: f.rule for f in self.findings}
         order = [*rules]
         driver = {
@@ -110,7 +112,7 @@ class Lint(Answer):
 
 
 def diagnostic_of(finding: Finding) -> Diagnostic:
-    """A finding as a message."""
+    """Return a finding as a warning with its place."""
     found = finding.found
     span, where = found.span, ""
     if span is None:
@@ -121,7 +123,9 @@ def diagnostic_of(finding: Finding) -> Diagnostic:
 
 
 def way_lines(finding: Finding) -> Iterator[str]:
-    """The way to a finding through nested jaxprs, its line of Python, and the scopes around it."""
+    """Yield lines for the path to a finding through nested jaxprs, its line of Python, and its
+    scopes.
+    """
     place = finding.found.place
     if place is None:
         return
@@ -149,7 +153,10 @@ def _row(name: str, finding: Finding) -> dict[str, Any]:
 
 
 def _place(place: Place | None, span: Span | None) -> dict[str, Any]:
-    """A place with the keys of every verb; of an argument, a result or a constant there is no primitive."""
+    """Return a place as JSON, with the keys that all verbs use.
+
+    For an argument, a result or a constant there is no primitive.
+    """
     if place is not None:
         return place.json()
     line, column = (None, None) if span is None else span.source.position(span.start)

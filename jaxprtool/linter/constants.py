@@ -1,4 +1,4 @@
-"""Arrays that a program holds."""
+"""Lint rule of large arrays that are constants of a program."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ __all__ = ["large_constant"]
 def large_constant(view: View) -> Iterator[Found]:
     """The program holds a large array, as a constant that the function has captured.
 
-    It is a part of the compiled program: it is copied, hashed and kept with each version of it, XLA may spend long on folding it, and
-    another value of it compiles again. `--max-const` says from which size on (1M, one mebibyte, where it is not given).
+    It is a part of the compiled program: it is copied, hashed and stored with each version of it,
+    XLA may spend a long time on constant folding, and for another value the function is compiled
+    again. `--max-const` sets the size from which on constants are reported (by default 1M, one
+    mebibyte).
     """
     seen: set[int] = set()
     for frame in view.frames:

@@ -1,4 +1,4 @@
-"""Conversions that undo each other."""
+"""Lint rule of conversions between element types that undo each other."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jaxprtool.passes.simplify import converts_back_for_nothing
 __all__ = ["converted_back"]
 
 
-# What an operation does with the elements between two conversions (`interpreters.columns.flow`): it moves them.
+# Kinds of operations (`interpreters.columns.flow`) that move elements without changing them.
 _MOVES = frozenset({"kept", "permuted", "chosen"})
 
 
@@ -32,10 +32,11 @@ _MOVES = frozenset({"kept", "permuted", "chosen"})
 def converted_back(at: At) -> Found | None:
     """A value is converted to a wider type and straight back.
 
-    Both conversions together change nothing. (The other way around, narrower and back, rounds, and is not told.) Mostly an operation
-    between them is gone, or was meant to be there: the f32 that somebody wanted is not used. What only moves elements between the two
-    (a reshape, a transposition, a broadcast, a slice) changes no number. It is not told where what was moved is read elsewhere too:
-    then the wider value is needed, and would have to be moved a second time.
+    Together the two conversions change nothing. (To a narrower type and back rounds, and is not
+    reported.) Usually an operation between them was removed or forgotten, so that the wider type is
+    not used. Operations between the two that only move elements (reshape, transpose, broadcast,
+    slice) are looked through. Nothing is reported if the moved wider value is used elsewhere, too:
+    then it is needed.
     """
     moved = at.operand(0).seen_through(_MOVES)
     found = moved.frame.maker(moved.atom)
@@ -57,7 +58,7 @@ _DEFINED = Memo[dict[Var, JaxprEqn]]("the equation that defines each variable")
 
 
 def _match(at: At) -> Match:
-    """The equation as passes see it."""
+    """Return the equation in the form in which passes match it."""
     jaxpr = at.frame.jaxpr
     defined = _DEFINED.of(jaxpr, lambda: {v: eqn for eqn in jaxpr.eqns for v in eqn.out_binders})
     reads = _READS.of(
@@ -70,7 +71,7 @@ def _match(at: At) -> Match:
 
 
 def _is_read_between(at: At, wide: Ref) -> bool:
-    """Whether what was moved since the conversion to the wider type is needed for something else too, in the same jaxpr."""
+    """Whether a moved copy of the wider value is used by anything else in the same jaxpr."""
     frame, x = at.frame, at.eqn.inputs[0]
     while x is not wide.atom:
         if len(frame.readers(x)) > 1 or x in frame.jaxpr.outs:

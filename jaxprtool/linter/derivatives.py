@@ -1,4 +1,6 @@
-"""Operations whose derivatives are infinite, or NaN, at points that are quite usual."""
+"""Lint rules of operations whose derivatives are infinite or NaN at points that occur in
+practice.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,9 @@ __all__ = ["infinite_derivative", "where_nan_gradient", "zero_division"]
 
 
 def _is_differentiated(at: At) -> bool:
-    """Whether a derivative may go through an equation: not inside of a function with a rule of its own, or of a while loop."""
+    """Whether an equation may be differentiated: not inside a function with a custom rule, or a
+    while loop.
+    """
     if any(_has_own_rule(step.eqn) for step in at.frame.path):
         return False
     if _DERIVED.of(at.frame.root, lambda: any(map(is_derived, all_eqns(at.frame.root)))):
@@ -29,12 +33,15 @@ def _is_differentiated(at: At) -> bool:
     return _goes_on(at.frame, at.eqn)
 
 
-# Whether names say that some equations of a program were differentiated; then others were not, and are not meant to be.
+# Whether the scopes of some equations say that they come from differentiation. Then only these are
+# regarded as differentiated.
 _DERIVED = Memo[bool]("holds derivatives")
 
 
 def _goes_on(frame: Frame, eqn: JaxprEqn) -> bool:
-    """Whether a result goes into anything that has a derivative, in the jaxpr or, given by a call, in the one around."""
+    """Whether a result is used by anything that has a derivative, in the jaxpr or in the one that
+    calls it.
+    """
     if not all(_ends(e) for v in eqn.out_binders for e in frame.readers(v)):
         return True
     outs = [k for k, x in enumerate(frame.jaxpr.outs) if any(x is v for v in eqn.out_binders)]
@@ -49,13 +56,15 @@ def _goes_on(frame: Frame, eqn: JaxprEqn) -> bool:
 
 
 def _has_own_rule(eqn: JaxprEqn) -> bool:
-    """Whether what an equation runs is not differentiated: its derivative has a rule, or there is none in reverse mode."""
+    """Whether the jaxprs of an equation are not differentiated: it has a custom rule, or no reverse
+    mode.
+    """
     of_unknown_length = any(run.turns for run in runs_of(eqn))
     return derivative_facts[eqn.primitive] == "rule" or of_unknown_length
 
 
 def _ends(eqn: JaxprEqn) -> bool:
-    """Whether no derivative goes through an equation."""
+    """Whether the derivative of an equation is zero, or its results have no tangents."""
     return derivative_facts[eqn.primitive] == "zero" or not any(map(_is_inexact, eqn.out_binders))
 
 
@@ -74,10 +83,11 @@ def _is_inexact(x: Any) -> bool:
     "where(x > 0, sqrt(where(x > 0, x, 1)), 0)",
 )
 def infinite_derivative(at: At) -> str | None:
-    """A root of what may be exactly zero: its derivative there is infinite.
+    """A root of a value that may be exactly zero, where its derivative is infinite.
 
-    The derivative of sqrt(x) at 0 is infinite, and in the derivative of a norm it is multiplied by 0: the gradient at 0 is NaN, and one
-    step later all parameters are. Sums of squares, absolute values and max(x, 0) are told, where a derivative may go through.
+    The derivative of sqrt(x) at 0 is infinite. In the derivative of a norm it is multiplied by 0,
+    so that the gradient at 0 is NaN, and after one step of training all parameters are NaN. Roots
+    of sums of squares, absolute values and max(x, 0) are reported where they may be differentiated.
     """
     if at.name == "pow" and not _is_root(at.number(1)):
         return None
@@ -98,8 +108,9 @@ def infinite_derivative(at: At) -> str | None:
 def zero_division(at: At) -> str | None:
     """A value is divided by its own norm, which may be exactly zero.
 
-    x / |x| is 0 / 0, NaN, where x is zero: where points are equal, for a first guess of zeros; and so is its derivative. The same goes
-    for the greatest element, a sum of squares, and for max(x, 0).
+    x / |x| and its derivative are NaN where x is zero: where two points are equal, or for a first
+    guess of zeros. The same holds for a division by the greatest element, a sum of squares, or
+    max(x, 0).
     """
     zero = may_be_zero(at.operand(1))
     if zero is None or _is_selected(at) or not _is_made_of(at.operand(0), zero.of, _WAY):
@@ -107,11 +118,14 @@ def zero_division(at: At) -> str | None:
     return f"0 / 0 where x is zero: the denominator is {zero.what}"
 
 
-_WAY = 6  # operations between a value and its quotient
+_WAY = 6  # the largest number of operations between a value and its quotient
 
 
 def _is_selected(at: At) -> bool:
-    """Whether the result only goes into a choice, which leaves it out where it is bad (and is another rule's)."""
+    """Whether the result is only used by a `where`, which may replace the bad values.
+
+    Then the rule `where-nan-gradient` applies.
+    """
     readers = [eqn for v in at.eqn.out_binders for eqn in at.frame.readers(v)]
     chosen = all(eqn.primitive.name == "select_n" or _is_plain_call(eqn) for eqn in readers)
     return (
@@ -123,7 +137,7 @@ def _is_plain_call(eqn: JaxprEqn) -> bool:
     return call_of(eqn) is not None and not _has_own_rule(eqn)
 
 
-# Operations with bad derivatives: the operand, and where they are bad.
+# Primitive -> (position of the operand, points where the derivative by it is infinite).
 _RISKY = {
     **dict.fromkeys(("log", "sqrt", "rsqrt", "cbrt", "pow"), (0, (0.0,))),
     "div": (1, (0.0,)),
@@ -131,7 +145,8 @@ _RISKY = {
     **dict.fromkeys(("acos", "asin", "atanh"), (0, (1.0, -1.0))),
     "acosh": (0, (1.0,)),
 }
-# Operations without real results there: a number on each side where the derivative is NaN. (That of a logarithm is finite.)
+# Primitive -> points outside its domain, one on each side, where the derivative is NaN. (The
+# derivative of a logarithm is finite there.)
 _OUTSIDE = {
     **dict.fromkeys(("sqrt", "rsqrt", "pow"), (-1.0,)),
     **dict.fromkeys(("acos", "asin"), (2.0, -2.0)),
@@ -156,9 +171,10 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 def where_nan_gradient(at: At) -> Iterator[Found]:
     """A `where` guards the result of an operation, and not its input: the gradient is NaN.
 
-    The derivative of where(x > 0, log(x), 0) at 0 is 0 / 0: the side that is not taken is differentiated too, its cotangent is 0, and 0
-    times infinity is NaN. So is 0 times the derivative of sqrt(x) where x is negative. The value is right, so that nobody sees it
-    before the gradient is NaN.
+    The gradient of where(x > 0, log(x), 0) at 0 is NaN: the side that is not selected is
+    differentiated, too; its cotangent is 0, and 0 times the infinite derivative is NaN. The same
+    holds for the derivative of sqrt(x) at negative x. The value of the function is right, so that
+    only the gradient shows the fault.
     """
     predicate = at.operand(0).at()
     if predicate is None or predicate.name not in _COMPARISONS or len(at.eqn.inputs) != 3:
@@ -178,7 +194,9 @@ def where_nan_gradient(at: At) -> Iterator[Found]:
 
 
 def _parts(case: Ref, depth: int = 3) -> Iterator[At]:
-    """The operation that makes a case of a choice, and those that make what it multiplies and adds."""
+    """Yield the equation that makes a case of a choice, and those that make its factors and
+    terms.
+    """
     found = case.at()
     if found is None:
         return
@@ -189,7 +207,10 @@ def _parts(case: Ref, depth: int = 3) -> Iterator[At]:
 
 
 def _is_split(at: At, i: int) -> bool:
-    """Whether another choice by the same predicate takes a case where this one does not: a transposed choice, which drops nothing."""
+    """Whether another choice by the same predicate selects this case where this choice does not.
+
+    The transpose of a choice is such a pair; it drops no values.
+    """
     predicate, case = at.eqn.inputs[0], at.eqn.inputs[i]
     return any(
         eqn.primitive is at.eqn.primitive
@@ -201,7 +222,9 @@ def _is_split(at: At, i: int) -> bool:
 
 
 def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
-    """What the derivative of an operation, case i of a choice, is at points that the predicate keeps it from: infinite, or NaN."""
+    """Return "infinite" or "NaN" if the derivative of case i of a choice is so at points where the
+    predicate does not select the case; None otherwise.
+    """
     position, points = _RISKY.get(case.name, (0, ()))
     if not points or not has_derivative(operand := case.operand(position)):
         return None
@@ -229,7 +252,7 @@ def _bad_derivative(case: At, predicate: At, i: int) -> str | None:
 
 
 def _even(compared: Ref) -> tuple[Callable[[float], float], Ref]:
-    """What is compared, as a function of a value: of x in |x| < 1 and x * x < 1, else of itself."""
+    """Return a compared value as (f, x), the function f of a value x: |x|, x * x, or x itself."""
     found = compared.made("abs", "square", "integer_pow", "mul")
     if found is None:
         return float, compared
@@ -243,7 +266,7 @@ def _even(compared: Ref) -> tuple[Callable[[float], float], Ref]:
 
 
 def _outside(case: At, operand: Ref) -> list[float]:
-    """Numbers that an operand may be at which the operation and its derivative are NaN."""
+    """Return numbers that the operand may have, at which the derivative of the operation is NaN."""
     power = case.number(1) if case.name == "pow" else 0.5
     if not isinstance(power, float) or power.is_integer():
         return []
@@ -254,12 +277,14 @@ def _outside(case: At, operand: Ref) -> list[float]:
 
 
 def _is_root(power: Any) -> bool:
-    """Whether the derivative of a power is infinite at 0."""
+    """Whether an exponent is between 0 and 1, so that the derivative of the power is infinite at
+    0.
+    """
     return isinstance(power, float) and 0 < power < 1
 
 
 def _is_made_of(x: Ref, of: Ref, depth: int = 4) -> bool:
-    """Whether a value is another one, or is 0 where that is: its square, its norm, a multiple of it."""
+    """Whether a value is `of`, or is 0 wherever `of` is: its square, its norm, a multiple of it."""
     if x.is_same(of):
         return True
     found = x.at()

@@ -1,4 +1,4 @@
-"""What moves between devices, and memory that is given away."""
+"""Lint rules of collectives, of moves between memories, and of donated arguments."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = ["donated_twice", "donation_unused", "offload_in_loop", "repeated_coll
 def repeated_collective(frame: Frame) -> Iterator[Found]:
     """The same value is sent twice, by the same collective.
 
-    A collective waits for all devices and sends its operand through the network. The compiler removes a second one only where it can
-    prove that the order does not matter.
+    A collective waits for all devices and sends its operand through the network. The compiler
+    removes a second one only if it can prove that the order does not matter.
     """
     for eqn, first in copies_in(frame.jaxpr).items():
         if is_collective(eqn):
@@ -47,10 +47,11 @@ def _may_move(primitive: Primitive) -> bool:
     mend="move what does not change before the loop, or the whole array after it",
 )
 def offload_in_loop(at: At) -> Iterator[str]:
-    """A loop moves arrays between the host's memory and the device's in each turn.
+    """A loop moves arrays between the host's memory and the device's in each iteration.
 
-    The link between both is a hundred times slower than the device's own memory. It pays where a reverse pass offloads what it keeps,
-    and the copies overlap with the computation; otherwise the loop waits for them.
+    The connection between them is about a hundred times slower than the device's memory. Moving
+    pays off if a reverse pass offloads its residuals and the copies overlap with the computation;
+    otherwise the loop waits for the copies.
     """
     if at.frame.turns < 2:
         return
@@ -61,7 +62,7 @@ def offload_in_loop(at: At) -> Iterator[str]:
 
 
 def _donated(eqn: JaxprEqn) -> list[int]:
-    """The operands that a call gives away."""
+    """Return the positions of the operands that a call donates."""
     flags = eqn.params.get("donated_invars") or ()
     return [i for i, flag in enumerate(flags) if flag is True and i < len(eqn.inputs)]
 
@@ -79,8 +80,9 @@ def _may_donate(primitive: Primitive) -> bool:
 def donation_unused(at: At) -> Iterator[str]:
     """A donated argument's memory cannot be used for any result.
 
-    XLA puts a result into a donated buffer of the same shape and element type. Where no result has them (any more: each buffer holds one),
-    the argument is gone and nothing is saved; JAX warns of it when it compiles.
+    XLA stores a result in a donated buffer of the same shape and element type. If no such result is
+    left (each buffer holds one), the argument is deleted and no memory is saved; JAX warns of it
+    when it compiles.
     """
     left = Counter(_room(v.aval) for v in at.eqn.out_binders)
     for i in _donated(at.eqn):
@@ -102,10 +104,10 @@ def _room(aval: Any) -> Any:
     mend="do not donate it, or use the result of the call instead",
 )
 def donated_twice(frame: Frame) -> Iterator[Found]:
-    """A donated argument is used again after the call that it was donated to.
+    """A donated argument is used again after the call to which it was donated.
 
-    Its memory may hold a result by then. Called step by step JAX raises an error ("Array has been deleted"); inside of another jit the
-    donation has no effect, and the memory is not saved.
+    Its memory may then hold a result. In an eager call JAX raises an error ("Array has been
+    deleted"); inside another jit the donation has no effect, and no memory is saved.
     """
     given: dict[Any, JaxprEqn] = {}
     for eqn in frame.jaxpr.eqns:

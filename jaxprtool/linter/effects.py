@@ -1,4 +1,4 @@
-"""What a program does besides computing its results."""
+"""Lint rules of effects: calls of Python functions and debug prints."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jaxprtool.passes.once import takes_python
 
 __all__ = ["callback", "debug_print"]
 
-_DEBUG = ("debug_print", "debug_callback")  # what is put into a program to look at it
+_DEBUG = ("debug_print", "debug_callback")  # primitives that serve debugging
 
 
 def _calls_python(primitive: Primitive) -> bool:
@@ -25,8 +25,9 @@ def _calls_python(primitive: Primitive) -> bool:
 def callback(at: At) -> str:
     """The program calls back into Python.
 
-    Each call waits for the host and copies its operands there and the results back. Such a program cannot be exported or put into a
-    cache, and an accelerator stands still meanwhile; in a loop that is once a turn.
+    Each call waits for the host, copies its operands there and the results back, while an
+    accelerator is idle; in a loop this happens in each iteration. Such a program cannot be exported
+    or cached.
     """
     return f"{at.name} calls a function of Python{_in_a_loop(at)}"
 
@@ -40,7 +41,8 @@ def callback(at: At) -> str:
 def debug_print(at: At) -> str:
     """A debug print, or another debug callback, was left in.
 
-    It copies its operands to the host each time, and its effect keeps the equation, and what it needs, from being removed.
+    It copies its operands to the host each time. Because of its effect, neither the equation nor
+    those that compute its operands can be removed.
     """
     return f"{at.name} was left in{_in_a_loop(at)}"
 

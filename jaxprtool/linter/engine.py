@@ -1,4 +1,4 @@
-"""The rules applied to a program."""
+"""Applying lint rules to a program."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from jaxprtool.linter.registry import Found, Rule
 
 __all__ = ["MAX_CONST", "Finding", "Options", "View", "lint_program"]
 
-MAX_CONST = 1 << 20  # bytes of a constant that a program may hold
+MAX_CONST = 1 << 20  # the size in bytes from which on constants are reported by default
 
 
 class Options(NamedTuple):
-    """What rules go by.
+    """Options of rules.
 
     Attributes:
-      max_const: the most bytes of a constant that nobody is told of.
-      carry: positions of results and of the arguments that they become.
+      max_const: the size in bytes from which on constants are reported.
+      carry: pairs of positions: of a result, and of the argument that it becomes in the next call.
     """
 
     max_const: int = MAX_CONST
@@ -31,12 +31,12 @@ class Options(NamedTuple):
 
 
 class View:
-    """A program as rules see it.
+    """A program in the form in which rules get it.
 
     Attributes:
       program: the program.
       frames: the jaxprs that it runs, each once, the program first.
-      options: what rules go by.
+      options: the options of rules.
     """
 
     def __init__(self, program: ClosedJaxpr, frames: Sequence[Frame], options: Options):
@@ -44,13 +44,13 @@ class View:
 
     @functools.cached_property
     def arguments(self) -> list[str]:
-        """What the arguments are called in messages."""
+        """The names of the arguments in messages."""
         names = [v.name for v in self.program.jaxpr.in_binders]
         return argument_labels(names, self.program.interface)
 
     @functools.cached_property
     def results(self) -> list[str]:
-        """What the results are called in messages."""
+        """The names of the results in messages."""
         interface = self.program.interface
         paths = (
             [""] * len(self.program.jaxpr.outs) if interface is None else interface.result.paths()
@@ -59,7 +59,7 @@ class View:
 
 
 class Finding(NamedTuple):
-    """Something that a rule found."""
+    """Something that a rule found: the rule, and what it returned."""
 
     rule: Rule
     found: Found
@@ -71,12 +71,12 @@ class Finding(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What to do."""
+        """What the user should do."""
         return self.found.help or self.rule.page.mend
 
     @property
     def fix(self) -> str:
-        """The passes that mend it, or ""."""
+        """The passes that mend it, separated by commas; "" if there are none."""
         return self.rule.page.fix if self.found.mendable else ""
 
 
@@ -84,10 +84,11 @@ class Finding(NamedTuple):
 def lint_program(
     program: ClosedJaxpr, rules: Sequence[Rule], options: Options
 ) -> tuple[list[Finding], list[Finding]]:
-    """What rules find in a well-typed program.
+    """Apply rules to a well-typed program.
 
     Returns:
-      What is found, in the order of the text, and what there is besides that comments in the text tell to ignore.
+      The findings, in the order of the text, and those that comments in the text tell lint to
+      ignore.
     """
     frames = [*frames_of(program)]
     view = View(program, [f for f in frames if f.first], options)
@@ -110,7 +111,7 @@ def lint_program(
 
 
 def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Finding]) -> None:
-    """Apply the rules of equations to those of a jaxpr."""
+    """Apply the rules of single equations to those of a jaxpr."""
     find: Callable[[Primitive], list[Rule] | None] = rules.get
     for eqn in frame.jaxpr.eqns:
         own = find(eqn.primitive)
@@ -120,7 +121,8 @@ def _look(frame: Frame, rules: dict[Primitive, list[Rule]], found: dict[Any, Fin
         for rule in own:
             frame.outside = False
             for one in rule.apply(at):
-                # what depends on the arguments of the jaxpr is another fault in each of its places
+                # a finding that depends on the jaxpr's arguments is reported for each call of the
+                # jaxpr
                 where = frame.step and frame.step.eqn if frame.outside else None
                 found.setdefault((rule.code, eqn, where, one.message), Finding(rule, one))
 

@@ -1,4 +1,4 @@
-"""What `explain` answers: the page of a code, with what its example gives."""
+"""The results of `explain`: the page of a code, with the messages that its example causes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Explained(Answer):
     Attributes:
       page: the page.
       example: its example.
-      says: the messages that its example gives.
+      says: the messages that its example causes.
     """
 
     def __init__(self, page: Page, says: Sequence[str]):
@@ -29,7 +29,7 @@ class Explained(Answer):
         self.example = page.example
 
     def lines(self) -> list[str]:
-        """The page."""
+        """Return the page as lines of text."""
         page = self.page
         found = [_heading(page), "", *textwrap.wrap(f"{page.title}.", _WIDTH)]
         if page.why:
@@ -52,7 +52,7 @@ class Explained(Answer):
         return found
 
     def json(self) -> dict[str, Any]:
-        """The page with the keys that the help of the verb names."""
+        """Return the page as JSON, with the keys that `jaxprtool explain --help` names."""
         page = self.page
         return {
             "code": page.code,
@@ -72,13 +72,13 @@ class Explained(Answer):
 
 
 class Listed(Answer):
-    """Several pages, or the titles of all."""
+    """Several pages, or the titles of all pages."""
 
     def __init__(self, pages: Sequence[Explained], titles: bool):
         self.pages, self.titles = pages, titles
 
     def lines(self) -> list[str]:
-        """The pages one after the other; or a line for each code, by family."""
+        """Return the pages one after the other, or one line for each code, by family."""
         if not self.titles:
             parts = [[*p.lines(), ""] for p in self.pages]
             return [line for part in parts for line in part][:-1]
@@ -94,7 +94,7 @@ class Listed(Answer):
         return found
 
     def json(self) -> dict[str, Any]:
-        """The document that the help of the verb describes."""
+        """Return the JSON document that `jaxprtool explain --help` describes."""
         return {"schema": 1, "codes": [p.json() for p in self.pages]}
 
 

@@ -1,7 +1,7 @@
-"""The jaxprs that a program runs, and how the equations in them hang together, across calls too.
+"""The jaxprs that a program runs, and which equations make and use a value, also across calls.
 
-A rule asks which operation made an operand. The answer may be in a jaxpr that was called, or in the one around: `jnp.log(
-jax.nn.softmax(x))` is a `log` of what a call gives.
+A rule asks which equation made an operand. The answer may be in a called jaxpr or in the calling
+one: `jnp.log(jax.nn.softmax(x))` is a `log` of the result of a call.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ from jaxprtool.ir.walk import count_eqns
 __all__ = ["At", "Frame", "Ref", "call_of", "frames_of", "is_derived"]
 
 _SMALL = (
-    16  # equations of a jaxpr that is looked at in each of its places, since the arguments differ
+    16  # a jaxpr of up to this many equations is examined for each call, since the arguments differ
 )
-_STEPS = 64  # of a way to an equation through calls and operations that change no value
+_STEPS = 64  # the largest number of calls and value-preserving operations that are looked through
 
-# What the elements of a result are (`interpreters.columns.flow`) that is the operand but for its shape and type, and that is made of it.
+# Kinds of operations (`interpreters.columns.flow`) whose result is the operand except for its shape
+# and type, and those whose result consists of elements of the operand.
 _SAME = frozenset({"kept", "converted"})
 _OF_SAME = _SAME | {"permuted", "chosen"}
 _MAKERS = Memo[dict[Any, tuple[JaxprEqn, int]]]("what makes each variable")
@@ -33,15 +34,17 @@ _READERS = Memo[dict[Any, list[JaxprEqn]]]("what reads each variable")
 
 
 class Frame:
-    """A jaxpr where a program runs it.
+    """A jaxpr at one place where a program runs it.
 
     Attributes:
       closed, jaxpr: the jaxpr with its constants, and without.
-      step: the equation that runs it; None for the program itself.
+      step: the equation that runs it, and the param that holds it; None for the program itself.
       above: the frame of that equation.
-      turns: how often it runs when the program runs once; 2 stands for "several times" of a loop of unknown length.
-      first: whether no other frame of this jaxpr came before.
-      known: whether its arguments are known to be the operands of `step`: a jaxpr that several equations run has several.
+      turns: how often it runs when the program runs once; 2 stands for "several times" in a loop of
+        unknown length.
+      first: whether this is the first frame of this jaxpr.
+      known: whether its arguments are the operands of `step` only, since no other equation runs it.
+      outside: whether the last question about it was answered by looking at its arguments.
     """
 
     __slots__ = (
@@ -63,7 +66,7 @@ class Frame:
 
     @property
     def path(self) -> tuple[Step, ...]:
-        """The way to it, the outermost enclosing equation first."""
+        """The enclosing equations, the outermost first."""
         found: list[Step] = []
         frame: Frame | None = self
         while frame is not None and frame.step is not None:
@@ -73,34 +76,38 @@ class Frame:
 
     @property
     def root(self) -> Jaxpr:
-        """The program."""
+        """The jaxpr of the whole program."""
         frame = self
         while frame.above is not None:
             frame = frame.above
         return frame.jaxpr
 
     def place(self, eqn: JaxprEqn) -> Place:
-        """The place of an equation of it."""
+        """Return the place of one of its equations."""
         return Place(eqn, self.path)
 
     def maker(self, x: Atom) -> tuple[JaxprEqn, int] | None:
-        """The equation that makes a variable, and which of its results it is; None for an argument or a literal."""
+        """Return the equation that makes a variable, and the position among its results; None for
+        an argument or a literal.
+        """
         makers = self._made
         if makers is None:
             makers = self._made = _MAKERS.of(self.jaxpr, self._makers)
         return None if type(x) is Lit else makers.get(x)
 
     def readers(self, x: Atom) -> list[JaxprEqn]:
-        """The equations of the jaxpr that read a variable."""
+        """Return the equations of the jaxpr that use a variable."""
         return _READERS.of(self.jaxpr, self._readers).get(x, [])
 
     def outer(self, x: Atom) -> tuple[Frame, Atom] | None:
-        """The operand of the enclosing equation that an argument is; None where it is none, or nobody knows which."""
+        """Return the operand of the enclosing equation that is passed for an argument, and its
+        frame.
+
+        Return None for other variables, and if the operand is not known.
+        """
         if self.above is None or self.step is None:
             return None
-        self.outside = (
-            True  # what is found here may be found in another place of the jaxpr in another way
-        )
+        self.outside = True  # the answer may differ for another call of the jaxpr
         inputs, binders = self.step.eqn.inputs, self.jaxpr.in_binders
         if not self.known or x not in binders:
             return None
@@ -120,7 +127,11 @@ class Frame:
 
 
 def call_of(eqn: JaxprEqn) -> Run | None:
-    """What an equation runs that is a call: one jaxpr, once, with its operands as arguments; None for others."""
+    """Return the run of an equation that is a call: one jaxpr, run once, with its operands as
+    arguments.
+
+    Return None for other equations.
+    """
     if not eqn.primitive.holds_jaxprs:
         return None
     runs = runs_of(eqn)
@@ -132,7 +143,9 @@ def call_of(eqn: JaxprEqn) -> Run | None:
 
 
 def frames_of(program: ClosedJaxpr) -> Iterator[Frame]:
-    """The jaxprs that a program runs, each before those inside it; a small one in each of its places."""
+    """Yield the jaxprs that a program runs, each before those inside it; small ones once for each
+    call.
+    """
     uses = _uses(program.jaxpr)
     seen = {program.jaxpr}
     pending = [Frame(program)]
@@ -159,7 +172,7 @@ def frames_of(program: ClosedJaxpr) -> Iterator[Frame]:
 
 
 def _uses(root: Jaxpr) -> Counter[Jaxpr]:
-    """In how many places each jaxpr is used."""
+    """Return by how many equations each jaxpr is run."""
     uses: Counter[Jaxpr] = Counter()
     pending = [root]
     while pending:
@@ -174,7 +187,7 @@ def _uses(root: Jaxpr) -> Counter[Jaxpr]:
 
 
 def is_derived(eqn: JaxprEqn) -> bool:
-    """Whether the names around an equation say that differentiation made it, or what it differentiates."""
+    """Whether the scopes of an equation say that it comes from differentiation."""
     names = () if eqn.origin is None else eqn.origin.names or ()
     return any("jvp(" in name or "transpose(" in name for name in names)
 
@@ -191,7 +204,9 @@ class Ref(NamedTuple):
         return self.atom.aval
 
     def seen_through(self, elements: frozenset[str] = _OF_SAME) -> Ref:
-        """The value that it is, or that it is made of by operations that change no element (a conversion may round)."""
+        """Return the value from which it comes by operations that change no element; conversions
+        may round.
+        """
         frame, atom = self
         for _ in range(_STEPS):
             found = frame.maker(atom)
@@ -206,7 +221,7 @@ class Ref(NamedTuple):
             eqn, k = found
             operand = passed_on(eqn, k, elements)
             if operand is not None and _kind(operand) == _kind(eqn.out_binders[k]):
-                atom = operand  # integers that become floats, and floats that become integers, are other numbers
+                atom = operand  # a conversion between integers and floats is not looked through
                 continue
             run = call_of(eqn)
             if run is None:
@@ -215,28 +230,35 @@ class Ref(NamedTuple):
         return Ref(frame, atom)
 
     def at(self) -> At | None:
-        """The equation that makes it, through calls and operations that change no element."""
+        """Return the equation that makes it, looking through calls and operations that change no
+        element.
+        """
         frame, atom = self
         found = frame.maker(atom)
         if found is not None and _computes(found[0].primitive):
-            return At(frame, found[0])  # as it is mostly
+            return At(frame, found[0])  # the usual case
         frame, atom = self.seen_through()
         found = frame.maker(atom)
         return None if found is None else At(frame, found[0])
 
     def made(self, *names: str) -> At | None:
-        """The equation that makes it, where it is one of these operations."""
+        """Return the equation that makes it if its primitive has one of these names, otherwise
+        None.
+        """
         found = self.at()
         return found if found is not None and found.name in names else None
 
     def number(self) -> Any:
-        """The number that it is, or that all of its elements are; None where none is known."""
+        """Return the number that it is, or that all its elements are; None if it is not known."""
         atom = self.seen_through().atom
         value = atom.val if isinstance(atom, Lit) else None
         return value if isinstance(value, (bool, int, float, complex)) else None
 
     def is_same(self, other: Ref, depth: int = 3) -> bool:
-        """Whether both are one value, but for its shape and type; it may have been computed twice, by a few equations."""
+        """Whether both are the same value, except for its shape and type.
+
+        It may have been computed twice, by up to `depth` equations one after the other.
+        """
         a, b = self.seen_through(_SAME), other.seen_through(_SAME)
         if type(a.atom) is Lit or type(b.atom) is Lit:
             return a.number() is not None and a.number() == b.number()
@@ -249,7 +271,7 @@ class Ref(NamedTuple):
 
 
 def _is_copy(first: At, second: At, depth: int) -> bool:
-    """Whether two equations of one primitive compute the same of the same operands."""
+    """Whether two equations have the same primitive, equal params and the same operands."""
     ins, others = first.eqn.inputs, second.eqn.inputs
     if first.eqn.primitive is not second.eqn.primitive or len(ins) != len(others):
         return False
@@ -262,7 +284,9 @@ def _is_copy(first: At, second: At, depth: int) -> bool:
 
 
 def _computes(primitive: Primitive) -> bool:
-    """Whether the results of a primitive are made by it: it is no call, and does not only move elements."""
+    """Whether a primitive computes its results: it is not a call, and does not only move
+    elements.
+    """
     return elements_facts[primitive] not in _OF_SAME and not primitive.holds_jaxprs
 
 
@@ -296,20 +320,24 @@ class At(NamedTuple):
         return self.eqn.out_binders[0].aval
 
     def operand(self, i: int) -> Ref:
-        """Operand i."""
+        """Return operand i."""
         return Ref(self.frame, self.eqn.inputs[i])
 
     def made(self, i: int, *names: str) -> At | None:
-        """The equation that makes operand i, where it is one of these operations."""
+        """Return the equation that makes operand i if its primitive has one of these names, else
+        None.
+        """
         return self.operand(i).made(*names)
 
     def number(self, i: int) -> Any:
-        """The number that operand i is, or that all of its elements are; None where none is known."""
+        """Return the number that operand i is, or that all its elements are; None if it is not
+        known.
+        """
         made = self.frame.maker(self.eqn.inputs[i])
         if made is not None and _computes(made[0].primitive):
-            return None  # as it is mostly
+            return None  # the usual case
         return self.operand(i).number()
 
     def place(self) -> Place:
-        """Its place."""
+        """Return its place in the program."""
         return self.frame.place(self.eqn)

@@ -1,7 +1,9 @@
-"""Comments that tell lint to say nothing: `# jaxpr: ignore=dead-equation,key-reuse`, or `# jaxpr: ignore` for every rule.
+"""Comments that tell lint to ignore findings: `# jaxpr: ignore=dead-equation,key-reuse`, or `#
+jaxpr: ignore` for every rule.
 
-One at the end of an equation's line, or above it, is for the equation; one above the program for what is found of arguments, results
-and constants, and with the word `file` (`# jaxpr: ignore-file=weak-input`) for the whole program.
+A comment at the end of an equation's line, or above it, is for the equation. One above the program
+is for findings at arguments, results and constants, and with `ignore-file` (`# jaxpr:
+ignore-file=weak-input`) for the whole program.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ _COMMENT = re.compile(
 
 
 def is_ignored(program: ClosedJaxpr, code: str, found: Found) -> bool:
-    """Whether a comment in the text says that something is not to be told."""
+    """Whether a comment in the text tells lint to ignore something that was found."""
     head = (program.jaxpr.comments or {}).get("head", ())
     if _says(head, code, True) or (found.place is None and _says(head, code, False)):
         return True
@@ -28,7 +30,7 @@ def is_ignored(program: ClosedJaxpr, code: str, found: Found) -> bool:
 
 
 def _says(comments: Iterable[str], code: str, whole_file: bool) -> bool:
-    """Whether comments tell to ignore a code, in the whole file or not."""
+    """Whether one of the comments names a code to ignore, with `ignore-file` or with `ignore`."""
     for comment in comments:
         for m in _COMMENT.finditer(comment):
             codes = m[2] and re.split(r"\s*,\s*", m[2])

@@ -1,4 +1,4 @@
-"""Keys of random numbers that are used twice."""
+"""Lint rule of keys of random numbers that are used twice."""
 
 from __future__ import annotations
 
@@ -20,13 +20,19 @@ __all__ = ["key_reuse"]
 
 # Note [Roots]
 #
-# Every value has a root: that of a key says which key it is. Operations that change no key keep the root of their operand. Elements of an
-# array of keys have the root of the array with the operation that takes them, so that the same element, taken twice, has one root;
-# so has what is derived of one key and one number (`fold_in`). All other results are roots of their own: the variable itself. In a jaxpr the root
-# of an argument is its binder, for which a caller puts the root of the operand.
+# Every value has a root; two keys with equal roots are the same key. The result of an operation
+# that does not
+# change keys has the root of its operand. The root of elements taken from an array of keys is made
+# of the
+# array's root and the operation, so that the same element, taken twice, has the same root; likewise
+# that of
+# a key derived from a key and a number (`fold_in`). The root of any other result is its variable.
+# In a
+# jaxpr, the root of an argument is its binder, which is replaced by the operand's root for a call.
 
 _USES, _DERIVES = "uses", "derives"
-# What the elements of a result are (`interpreters.columns.flow`) that is the same key, and that is a part of an array of keys.
+# Kinds of operations (`interpreters.columns.flow`) whose results are the same keys, and whose
+# results are some of the keys of an array.
 _SAME_KEY = frozenset({"kept", "permuted", "converted"})
 _PART = frozenset({"chosen"})
 
@@ -40,9 +46,9 @@ class Use(NamedTuple):
     """The use of a key.
 
     Attributes:
-      root: of the key.
-      eqn: the equation of the jaxpr at hand that uses it, or in which it is used.
-      inner: where it is used at last.
+      root: the root of the key.
+      eqn: the equation of the current jaxpr that uses it, or whose jaxprs use it.
+      inner: the equation, possibly in a nested jaxpr, that uses it.
     """
 
     root: Any
@@ -51,7 +57,9 @@ class Use(NamedTuple):
 
 
 class Twice(NamedTuple):
-    """A key that is used twice: the first time and the second one, which is the same in the turns of a loop."""
+    """A key that is used twice: the first and the second use, which are equal if it is used by each
+    iteration of a loop (`in_turns`).
+    """
 
     jaxpr: Jaxpr
     first: Use
@@ -63,7 +71,7 @@ class Summary(NamedTuple):
     """What a jaxpr does with keys.
 
     Attributes:
-      uses: the uses of keys that its arguments are, or that are made of them alone.
+      uses: the uses of keys that are arguments, or are derived from arguments only.
       outs: the roots of its results.
       twice: the keys that it uses twice itself.
     """
@@ -83,10 +91,11 @@ class Summary(NamedTuple):
 def key_reuse(view: View) -> Iterator[Found]:
     """A key of random numbers is used twice.
 
-    The same key gives the same random bits: two draws are equal, or shifted copies of each other, where they are meant to be
-    independent. Drawing uses a key, and so does splitting it; folding a number into it does not. In a loop, a key that is the same in each
-    turn is used as often as the loop turns, and a scan over an array of keys uses them all. What a derivative computes again, as
-    jax.checkpoint tells it to, draws the same numbers on purpose.
+    The same key gives the same random bits: two draws that are meant to be independent are equal,
+    or shifted copies of each other. Drawing uses a key, and so does splitting it; folding a number
+    into it does not. In a loop, a key that is the same in each iteration is used in each of them,
+    and a scan over an array of keys uses all of them. Draws that a derivative recomputes because of
+    jax.checkpoint are meant to be equal, and are not reported.
     """
     done: dict[Jaxpr, Summary] = {}
     _summary(view.program, done, Keys())
@@ -134,7 +143,7 @@ def _draws(jaxpr: Jaxpr) -> bool:
 
 @deep
 def _summary(closed: ClosedJaxpr, done: dict[Jaxpr, Summary], keys: Keys) -> Summary:
-    """What a jaxpr does with keys; each is looked at once."""
+    """Return what a jaxpr does with keys; each jaxpr is examined once."""
     jaxpr = closed.jaxpr
     found = done.get(jaxpr)
     if found is None:
@@ -143,13 +152,13 @@ def _summary(closed: ClosedJaxpr, done: dict[Jaxpr, Summary], keys: Keys) -> Sum
 
 
 class _Body:
-    """A jaxpr that is looked at."""
+    """Follows keys through the equations of one jaxpr."""
 
     def __init__(self, jaxpr: Jaxpr, done: dict[Jaxpr, Summary], keys: Keys):
         self.jaxpr, self.done, self.keys = jaxpr, done, keys
         self.roots: dict[Any, Any] = {}
         self.used: dict[Any, Use] = {}
-        self.parts: dict[Any, Use] = {}  # of arrays of keys of which some element is used, that use
+        self.parts: dict[Any, Use] = {}  # array of keys -> a use of one of its elements
         self.twice: list[Twice] = []
 
     def summary(self) -> Summary:
@@ -185,7 +194,7 @@ class _Body:
                 self.run(eqn, runs)
 
     def use(self, use: Use) -> None:
-        """Remember the use of a key, or tell that it is the second one."""
+        """Record the use of a key; if it was used before, as a key that is used twice."""
         root = use.root
         first = self.used.get(root) or self.parts.get(root)
         whole: Any = root
@@ -201,13 +210,15 @@ class _Body:
             self.parts.setdefault(root, use)
 
     def run(self, eqn: JaxprEqn, runs: Sequence[Run]) -> None:
-        """Follow the keys through what an equation runs."""
+        """Follow keys through the jaxprs that an equation runs."""
         call = call_of(eqn)
         branches: dict[Any, Use] = {}
         for run in runs:
             inner = _summary(run.jaxpr, self.done, self.keys)
             roots = self.arguments(eqn, run)
-            again = eqn.params.get("differentiated") is True  # what it draws was drawn before
+            again = (
+                eqn.params.get("differentiated") is True
+            )  # a recomputation: draws again on purpose
             uses = {} if again else {self.put(use.root, roots): use for use in inner.uses}
             for root, use in uses.items():
                 outer = Use(root, eqn, use.inner)
@@ -231,7 +242,9 @@ class _Body:
                 self.use(use)
 
     def arguments(self, eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
-        """The roots that the arguments of a jaxpr have: those of the operands, in a loop of those that are the same in each turn."""
+        """Return binder -> root of the operand, for the arguments of a jaxpr; in a loop only for
+        those that are the same in each iteration.
+        """
         binders, inputs = run.jaxpr.jaxpr.in_binders, eqn.inputs
         from_end = len(inputs) - len(binders)
         pairs = [(v, inputs[from_end + i]) for i, v in enumerate(binders) if from_end + i >= 0]
@@ -241,7 +254,10 @@ class _Body:
         return {v: self.root(x) for v, x in pairs}
 
     def put(self, root: Any, roots: dict[Any, Any]) -> Any:
-        """A root of an inner jaxpr with the roots of its arguments in it; None where it holds anything else of the jaxpr's."""
+        """Return a root of an inner jaxpr with its binders replaced by the roots of the operands.
+
+        Return None if it contains any other variable of the jaxpr.
+        """
         if isinstance(root, _Root):
             operands = [self.put(x, roots) for x in root.operands]
             if any(x is None for x in operands):
@@ -252,10 +268,12 @@ class _Body:
 
 
 class _Root(NamedTuple):
-    """The root of what is made of keys: an element, or a key with a number in it.
+    """The root of a key that is taken or derived from others: an element of an array, or by
+    `fold_in`.
 
     Attributes:
-      whole: of an element the root of the array.
+      name, operands, params: the primitive, the roots of its operands, and its params.
+      whole: the root of the array, for an element; None otherwise.
     """
 
     name: str
@@ -265,14 +283,16 @@ class _Root(NamedTuple):
 
 
 def _variables(root: Any) -> set[Any]:
-    """The variables that a root is made of; those of a literal are none."""
+    """Return the variables in a root; the root of a literal has none."""
     if isinstance(root, _Root):
         return {v for x in root.operands for v in _variables(x)}
     return set() if isinstance(root, tuple) else {root}
 
 
 def _elements(eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
-    """Of a scan the arguments of its jaxpr that are another element in each turn, and the arrays that these are of."""
+    """Return, for a scan, binder -> array, for the arguments that are slices of xs; otherwise
+    {}.
+    """
     consts, carry = eqn.params.get("num_consts"), eqn.params.get("num_carry")
     if consts is None or carry is None or run.branch is not None:
         return {}
@@ -281,7 +301,9 @@ def _elements(eqn: JaxprEqn, run: Run) -> dict[Any, Any]:
 
 
 def _same_in_turns(eqn: JaxprEqn, run: Run) -> list[tuple[int, int]]:
-    """Positions of arguments of a loop's jaxpr that are the same in each turn, and of the operands that they are."""
+    """Return pairs of positions: of an argument of a loop's jaxpr that is the same in each
+    iteration, and of the operand that is passed for it.
+    """
     params, jaxpr = eqn.params, run.jaxpr.jaxpr
     if "num_consts" in params:
         consts, skipped, carried = params["num_consts"], 0, params.get("num_carry", 0)

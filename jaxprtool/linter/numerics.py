@@ -1,4 +1,6 @@
-"""Pairs of operations that lose digits, or overflow, where one operation does not."""
+"""Lint rules of combinations of operations that lose digits or overflow, where a single one does
+not.
+"""
 
 from __future__ import annotations
 
@@ -25,8 +27,8 @@ __all__ = [
 def log_of_softmax(at: At) -> str | None:
     """The logarithm of a softmax.
 
-    Where a probability is less than the smallest float, about exp(-104) in f32, it is 0, and its logarithm -inf; the derivative is NaN.
-    log_softmax subtracts logarithms, and is exact for every difference.
+    A probability below the smallest float, about exp(-104) in f32, is 0; its logarithm is -inf, and
+    the derivative NaN. log_softmax subtracts logarithms, and is exact for every difference.
     """
     quotient = at.operand(0).at()
     is_softmax = quotient is not None and softmax_terms(quotient) is not None
@@ -43,8 +45,9 @@ def log_of_softmax(at: At) -> str | None:
 def log_of_sigmoid(at: At) -> str | None:
     """The logarithm of a sigmoid, or of one minus it.
 
-    sigmoid(x) is 0 for x below about -104 in f32, and 1 - sigmoid(x) is 0 for x above 17: the logarithm is -inf there, and the
-    derivative NaN. A sigmoid that is written out, as 1 / (1 + exp(-x)), is one too.
+    In f32 sigmoid(x) is 0 for x below about -104, and 1 - sigmoid(x) is 0 for x above 17: the
+    logarithm is -inf there, and the derivative NaN. Sigmoids that are written out, as 1 / (1 +
+    exp(-x)), are found, too.
     """
     if at.name == "log" and is_sigmoid(at.operand(0)):
         return "log of a sigmoid is -inf where the sigmoid underflows"
@@ -58,7 +61,7 @@ def log_of_sigmoid(at: At) -> str | None:
 
 
 def _negated(ref: Ref) -> Ref | None:
-    """The x of a value -x or -1 * x."""
+    """Return x for a value -x or -1 * x; None for others."""
     at = ref.made("neg", "mul")
     if at is None or at.name == "neg":
         return at and at.operand(0)
@@ -74,8 +77,9 @@ def _negated(ref: Ref) -> Ref | None:
 def log_of_one_plus(at: At) -> str | None:
     """The logarithm of one plus, or minus, a number.
 
-    1 + x rounds away the digits of a small x: in f32 the result is 0 for x below 6e-8, and has few correct digits below 1e-4. log1p
-    has all. Of numbers that were integers nothing is told.
+    1 + x rounds away the digits of a small x: in f32 the result is 0 for x below 6e-8, and has few
+    correct digits for x below 1e-4. log1p has all digits. Numbers that were integers are not
+    reported.
     """
     inner = at.made(0, "add", "sub")
     if inner is None:
@@ -85,7 +89,7 @@ def log_of_one_plus(at: At) -> str | None:
         return None
     minus = _is_one_minus(inner)
     if minus and is_sigmoid(rest):
-        return None  # which is another finding
+        return None  # the rule log-of-sigmoid finds it
     if not minus and rest.made("exp") is not None:
         return "log(1 + exp(x)) overflows for a large x, and loses the digits of a small exp(x)"
     sign = "-" if minus else "+"
@@ -107,8 +111,8 @@ def _is_one_minus(inner: At) -> bool:
 def exp_minus_one(at: At) -> str | None:
     """An exponential minus one.
 
-    For a small x, exp(x) is 1 plus little, and the subtraction leaves the rounding error of that: in f32 nothing is correct for x below
-    6e-8. expm1 has all digits.
+    For a small x, exp(x) is close to 1, and the subtraction leaves mostly its rounding error: in
+    f32 no digit is correct for x below 6e-8. expm1 has all digits.
     """
     if len(at.eqn.inputs) != 2:
         return None
@@ -132,8 +136,8 @@ def exp_minus_one(at: At) -> str | None:
 def exp_without_max(at: At) -> str | None:
     """A softmax, or the logarithm of a sum of exponentials, without the greatest element subtracted first.
 
-    exp overflows to infinity above 88 in f32 (and 11 in f16): a softmax is NaN there, and a logarithm infinite. Where all elements are
-    below -104 the sum is 0.
+    exp overflows to infinity above 88 in f32 (and 11 in f16): then the softmax is NaN, and the
+    logarithm infinite. If all elements are below -104 the sum is 0.
     """
     if at.name == "log":
         terms, what = summed_exponentials(at.operand(0)), "log of a sum of exponentials"

@@ -1,4 +1,4 @@
-"""The pages of all codes: those of lint's rules, and those of the messages that verbs give."""
+"""The pages of all codes: those of lint's rules, and those of the messages of other verbs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ __all__ = ["all_pages", "find_page"]
 
 
 def all_pages() -> list[Page]:
-    """Every page: the rules of lint, what `check` says, and what other verbs say."""
+    """Return all pages: of the rules of lint, and of the messages of `check` and other verbs."""
     return [*(rule.page for rule in all_rules()), *MESSAGES]
 
 
 def find_page(code: str) -> Page:
-    """The page of a code, also where it stands in brackets. Raises UsageError where there is none."""
+    """Return the page of a code, which may be in brackets. Raises UsageError if there is no such
+    code.
+    """
     name = code.strip().removeprefix("[").removesuffix("]")
     pages = {page.code: page for page in all_pages()}
     if name not in pages:

@@ -1,4 +1,4 @@
-"""Quotients, sigmoids and softmaxes, in the ways in which they are written out."""
+"""Recognition of quotients, sigmoids and softmaxes that are written out in other operations."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
     "summed_exponentials",
 ]
 
-# Operations that add up elements of their first operand.
+# Operations that sum elements of their first operand.
 _SUMS = ("reduce_sum", "psum", "cumsum", "reduce_window_sum")
 
 
@@ -23,7 +23,7 @@ class Quotient(NamedTuple):
     """A division.
 
     Attributes:
-      top: the numerator; None where that is 1.
+      top: the numerator; None if it is 1.
       bottom: the denominator.
     """
 
@@ -32,7 +32,10 @@ class Quotient(NamedTuple):
 
 
 def quotient_of(at: At) -> Quotient | None:
-    """An operation as a division: a / b, 1 / b, b to the power of -1, a * (1 / b); None where it is none."""
+    """Return an equation as a division if it computes a / b, b to the power of -1, or a * (1 / b).
+
+    Return None for others.
+    """
     if at.name == "div":
         return Quotient(None if at.number(0) == 1 else at.operand(0), at.operand(1))
     if at.name == "integer_pow" and at.params["y"] == -1:
@@ -47,7 +50,7 @@ def quotient_of(at: At) -> Quotient | None:
 
 
 def one_plus(ref: Ref) -> Ref | None:
-    """The x of a value 1 + x, x + 1 or x - (-1); None where it is none."""
+    """Return x for a value 1 + x, x + 1 or x - (-1); None for others."""
     at = ref.made("add", "sub")
     if at is None or len(at.eqn.inputs) != 2:
         return None
@@ -57,9 +60,9 @@ def one_plus(ref: Ref) -> Ref | None:
 
 
 def is_sigmoid(ref: Ref) -> bool:
-    """Whether a value is logistic(x), or that written out.
+    """Whether a value is logistic(x), possibly written out.
 
-    1 / (1 + exp(-x)), exp(x) / (1 + exp(x)), or (1 + tanh(x / 2)) / 2.
+    It may be 1 / (1 + exp(-x)), exp(x) / (1 + exp(x)), or (1 + tanh(x / 2)) / 2.
     """
     at = ref.at()
     if at is None or at.name == "logistic":
@@ -86,7 +89,9 @@ def _is_half_of_tanh(at: At) -> bool:
 
 
 def summed_exponentials(ref: Ref, depth: int = 3) -> At | None:
-    """The exponentials that a value is the sum of, or one of two; None where it is no such sum."""
+    """Return the `exp` equation if a value is a sum of exponentials, or one of two; None
+    otherwise.
+    """
     at = ref.at()
     if at is None or depth == 0:
         return None
@@ -100,7 +105,9 @@ def summed_exponentials(ref: Ref, depth: int = 3) -> At | None:
 
 
 def softmax_terms(at: At) -> At | None:
-    """Of a division of exponentials by their sum the exponentials: it is a softmax."""
+    """Return the `exp` equation if an equation divides exponentials by their sum, as a softmax;
+    else None.
+    """
     found = quotient_of(at)
     if found is None or found.top is None:
         return None

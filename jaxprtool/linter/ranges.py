@@ -1,7 +1,8 @@
-"""What can be said of the numbers of a value by the operations that made it: that they are bounded, or that they reach zero.
+"""Bounds of a value, derived from the operations that made it: whether it is bounded above, not
+negative, or may be zero.
 
-What is true of the results of one operation, its row says (`range`). What is here by name is arithmetic: how sums, products and
-choices hang together with what they are made of, and the patterns of norms.
+The bounds of the results of a single primitive are in its row (`range`). The primitives that are
+named here are those of arithmetic: sums, products, choices, and the patterns of norms.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ __all__ = [
     "of_integers",
 ]
 
-_DEPTH = 12  # operations that are looked through
-# Operations that somebody puts in to keep numbers small, which their rows cannot say for all operands; and the inverse of erf, whose
-# results are small but for operands within the rounding error of 1.
+_DEPTH = 12  # the largest number of operations that are looked through
+# Operations that are used to keep numbers small, although their rows cannot state a bound for all
+# operands;
+# and the inverse of erf, whose results are small except for operands within rounding error of 1.
 _LIMITING = frozenset({"clamp", "erf_inv", "iota", "min", "random_bits", "reduce_min"})
 
 
 def of_integers(ref: Ref) -> bool:
-    """Whether a value was converted from integers or booleans, which are far from every small number."""
+    """Whether a value was converted from integers or booleans, so that it has no small nonzero
+    elements.
+    """
     found = ref.at()
     if found is None or found.name != "convert_element_type":
         return found is not None and found.name == "iota"
@@ -37,7 +41,9 @@ def of_integers(ref: Ref) -> bool:
 
 
 def has_derivative(ref: Ref, depth: int = _DEPTH) -> bool:
-    """Whether a value may depend on a floating-point argument: no number does, and no integer that became a float."""
+    """Whether a value may depend on a floating-point argument, rather than on numbers and integers
+    only.
+    """
     if ref.number() is not None or of_integers(ref):
         return False
     found = ref.at()
@@ -48,7 +54,10 @@ def has_derivative(ref: Ref, depth: int = _DEPTH) -> bool:
 
 
 def is_bounded_above(ref: Ref, depth: int = _DEPTH) -> bool:
-    """Whether numbers are for certain, or as far as one can tell on purpose, not large; what was subtracted counts as such."""
+    """Whether the elements are bounded above, or appear to be kept small on purpose.
+
+    A difference of two values counts as kept small.
+    """
     if ref.number() is not None:
         return True
     found = ref.at()
@@ -75,7 +84,9 @@ def _is_limited(found: At) -> bool:
 
 
 def _is_scaled_down(found: At, depth: int) -> bool:
-    """Whether a product or quotient is bounded: of a number and of what is, or of a negative value and of what is not negative."""
+    """Whether a product or quotient is bounded above: of a positive number and a value that is
+    bounded above, or of a negative value and one that is not negative.
+    """
     for i in (0, 1):
         number, other = found.number(1 - i), found.operand(i)
         if isinstance(number, (int, float)) and number > 0 and (i == 0 or found.name == "mul"):
@@ -92,7 +103,7 @@ def _is_scaled_down(found: At, depth: int) -> bool:
 
 
 def is_not_negative(ref: Ref, depth: int = _DEPTH) -> bool:
-    """Whether all numbers are 0 or more by the operation that made them."""
+    """Whether all elements are at least 0, because of the operation that made them."""
     number = ref.number()
     if number is not None:
         return isinstance(number, (int, float)) and number >= 0
@@ -112,7 +123,7 @@ def is_not_negative(ref: Ref, depth: int = _DEPTH) -> bool:
 
 
 def _is_square(found: At) -> bool:
-    """Whether an operation gives |x|, x squared, or an even power of x."""
+    """Whether an equation computes |x|, x squared, or an even power of x."""
     if found.name == "integer_pow":
         return found.params["y"] % 2 == 0 and found.params["y"] > 0
     if found.name == "mul":
@@ -121,11 +132,11 @@ def _is_square(found: At) -> bool:
 
 
 class Zero(NamedTuple):
-    """What a value is that may be exactly zero.
+    """A value that may be exactly zero.
 
     Attributes:
-      what: in words.
-      of: the value that is zero there: that of which it is the norm.
+      what: what it is, in words: `a sum of squares`.
+      of: the value x that is zero then: the value is x squared, a norm of x, ...
     """
 
     what: str
@@ -133,10 +144,11 @@ class Zero(NamedTuple):
 
 
 def may_be_zero(ref: Ref, depth: int = _DEPTH) -> Zero | None:
-    """What a value is that is exactly 0 for arguments that are quite usual; None where nobody can tell.
+    """Return what a value is if it is exactly 0 for arguments that occur in practice; otherwise
+    None.
 
-    A sum of squares is: of equal points, of a first guess of zeros. What an operation adds to it, or a choice that
-    guards it, ends the search.
+    A sum of squares is 0 for equal points, or for a first guess of zeros. It is not if a number is
+    added to it, or a choice guards it.
     """
     ref = _beside_nan(ref)
     found = ref.at()
@@ -159,16 +171,18 @@ def may_be_zero(ref: Ref, depth: int = _DEPTH) -> Zero | None:
     if name == "mul":
         i = next((i for i in (1, 0) if found.number(i)), None)
         return None if i is None else may_be_zero(found.operand(1 - i), depth - 1)
-    if name == "add" and 0 in (found.number(0), found.number(1)):  # a small number that is none
+    if name == "add" and 0 in (found.number(0), found.number(1)):  # adding 0 guards nothing
         return may_be_zero(found.operand(1 if found.number(0) == 0 else 0), depth - 1)
-    if name == "div":  # of a count, say; 0 / 0 is the division's own fault
+    if name == "div":  # by a count, for example; 0 / 0 is another rule's finding
         zero = may_be_zero(found.operand(0), depth - 1)
         return None if zero is None or may_be_zero(found.operand(1), depth - 1) else zero
     return None
 
 
 def _beside_nan(ref: Ref) -> Ref:
-    """A value, or the case of a choice whose other cases are NaN: that is told, and keeps nothing from being 0."""
+    """Return a value; for a choice whose other cases are NaN, the case that is not: NaN is no
+    guard.
+    """
     found = ref.made("select_n")
     if found is None:
         return ref
@@ -183,7 +197,9 @@ def _is_nan(ref: Ref) -> bool:
 
 
 def _is_sum_of_squares(product: At) -> bool:
-    """Whether a product of matrices multiplies each element with itself alone: the same operand twice, along the same axes."""
+    """Whether a `dot_general` multiplies each element with itself only: an operand with itself,
+    contracted along the same axes.
+    """
     (left, right), (batch, other_batch) = product.params["dimension_numbers"]
     same_axes = [*left] == [*right] and [*batch] == [*other_batch]
     whole = len(product.out.shape) == len(batch)
@@ -191,7 +207,7 @@ def _is_sum_of_squares(product: At) -> bool:
 
 
 _SQUARE, _SUM = "a square", "a sum of squares"
-# Operations that give 0 where all elements of the operand are 0, and what they make of what that is.
+# Primitive that maps zeros to 0 -> (what the operand is -> what the result is).
 _KEEPING: dict[str, dict[str, str]] = {
     "reduce_sum": {_SQUARE: _SUM, "|x|": "a sum of |x|", "max(x, 0)": "a sum of max(x, 0)"},
     "psum": {_SQUARE: _SUM},
@@ -201,14 +217,14 @@ _KEEPING: dict[str, dict[str, str]] = {
 
 
 def _is_away_from_zero(ref: Ref) -> bool:
-    """Whether a value is never 0 by the operation that made it."""
+    """Whether a value is never 0, because of the operation that made it."""
     if ref.number() is not None:
         return True
     found = ref.at()
     if found is None:
         return False
     if range_of(found.eqn).is_away_from_zero or found.name == "log":
-        return True  # a logarithm is 0 at one point alone, which is no usual one
+        return True  # a logarithm is 0 at a single point, which does not occur in practice
     if found.name == "add":
         return any(ref.number() for ref in (found.operand(0), found.operand(1)))
     return found.name in ("select_n", "clamp", "iota")

@@ -1,4 +1,5 @@
-"""Lint rules: functions that look at a program and say what they find, by code, with a page for each.
+"""Lint rules: functions that examine a program and return what they find; each has a code and a
+page.
 
     @lint_rule("exp-minus-one", "sub", family="numerics", mend="write jnp.expm1(x)", bad="...", good="...")
     def exp_minus_one(at: At):
@@ -7,10 +8,10 @@
         Near 0 ...'''
         return "..." if at.made(0, "exp") and at.number(1) == 1 else None
 
-The docstring is the page: its first line the title, the rest why. A user's module defines rules in the same way, and `--plugin` loads it.
-
-A rule of one mathematical pattern, such as log(1 + x), names the primitives in it. What is true of a primitive, such as that it
-only moves data, is asked of its row (`rules.define`), so that a user's own primitive can say it too.
+The docstring is the page: its first line is the title, the rest says why. A user's module defines
+rules in the same way, and is loaded by `--plugin`. A rule of a mathematical pattern, such as log(1
++ x), names the primitives in it. Properties of a primitive, such as that it only moves data, are
+taken from its row (`rules.define`), so that users' primitives can have them, too.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ __all__ = ["BUILT_IN", "Found", "Page", "Rule", "all_rules", "lint_rule", "selec
 
 F = TypeVar("F", bound=Callable[..., Any])
 Kind = Literal["equation", "jaxpr", "program"]
-# Which primitives are meant: the one of a name, or those of which a function says so, by what their rows state.
+# A set of primitives: the name of one, or a function that returns True for its members.
 Which = str | Callable[[Primitive], bool]
 
-# The families of the package's own rules, each a module here, in the order of the list.
+# The families of the package's rules, each in its module, in the order in which they are listed.
 BUILT_IN = {
     "types": "jaxprtool.linter.types",
     "constants": "jaxprtool.linter.constants",
@@ -57,12 +58,12 @@ class Found(NamedTuple):
 
     Attributes:
       message: what is wrong, with the offending value; lower case, no full stop.
-      place: the equation; None for what is found at an argument, a result or a constant.
-      var: the variable that it is about, where there is no equation.
-      label: what that is called: `argument x`, or "".
-      help: what to do about this one, or "" for what the rule says.
-      related: other equations that take part.
-      mendable: whether the passes of the rule mend this one.
+      place: the equation; None for a finding at an argument, a result or a constant.
+      var: the variable of the argument, result or constant, if there is no equation.
+      label: the name of that: `argument x`, or "".
+      help: what the user should do about this finding; "" for the help of the rule.
+      related: other equations that are involved.
+      mendable: whether the passes of the rule mend this finding.
     """
 
     message: str
@@ -75,25 +76,26 @@ class Found(NamedTuple):
 
     @property
     def span(self) -> Span | None:
-        """Where it stands in the text."""
+        """Its place in the text."""
         if self.place is not None:
             return self.place.eqn.span
         return None if self.var is None else self.var.span
 
 
 class Page(NamedTuple):
-    """What `explain` says of a code.
+    """What `explain` prints for a code.
 
     Attributes:
       code: the code.
-      family: the family of the rule; of a code that other verbs raise, "check", "files" or "usage".
-      title: a line.
-      why: what is wrong with it.
-      mend: what to do.
-      bad, good: an example, and the same mended, of a plug-in's rule; those of the package are files, see `example`.
-      command: the verb that says it, with its options; "" where several do.
+      family: the family of the rule; for codes of other verbs "check", "files" or "usage".
+      title: a one-line summary.
+      why: why it is a fault.
+      mend: what the user should do.
+      bad, good: for a plug-in's rule, an example, and the same mended; those of the package are
+        files.
+      command: the verb that reports it, with its options; "" if several do.
       fix: the passes that mend it, or "".
-      default: whether the rule is applied where `--select` does not name it.
+      default: whether the rule is applied without being named by `--select`.
     """
 
     code: str
@@ -109,7 +111,7 @@ class Page(NamedTuple):
 
     @property
     def example(self) -> Example:
-        """Its example: what a plug-in's rule gives, or what the package has for the code."""
+        """Its example: that of the plug-in's rule, or the package's file for the code."""
         if not self.bad:
             return read_example(self.code)
         command = f"{self.command} -"
@@ -121,10 +123,11 @@ class Rule:
     """A lint rule.
 
     Attributes:
-      page: what is said of it.
+      page: its page.
       kind: what `run` is applied to: each equation, each jaxpr, or the program.
-      primitives: of a rule of equations which primitives.
-      needs: which primitives; in a program that runs none of them the rule finds nothing. () for any program.
+      primitives: for a rule of equations, the primitives whose equations it is applied to.
+      needs: primitives; in a program that runs none of them the rule finds nothing. () for any
+        program.
       run: (`At`, `Frame` or `View`) -> what it finds.
     """
 
@@ -136,7 +139,7 @@ class Rule:
 
     @property
     def code(self) -> str:
-        """The code of what it finds."""
+        """The code of its findings."""
         return self.page.code
 
     def is_of(self, primitive: Primitive) -> bool:
@@ -148,7 +151,9 @@ class Rule:
         return not self.needs or any(_is_meant(p, self.needs) for p in primitives)
 
     def apply(self, at: Any) -> Iterable[Found]:
-        """What it finds: a rule gives nothing, a message, a `Found`, or several of them."""
+        """Return its findings; the function of a rule returns None, a message, a `Found`, or
+        several.
+        """
         found = self.run(at)
         return () if found is None or found is False else self._made_of(found, at)
 
@@ -186,23 +191,25 @@ def lint_rule(
     fix: str = "",
     default: bool = True,
 ) -> Callable[[F], F]:
-    """Make a function a lint rule; returns a decorator.
+    """Return a decorator that makes a function a lint rule.
 
     Args:
-      code: the code of what it finds, in kebab-case.
-      primitives: of a rule of equations the primitives whose equations it is given: names, or functions of a primitive that say yes.
-      family: a name for it and its like, which `--select` takes too.
-      mend: what to do, which is the help of what it finds.
-      bad, good: programs that have it and that have it no more; the package's own are in `linter.examples`.
-      kind: "equation": the function is given an `At` for each equation of the primitives; "jaxpr": a `Frame` for each jaxpr that
-        the program runs; "program": a `View` of the program. It returns None, a message, a `Found`, or several.
-      needs: primitives, in the same way, without any of which there is nothing to find, so that the rule takes no time.
-      command: the command that finds it in `bad`, with its options.
-      fix: the passes that mend it, as `opt --passes` takes them.
-      default: whether it is applied where `--select` does not name it.
+      code: the code of its findings, in kebab-case.
+      primitives: for a rule of equations, the primitives whose equations it gets: names, or
+        functions of a primitive that return True.
+      family: the name of a group of rules, which `--select` accepts, too.
+      mend: what the user should do; the help of its findings.
+      bad, good: programs with and without the fault; those of the package are in `linter.examples`.
+      kind: "equation": the function gets an `At` for each equation of the primitives; "jaxpr": a
+        `Frame` for each jaxpr that the program runs; "program": a `View` of the program. It returns
+        None, a message, a `Found`, or several.
+      needs: primitives, in the same form; the rule is skipped for programs without any of them.
+      command: the command that finds the fault in `bad`, with its options.
+      fix: the passes that mend it, in the form of `opt --passes`.
+      default: whether it is applied without being named by `--select`.
 
     Raises:
-      ValueError: another rule has the code; a rule of equations without primitives.
+      ValueError: another rule has the code; a rule of equations names no primitives.
     """
     if (kind == "equation") != bool(primitives):
         raise ValueError(f"{code}: a rule of equations names primitives, and no other rule does")
@@ -221,7 +228,7 @@ def lint_rule(
 
 
 def all_rules() -> list[Rule]:
-    """Every rule, those of the package first."""
+    """Return all rules, those of the package first."""
     for module in BUILT_IN.values():
         importlib.import_module(module)
     order = [*BUILT_IN]
@@ -230,11 +237,11 @@ def all_rules() -> list[Rule]:
 
 
 def select_rules(select: Sequence[str] = (), ignore: Sequence[str] = ()) -> list[Rule]:
-    """The rules that are meant.
+    """Return the rules that `--select` and `--ignore` choose.
 
     Args:
       select: codes and names of families; "all" for every rule; () for those that are applied by default.
-      ignore: codes and families of rules that are left out.
+      ignore: codes and families of rules to leave out.
 
     Raises:
       UsageError: there is no such code or family.

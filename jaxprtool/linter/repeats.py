@@ -1,4 +1,4 @@
-"""What is computed twice, and loops that are written out turn by turn."""
+"""Lint rules of computations that are repeated, and of loops that were unrolled in Python."""
 
 from __future__ import annotations
 
@@ -29,8 +29,10 @@ __all__ = ["copies_in", "is_collective", "repeated_computation", "unrolled_loop"
 def repeated_computation(frame: Frame) -> Iterator[Found]:
     """The same operation is applied twice to the same operands.
 
-    XLA finds most of it, within one jaxpr and without effects; tracing, differentiating (which keeps both results) and running outside of
-    jit do not. Of several equations in a row the last one is told. Operations that only move data, and those on single numbers and on indices, are not told.
+    XLA merges most of them, within one jaxpr and without effects. Tracing, differentiating (which
+    keeps both results) and running outside of jit do not. Of several equations in a row the last
+    one is reported. Operations that only move data, and those on scalars and indices, are not
+    reported.
     """
     copies = {e: first for e, first in copies_in(frame.jaxpr).items() if not is_collective(e)}
     if not copies:
@@ -56,7 +58,7 @@ _COPIES = Memo[dict[JaxprEqn, JaxprEqn]]("equations that repeat earlier ones")
 
 
 def copies_in(jaxpr: Jaxpr) -> dict[JaxprEqn, JaxprEqn]:
-    """The equations of a jaxpr that repeat an earlier one, each with the first one of its kind."""
+    """Return the equations of a jaxpr that repeat an earlier one -> the first equal equation."""
     return _COPIES.of(jaxpr, lambda: copies_of(jaxpr.eqns).first)
 
 
@@ -66,7 +68,7 @@ def is_collective(eqn: JaxprEqn) -> bool:
 
 
 def _cone(eqn: JaxprEqn, makers: dict[Any, JaxprEqn]) -> list[JaxprEqn]:
-    """A copy, and the copies that its operands are made of."""
+    """Return a repeated equation, and the repeated equations that its operands come from."""
     found = {eqn: None}
     pending = [eqn]
     while pending:
@@ -82,9 +84,12 @@ _OWN = ("computed", "placed", "ordered")
 
 
 def _computes(eqn: JaxprEqn) -> bool:
-    """Whether an equation does arithmetic on arrays of inexact numbers: more than the indices and shapes that JAX computes anew."""
+    """Whether an equation computes with arrays of floats or complex numbers.
+
+    JAX itself repeats computations with indices and sizes.
+    """
     if elements_facts[eqn.primitive] not in _OWN or all(type(x) is Lit for x in eqn.inputs):
-        return False  # it moves data, or makes few numbers
+        return False  # it only moves data, or its operands are literals
     avals = [x.aval for x in (*eqn.inputs, *eqn.out_binders) if isinstance(x.aval, ShapedArray)]
     return any(a.size != 1 and a.dtype.is_inexact for a in avals)
 
@@ -102,10 +107,12 @@ def _where(eqn: JaxprEqn) -> str:
     mend="write it with jax.lax.scan or fori_loop over stacked inputs",
 )
 def unrolled_loop(frame: Frame) -> Iterator[Found]:
-    """The same equations follow each other many times, each time with what the time before has given: a loop in Python.
+    """The same equations are repeated many times, each time on the results of the time before: a
+    Python loop.
 
-    Tracing, every transformation and compiling take time in proportion to the number of turns; a scan has its body once. A loop
-    is reported that has at least eight turns, three equations in each, and 32 equations in all. `opt --passes roll` makes a scan of it.
+    The time for tracing, each transformation and compiling grows with the number of iterations; a
+    scan has its body once. A loop is reported if it has at least eight iterations, three equations
+    in each, and 32 equations in all. `opt --passes roll` makes a scan of it.
     """
     for run in unrolled_runs(frame.jaxpr.eqns):
         message = f"a turn of {counted(run.period, 'equation')} is repeated {run.turns} times: a loop that was unrolled"

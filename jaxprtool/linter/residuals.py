@@ -1,4 +1,4 @@
-"""What a reverse pass keeps in a wider type than the program computes in."""
+"""Lint rule of residuals with a wider element type than that of the program."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jaxprtool.linter.registry import Found, lint_rule
 
 __all__ = ["wide_residual"]
 
-_DEPTH = 8  # operations between the conversion and what is kept
+_DEPTH = 8  # the largest number of operations between a conversion and a residual
 
 
 @lint_rule(
@@ -28,12 +28,13 @@ _DEPTH = 8  # operations between the conversion and what is kept
     default=False,
 )
 def wide_residual(view: View) -> Iterator[Found]:
-    """A reverse pass keeps in f32 what the program has in bf16 or f16.
+    """A reverse pass stores residuals in f32 in a program that computes in bf16 or f16.
 
-    A norm or a softmax in f32 on a stream of bf16 is right; but what its derivative needs is kept from the first pass to the second,
-    and in f32 that is twice the memory of the stream itself. The program is differentiated by all of its floating-point arguments to
-    find it, which takes longer than the other rules: it is applied where --select names it. `residuals` shows all that is kept, also
-    of branches, of which nothing is told here.
+    To compute a norm or a softmax of bf16 values in f32 is right. But the residuals of its
+    derivative are stored from the forward to the reverse pass, and in f32 they take twice the
+    memory of the bf16 values. To find them, the program is differentiated by all its floating-point
+    arguments, which takes longer than other rules; so the rule is only applied if --select names
+    it. `residuals` lists all residuals, also those of branches, which are not reported here.
     """
     widened = [at for frame in view.frames for at in _conversions(frame)]
     if not widened:
@@ -42,8 +43,8 @@ def wide_residual(view: View) -> Iterator[Found]:
         primal, linear, _ = linearize_jaxpr(view.program)
         values = keeping(view.program, primal, linear).values
     except JaxprToolError:
-        return  # it has no derivative, or none that is known
-    # the equations of a derivative stand where those stand in the text that they were made from
+        return  # it has no derivative
+    # equations of a derivative have the spans of the equations from which they were made
     written = {str(eqn.span): At(frame, eqn) for frame in view.frames for eqn in frame.jaxpr.eqns}
     for kept in values:
         if not kept.is_computed or kept.producer is None or not _is_wide(kept.aval):
@@ -55,7 +56,7 @@ def wide_residual(view: View) -> Iterator[Found]:
 
 
 def _conversions(frame: Frame) -> Iterator[At]:
-    """The conversions of a jaxpr from 16 bits to more."""
+    """Yield the conversions in a jaxpr from 16-bit floats to wider types."""
     for eqn in frame.jaxpr.eqns:
         if _converts(eqn) and _is_narrow(eqn.inputs[0].aval):
             yield At(frame, eqn)
@@ -75,7 +76,9 @@ def _is_wide(aval: Any) -> bool:
 
 
 def _was_narrow(at: At, depth: int = _DEPTH) -> bool:
-    """Whether a value was made of one that was converted from 16 bits."""
+    """Whether the result of an equation comes from a value that was converted from a 16-bit
+    float.
+    """
     if _converts(at.eqn):
         return _is_narrow(at.eqn.inputs[0].aval)
     if depth == 0:
@@ -89,7 +92,7 @@ def _was_narrow(at: At, depth: int = _DEPTH) -> bool:
 
 
 def _maker(ref: Ref) -> At | None:
-    """The equation that makes a value, conversions among them."""
+    """Return the equation that makes a value; conversions are not looked through."""
     here = ref.seen_through(frozenset())
     found = here.frame.maker(here.atom)
     return None if found is None else At(here.frame, found[0])

@@ -1,4 +1,6 @@
-"""Runs of equations that repeat with a period, where each turn takes what the one before has given."""
+"""Recognition of unrolled loops: runs of equations that repeat with a period, each turn using
+results of the turn before.
+"""
 
 from __future__ import annotations
 
@@ -15,18 +17,18 @@ LEAST_TURNS, LEAST_SIZE, LEAST_EQUATIONS = (
     8,
     3,
     32,
-)  # the size is that of a turn, calls and what they run counted
-_CANDIDATES = 6  # periods that are tried
-_LOOKED_AT = 16  # turns whose operands are compared
+)  # the size is the number of equations of a turn, including those in nested jaxprs
+_CANDIDATES = 6  # the number of periods that are tried
+_LOOKED_AT = 16  # the number of turns whose operands are compared
 
 
 class Repetition(NamedTuple):
     """Equations that repeat.
 
     Attributes:
-      start: the position of the first one.
-      period: how many there are in a turn.
-      turns: how many turns there are.
+      start: the position of the first equation.
+      period: the number of equations in a turn.
+      turns: the number of turns.
     """
 
     start: int
@@ -35,7 +37,9 @@ class Repetition(NamedTuple):
 
 
 def unrolled_runs(eqns: Sequence[JaxprEqn]) -> Iterator[Repetition]:
-    """The runs of a list of equations, those that begin first before others; they do not overlap."""
+    """Yield the repetitions in a list of equations, in the order of their starts; they do not
+    overlap.
+    """
     if len(eqns) < LEAST_EQUATIONS:
         return
     kinds = _kinds(eqns)
@@ -47,7 +51,7 @@ def unrolled_runs(eqns: Sequence[JaxprEqn]) -> Iterator[Repetition]:
         if start < end:
             continue
         if sum(sizes[start : start + period]) < LEAST_SIZE:
-            end = stop  # it has longer periods as well, which are no better
+            end = stop  # longer periods of the same stretch are no better
             continue
         if made is None:
             made = {v: i for i, eqn in enumerate(eqns) for v in eqn.out_binders}
@@ -59,14 +63,16 @@ def unrolled_runs(eqns: Sequence[JaxprEqn]) -> Iterator[Repetition]:
 
 
 def _size(eqn: JaxprEqn) -> int:
-    """An equation, with those that it holds."""
+    """Return the number of equations in an equation, itself included."""
     if not eqn.primitive.holds_jaxprs:
         return 1
     return 1 + sum(count_eqns(c.jaxpr) for c in sub_jaxprs(eqn))
 
 
 def _kinds(eqns: Sequence[JaxprEqn]) -> list[int]:
-    """A number for each equation, the same for equations of one primitive with results of the same types."""
+    """Return a number for each equation, equal for equations with the same primitive and result
+    types.
+    """
     numbers: dict[Any, int] = {}
     found: list[int] = []
     for eqn in eqns:
@@ -80,22 +86,25 @@ def _kinds(eqns: Sequence[JaxprEqn]) -> list[int]:
 
 
 def _periodic(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
-    """Where kinds repeat with a period: start, period, stop. The shortest period of a stretch is tried first."""
+    """Yield (start, period, stop) for stretches in which kinds repeat with a period.
+
+    The most frequent distances between equal kinds are tried as periods first.
+    """
     last: dict[Any, int] = {}
     back: list[int] = []
-    # a kind may be there several times in a turn: a few in a row say more
+    # a kind may occur several times in a turn; four kinds in a row are more specific
     for i, key in enumerate(zip(kinds, kinds[1:], kinds[2:], kinds[3:], strict=False)):
         back.append(i - last.get(key, i))
         last[key] = i
     distances = Counter(back)
-    del distances[0]  # the first ones of their kind
+    del distances[0]  # of first occurrences
     n = len(kinds)
     for period, often in distances.most_common(_CANDIDATES):
-        if often < LEAST_TURNS - 4:  # four in a row are one key
+        if often < LEAST_TURNS - 4:  # one key spans four equations
             break
         least = (LEAST_TURNS - 1) * period
         at, last_end, stop = least - 1, 0, n - period
-        while at < stop:  # a long stretch holds one of these positions
+        while at < stop:  # a stretch that is long enough contains one of these positions
             if kinds[at] != kinds[at + period]:
                 at += least
                 continue
@@ -112,7 +121,10 @@ def _periodic(kinds: Sequence[int]) -> Iterator[tuple[int, int, int]]:
 def _carried(
     eqns: Sequence[JaxprEqn], made: dict[Any, int], start: int, period: int, stop: int
 ) -> Repetition | None:
-    """The longest part of a stretch in which operands hang together in the same way in each turn, and a turn takes from the last one."""
+    """Return the longest part of a stretch in which the operands of each turn come from the same
+    positions, relative to the turn, and each turn uses results of the turn before; None if there is
+    none.
+    """
 
     looked_at = min(stop, start + _LOOKED_AT * period)
     shapes = [_origins(i, eqns[i], made, start, 2 * period) for i in range(start, looked_at)]
@@ -130,7 +142,7 @@ def _carried(
             begin = None
     length, first = best
     if first + period + length == looked_at - start:
-        length += stop - looked_at  # what follows has the same kinds
+        length += stop - looked_at  # assume that the rest, which has the same kinds, continues so
     turns = (length + period) // period
     if turns < LEAST_TURNS:
         return None
@@ -142,7 +154,9 @@ def _carried(
 def _origins(
     i: int, eqn: JaxprEqn, made: dict[Any, int], start: int, most: int
 ) -> tuple[int | None, ...]:
-    """How far back the operands of an equation were made, as far as that is not far; None for others, 0 for literals."""
+    """Return for each operand how many equations before it was made, if fewer than `most` and not
+    before `start`; None for others, 0 for literals.
+    """
     found: list[int | None] = []
     for x in eqn.inputs:
         if type(x) is Lit:
@@ -154,7 +168,9 @@ def _origins(
 
 
 def _agree(before: tuple[int | None, ...], now: tuple[int | None, ...]) -> bool:
-    """Whether operands come from the same places; in the first turn they come from outside."""
+    """Whether operands come from the same relative positions, or in the earlier turn from
+    outside.
+    """
     return len(before) == len(now) and all(
         a == b or a is None for a, b in zip(before, now, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Sums in types of few digits."""
+"""Lint rule of sums that are accumulated in 16-bit floats."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from jaxprtool.linter.registry import lint_rule
 
 __all__ = ["low_precision_sum"]
 
-# From so many terms on a sum of equal numbers stops growing: 2 to the bits of the significand, with the hidden one.
+# Type -> the number of equal terms from which on a sum stops growing: 2 to the bits of the
+# significand, including the implicit one.
 _ENOUGH = {"bf16": 256, "f16": 2048}
 
 
@@ -28,10 +29,11 @@ _ENOUGH = {"bf16": 256, "f16": 2048}
 def low_precision_sum(at: At) -> str | None:
     """A sum of many terms is accumulated in bf16 or f16.
 
-    bf16 has 8 bits of significand, f16 has 11: a sum of so many equal terms (256, or 2048) is as large as the spacing of its numbers
-    allows, and what is added from there on is lost; f16 also overflows at 65504. Where terms are fewer, nothing is told. The compiler
-    may accumulate in f32 of its own accord, and need not. A scan that adds to what it carries does so in each turn; for a scatter
-    the terms of an element are those on the average.
+    bf16 has 8 bits of significand, f16 has 11: from 256 or 2048 equal terms on, a term is smaller
+    than the spacing of numbers near the sum, and is lost; f16 also overflows at 65504. Sums with
+    fewer terms are not reported. The compiler may accumulate in f32, but need not. A scan that adds
+    to its carry adds one term in each iteration; for a scatter, the average number of updates of an
+    element counts.
     """
     for found in _SUMS.get(at.name, _of_reduction)(at):
         enough = _ENOUGH.get(found.dtype)
@@ -41,14 +43,14 @@ def low_precision_sum(at: At) -> str | None:
 
 
 class _Sum(NamedTuple):
-    """The short name of the type that something is summed up in, and how many terms there are."""
+    """A sum: the short name of the type in which it is accumulated, and the number of terms."""
 
     dtype: str
     terms: int
 
 
 def _of_reduction(at: At) -> Iterator[_Sum]:
-    """The sums of a reduction; a general one has one of each array."""
+    """Yield the sums of a reduction; one by a jaxpr may have one for each array."""
     for result in range(len(at.eqn.out_binders)):
         aval = at.operand(result).aval
         if isinstance(aval, ShapedArray) and _is_rounded(at, result):
@@ -56,7 +58,7 @@ def _of_reduction(at: At) -> Iterator[_Sum]:
 
 
 def _of_scatter(at: At) -> Iterator[_Sum]:
-    """What a scatter adds to an element, where several updates may be for one."""
+    """Yield the sum of updates of an element of a scatter, unless its indices are unique."""
     into, updates = at.operand(0).aval, at.operand(2).aval
     sizes = (into.size, updates.size)
     if not at.params["unique_indices"] and all(isinstance(n, int) and n > 0 for n in sizes):
@@ -64,7 +66,7 @@ def _of_scatter(at: At) -> Iterator[_Sum]:
 
 
 def _of_scan(at: At) -> Iterator[_Sum]:
-    """What a scan carries and adds to, or multiplies, in each turn."""
+    """Yield the elements of a scan's carry to which each iteration adds, or which it multiplies."""
     length, body = at.params["length"], at.params["jaxpr"].jaxpr
     first, carried = at.params["num_consts"], at.params["num_carry"]
     makers = {v: eqn for eqn in body.eqns for v in eqn.out_binders}
@@ -78,7 +80,7 @@ def _of_scan(at: At) -> Iterator[_Sum]:
 
 
 def _unconverted(x: Any, makers: dict[Any, JaxprEqn]) -> Any:
-    """A value before its conversions."""
+    """Return the value from which another one comes by conversions."""
     while (made := makers.get(x)) is not None and made.primitive.name == "convert_element_type":
         x = made.inputs[0]
     return x
@@ -88,24 +90,26 @@ _SUMS = {"scatter-add": _of_scatter, "scan": _of_scan}
 
 
 def _is_rounded(at: At, result: int) -> bool:
-    """Whether each term is added or multiplied, and not chosen as that of a maximum is."""
+    """Whether a reduction adds or multiplies elements, rather than selecting one as a maximum
+    does.
+    """
     reducer = at.params.get("jaxpr")
     return reducer is None or _adds(reducer.jaxpr, result)
 
 
 def _adds(reducer: Jaxpr, result: int) -> bool:
-    """Whether a result of a reducer comes from a sum or a product."""
+    """Whether a result of a reducer's jaxpr is a rounded sum or product."""
     out = reducer.outs[result]
     return any(_is_rounding(eqn) for eqn in reducer.eqns if out in eqn.out_binders)
 
 
 def _is_rounding(eqn: JaxprEqn) -> bool:
-    """Whether an equation is a sum or a product that is rounded."""
+    """Whether an equation computes a sum or product that is rounded."""
     return bool(eqn.inputs) and algebra_of(eqn).rounded
 
 
 def _terms(params: Any, aval: ShapedArray) -> int:
-    """How many elements make one of the result."""
+    """Return how many elements are combined to one element of the result."""
     window = params.get("window_dimensions")
     axes = params.get("axes", params.get("dimensions", (params.get("axis", 0),)))
     sizes = window if window is not None else [aval.shape[i] for i in axes]

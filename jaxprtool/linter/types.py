@@ -1,4 +1,4 @@
-"""Types that make a function compile more than once, or wider than it was meant."""
+"""Lint rules of types that cause recompilation, or wider element types than intended."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ def _is_weak(aval: Aval) -> bool:
     mend="give it a type: jnp.asarray(x, jnp.float32), or np.float32(x)",
 )
 def weak_input(view: View) -> Iterator[Found]:
-    """An argument is weakly typed: it was a number of Python's.
+    """An argument is weakly typed: it was a Python number.
 
-    A call with an array of the same shape and element type in its place has another type, so jit traces and compiles the
-    function once more; and the number takes the type of what it meets, which differs from call to call.
+    A call with an array of the same shape and element type has another type, so that jit traces and
+    compiles the function again; and the number is promoted to the types of its operands, which may
+    differ from call to call.
     """
     for v, label in zip(view.program.jaxpr.in_binders, view.arguments, strict=True):
         if _is_weak(v.aval):
@@ -45,11 +46,12 @@ def weak_input(view: View) -> Iterator[Found]:
 def weak_output(view: View) -> Iterator[Found]:
     """A result is weakly typed, although no argument is.
 
-    Where it becomes an argument of the next call, that call has another type than the first one, and compiles again.
+    If it becomes an argument of the next call, that call has another type than the first one, and
+    is compiled again.
     """
     jaxpr = view.program.jaxpr
     if any(_is_weak(v.aval) for v in jaxpr.in_binders):
-        return  # these are the cause, and another finding
+        return  # these are the cause, and have their own finding
     for x, label in zip(jaxpr.outs, view.results, strict=True):
         if _is_weak(x.aval):
             made = view.frames[0].maker(x)
@@ -66,10 +68,10 @@ def weak_output(view: View) -> Iterator[Found]:
     mend="start the loop from a typed value: jnp.float32(0) for 0.0",
 )
 def weak_carry(at: At) -> str | None:
-    """What a loop carries from turn to turn is a weakly typed floating-point number.
+    """A loop carries a weakly typed floating-point number.
 
-    It began as a number of Python's. JAX traces the body again until the types of what goes in and of what comes out agree, and
-    the result of the loop is weakly typed too.
+    It started as a Python number. JAX traces the body again until the types of the carry before and
+    after a step agree, and the result of the loop is weakly typed, too.
     """
     carried = at.eqn.out_binders[: at.params.get("num_carry", len(at.eqn.out_binders))]
     weak = [v.aval for v in carried if _is_weak(v.aval) and v.aval.dtype.kind in "fc"]
@@ -85,8 +87,9 @@ def weak_carry(at: At) -> str | None:
 def wide_type(view: View) -> Iterator[Found]:
     """A 64-bit floating-point number (f64, c128) appears in a program whose arguments have none.
 
-    Mostly it is a number of NumPy's, which are f64, under `jax_enable_x64`. From there on everything that it meets is f64 as well:
-    twice the memory, and many times the time on accelerators, some of which have no f64 at all.
+    Usually it comes from a NumPy array, which is f64 by default, under `jax_enable_x64`. Everything
+    that is computed with it is f64 as well: it takes twice the memory, and many times the time on
+    accelerators, some of which have no f64 at all.
     """
     jaxpr = view.program.jaxpr
     if any(_is_wide(v.aval) for v in jaxpr.all_binders):
@@ -96,7 +99,7 @@ def wide_type(view: View) -> Iterator[Found]:
 
 
 def _first_wide(frame: Frame) -> Iterator[Found]:
-    """The equations of a jaxpr that give a wide number and take none."""
+    """Yield the equations of a jaxpr with a 64-bit result and no 64-bit operand."""
     for eqn in frame.jaxpr.eqns:
         for v in eqn.out_binders:
             if _is_wide(v.aval):
@@ -121,8 +124,9 @@ def _is_wide(aval: Any) -> bool:
 def step_type(view: View) -> Iterator[Found]:
     """A step does not return exactly the types that it takes.
 
-    With `--carry 0:0` result 0 is to be argument 0 of the next call. Where it has another shape, element type, weak type or sharding,
-    the second call is traced and compiled once more (and in a loop it is an error).
+    `--carry 0:0` says that result 0 is argument 0 of the next call. If it has another shape,
+    element type, weak type or sharding, the second call is traced and compiled again (and in a loop
+    it is an error).
     """
     jaxpr = view.program.jaxpr
     for out, i in view.options.carry:
@@ -136,7 +140,7 @@ def step_type(view: View) -> Iterator[Found]:
 
 
 def _difference(a: Aval, b: Aval) -> str:
-    """In what two types differ, in words; "" for equal ones."""
+    """Return the difference of two types in words; "" for equal ones."""
     if a is b or a == b:
         return ""
     if not isinstance(a, ShapedArray) or not isinstance(b, ShapedArray):

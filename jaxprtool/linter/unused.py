@@ -1,4 +1,4 @@
-"""What nobody reads."""
+"""Lint rules of equations and arguments that are not used."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ __all__ = ["dead_equation", "unused_argument"]
     fix="dce",
 )
 def dead_equation(frame: Frame) -> Iterator[Found]:
-    """Nobody reads the results of an equation, and it has no effects.
+    """The results of an equation are not used, and it has no effects.
 
-    XLA leaves it out, but it is traced, transformed and lowered each time; and often it is a mistake: a result that was meant to be
-    used. Of a chain of them the last one is told; of what differentiation has left, as far as names tell, nothing is.
+    XLA removes it, but it is traced, transformed and lowered each time; and often it is a mistake:
+    a result that was meant to be used. Of a chain of such equations the last one is reported.
+    Equations that differentiation has left over, according to their scopes, are not reported.
     """
     dead = [eqn for eqn in dead_equations(frame.jaxpr) if not is_derived(eqn)]
     if not dead:
@@ -52,10 +53,10 @@ def dead_equation(frame: Frame) -> Iterator[Found]:
     mend="take it out of the function, or give it as None",
 )
 def unused_argument(view: View) -> Iterator[Found]:
-    """The program does not read an argument.
+    """An argument of the program is not used.
 
-    A caller gives it for nothing. jit drops it from the compiled program (unless it is told to keep it), but its type still takes
-    part in the decision whether to trace again.
+    The caller passes it in vain. jit drops it from the compiled program (unless keep_unused is
+    set), but a change of its type still causes another trace.
     """
     jaxpr = view.program.jaxpr
     read = set(jaxpr.outs).union(*[eqn.inputs for eqn in jaxpr.eqns])

@@ -1,8 +1,11 @@
-"""The vocabulary: one stub for each primitive. `from jaxprtool import ops as lax` is how rules write it.
+"""All primitives, each declared by a stub: a function with operands, params and a docstring, but no
+body. Rules import this package as `lax`: `from jaxprtool import ops as lax`.
 
-Every name here is a binding function; its attribute `primitive` is the primitive. A family, a module that declares
-some of them, is imported when one of its names, or one of its primitives, is first asked for: `families.py` says which
-family has it. What is not in there is looked for in all families, so that a new stub counts as soon as it is written.
+Each name in this package is a binding function: called on values, it binds its primitive, which is
+its attribute `primitive`. A family is a module that declares some primitives. It is imported when
+one of its names or primitives is first used; `families.py` says which family declares which name. A
+name that is not in `families.py` is looked for in all families, so that a new stub works before
+`families.py` is written again.
 """
 
 import os
@@ -79,7 +82,10 @@ _lock = threading.RLock()
 
 
 def load_family(name: str) -> None:
-    """Import the family of a binding function, or of a primitive; all families, once, where it is in none known."""
+    """Import the family that declares a binding function or a primitive of this name.
+
+    Where `families.py` does not have the name, all families are imported, once.
+    """
     if name in _family_of:
         _import(_family_of[name])
     elif not _all_loaded:
@@ -87,9 +93,9 @@ def load_family(name: str) -> None:
 
 
 def load_families() -> None:
-    """Import all families: those of `families.py` in their order there, then new ones."""
+    """Import all families: first those of `families.py` in its order, then those that it lacks."""
     global _all_loaded
-    with _lock:  # another thread waits until all are there
+    with _lock:  # other threads wait until all families are imported
         if not _all_loaded:
             for family in dict.fromkeys([*FAMILIES, *find_families()]):
                 _import(family)
@@ -97,7 +103,7 @@ def load_families() -> None:
 
 
 def find_families(package: str = "") -> list[str]:
-    """The families that the folder has: `binary`, `linalg.qr`."""
+    """Return the names of the families whose files are in this folder, such as `linalg.qr`."""
     from pkgutil import iter_modules  # noqa: PLC0415 (slow to import, and almost never needed)
 
     found: list[str] = []
@@ -114,7 +120,9 @@ def _import(family: str) -> None:
 
 
 def __getattr__(name: str) -> Any:
-    """A binding function; `__all__`, the names of all of them; or a family, where no binding function has its name."""
+    """Return the binding function of this name; for `__all__` the names of all binding functions;
+    for the name of a family that no binding function has, its module.
+    """
     if name in FAMILIES and name not in _family_of:
         return import_module(f"{__name__}.{name}")
     if name == "__all__":
@@ -128,7 +136,9 @@ def __getattr__(name: str) -> Any:
 
 
 class _Vocabulary(ModuleType):
-    """A package in which `fft` is the binding function, also after the family `fft` is imported."""
+    """The class of this package. Importing the family `fft` does not set the attribute `fft`, which
+    is the binding function of that name.
+    """
 
     def __setattr__(self, name: str, value: object) -> None:
         if not (isinstance(value, ModuleType) and name in _family_of):

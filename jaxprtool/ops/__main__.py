@@ -1,4 +1,6 @@
-"""Write `families.py`, which says which family declares which name: `python -m jaxprtool.ops`."""
+"""`python -m jaxprtool.ops`: write `families.py`, which says which family (module of this package)
+declares which name.
+"""
 
 from importlib import import_module
 from pathlib import Path
@@ -16,7 +18,7 @@ FAMILIES = {
 
 
 def families_text() -> str:
-    """The text of `families.py`.
+    """Return the text of `families.py`: a dict from each family to the names that it declares.
 
     Raises:
       ValueError: two families declare one name.

@@ -1,4 +1,4 @@
-"""Calls that say something to the compiler: where the body is computed, and with what attributes."""
+"""Calls with annotations for the compiler: where the body is computed, and attributes for XLA."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _CONSTANTS = {"true": True, "false": False, "null": None}
 
 
 def _json(value: Any, out_avals: Sequence[Any]) -> Any:
-    """A JSON text, which the grammar of params reads as a dict."""
+    """Return a param as a JSON text; the parser of params reads such a text as a dict."""
     if not isinstance(value, dict):
         return value
     return json.dumps(dict(value), default=lambda x: _CONSTANTS.get(str(x), str(x)))
@@ -31,18 +31,18 @@ def compute_on(
     out_memory_spaces: MemorySpaces,
     compiler_options_json: JsonText | None = param(None, hidden="never", recover=_json),
 ):
-    """jaxpr(*args), computed somewhere else than the equations around it.
+    """jaxpr(*args), computed in another place than the equations around the call.
 
     jaxpr: the function.
-    compute_type: where it is computed: `device_host`, `device`, `tpu_sparsecore` or `gpu_stream:1`.
-    out_memory_spaces: for each result the memory that it is in.
+    compute_type: the place: `device_host`, `device`, `tpu_sparsecore` or `gpu_stream:1`.
+    out_memory_spaces: for each result, the memory that holds it.
     compiler_options_json: options for the compiler as a JSON text, or None.
     """
 
 
 @primitive(multiple_results=True)
 def xla_metadata_call(*args, jaxpr: ClosedJaxpr, **attributes: Any):
-    """jaxpr(*args), as a call that carries attributes for XLA; each further param is one, by its name.
+    """jaxpr(*args), with attributes for XLA: each further param is an attribute of that name.
 
     jaxpr: the function.
     """

@@ -1,4 +1,6 @@
-"""Collectives in two steps: one that starts the exchange and gives a future, one that waits for its value."""
+"""Collectives in two steps: `..._start` begins the exchange and returns a future, `..._done` waits
+for the value of the future.
+"""
 
 from jaxprtool.core.primitive import primitive
 from jaxprtool.ops.parallel import (
@@ -36,79 +38,79 @@ __all__ = [
 
 @primitive(like=psum)
 def psum_start():
-    """Starts a `psum`."""
+    """A future of `psum(operand)`, whose exchange it starts."""
 
 
 @primitive(like=psum_invariant)
 def psum_invariant_start():
-    """Starts a `psum_invariant`."""
+    """A future of `psum_invariant(operand)`, whose exchange it starts."""
 
 
 @primitive(like=unreduced_psum)
 def unreduced_psum_start():
-    """Starts an `unreduced_psum`."""
+    """A future of `unreduced_psum(operand)`, whose exchange it starts."""
 
 
 @primitive(like=unreduced_reduce_scatter)
 def unreduced_reduce_scatter_start():
-    """Starts an `unreduced_reduce_scatter`."""
+    """A future of `unreduced_reduce_scatter(operand)`, whose exchange it starts."""
 
 
 @primitive(like=all_gather_reduced)
 def all_gather_reduced_start():
-    """Starts an `all_gather_reduced`."""
+    """A future of `all_gather_reduced(operand)`, whose exchange it starts."""
 
 
 @primitive(like=ppermute)
 def ppermute_start():
-    """Starts a `ppermute`."""
+    """A future of `ppermute(operand)`, whose exchange it starts."""
 
 
 @primitive(like=pbroadcast)
 def pbroadcast_start():
-    """Starts a `pbroadcast`."""
+    """A future of `pbroadcast(operand)`, whose exchange it starts."""
 
 
 @primitive(like=all_gather)
 def all_gather_start():
-    """Starts an `all_gather`."""
+    """A future of `all_gather(operand)`, whose exchange it starts."""
 
 
 @primitive(like=all_to_all)
 def all_to_all_start():
-    """Starts an `all_to_all`."""
+    """A future of `all_to_all(operand)`, whose exchange it starts."""
 
 
 @primitive(like=reduce_scatter)
 def reduce_scatter_start():
-    """Starts a `reduce_scatter`."""
+    """A future of `reduce_scatter(operand)`, whose exchange it starts."""
 
 
 @primitive
 def psum_done(future):
-    """The value of a future that `psum_start` or `psum_invariant_start` gave."""
+    """The value of a future that `psum_start` or `psum_invariant_start` returned."""
 
 
 @primitive
 def ppermute_done(future):
-    """The value of a future that `ppermute_start` gave."""
+    """The value of a future that `ppermute_start` returned."""
 
 
 @primitive
 def pbroadcast_done(future):
-    """The value of a future that `pbroadcast_start` gave."""
+    """The value of a future that `pbroadcast_start` returned."""
 
 
 @primitive
 def all_gather_done(future):
-    """The value of a future that `all_gather_start` gave."""
+    """The value of a future that `all_gather_start` returned."""
 
 
 @primitive
 def all_to_all_done(future):
-    """The value of a future that `all_to_all_start` gave."""
+    """The value of a future that `all_to_all_start` returned."""
 
 
 @primitive
 def reduce_scatter_done(future):
-    """The value of a future that `reduce_scatter_start` gave."""
+    """The value of a future that `reduce_scatter_start` returned."""

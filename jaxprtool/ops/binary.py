@@ -1,6 +1,6 @@
 """Elementwise functions of two operands.
 
-Operands have one shape, or rank 0, which stands for every element.
+The operands have the same shape, or one of them is a scalar, which is broadcast.
 """
 
 from jaxprtool.core.primitive import primitive
@@ -21,47 +21,60 @@ def sub(x, y):
 
 @primitive(one_type=True)
 def div(x, y):
-    """x / y; integers truncate towards zero, and division by zero gives -1 (all ones), elementwise."""
+    """x / y, elementwise; of integers trunc(x / y), and with y = 0 the number whose bits are all
+    1.
+    """
 
 
 @primitive(one_type=True)
 def rem(x, y):
-    """x - y * trunc(x / y): the remainder with the sign of x, elementwise."""
+    """x - y * trunc(x / y), elementwise: the remainder, with the sign of x."""
 
 
 @primitive(one_type=True)
 def max(x, y):
-    """the larger of x and y; NaN if either is; complex numbers compare lexicographically, elementwise."""
+    """max(x, y), elementwise; NaN where x or y is NaN.
+
+    Complex numbers are compared by their real parts, and where these are equal by the imaginary
+    parts.
+    """
 
 
 @primitive(one_type=True)
 def min(x, y):
-    """the smaller of x and y; NaN if either is; complex numbers compare lexicographically, elementwise."""
+    """min(x, y), elementwise; NaN where x or y is NaN.
+
+    Complex numbers are compared by their real parts, and where these are equal by the imaginary
+    parts.
+    """
 
 
 @primitive
 def pow(x, y):
-    """x^y; y may be an integer where x is floating, elementwise."""
+    """x^y, elementwise; y may be an integer array where x is a floating-point one."""
 
 
 @primitive(one_type=True)
 def atan2(x, y):
-    """the angle of the point (y, x) in (-pi, pi], x the first operand over y the second, elementwise."""
+    """atan2(x, y), elementwise: the angle in (-pi, pi] of the point with abscissa y and ordinate x.
+
+    For y > 0 this is arctan(x / y).
+    """
 
 
 @primitive
 def add_any(x, y):
-    """x + y of two cotangents of any one type, elementwise."""
+    """x + y, elementwise, where x and y are cotangents of one type, which need not be an array."""
 
 
 @primitive(one_type=True)
 def mul(x, y, *, out_dtype: DType | None = None):
     """x * y, elementwise.
 
-    out_dtype: the element type of the result when it is not that of the operands.
+    out_dtype: the element type of the result; None for that of the operands.
     """
 
 
 @primitive
 def complex(x, y):
-    """x + iy of two real operands."""
+    """x + iy, elementwise, for real x and y."""

@@ -8,10 +8,10 @@ __all__ = ["bitcast_convert_type", "clz", "mulhi", "nextafter", "population_coun
 
 @primitive
 def bitcast_convert_type(operand, *, new_dtype: DType):
-    """The bits of operand as another element type.
+    """The bits of operand, read as elements of another type.
 
-    To a narrower type they get a last axis, of the parts from the low bits up; to a wider type the
-    last axis, which has to hold one element's bits, goes away.
+    A narrower type adds a last axis: the pieces of each element, lowest bits first. A wider type
+    removes the last axis, whose elements together hold the bits of one element of the result.
 
     new_dtype: the element type of the result.
     """
@@ -19,19 +19,25 @@ def bitcast_convert_type(operand, *, new_dtype: DType):
 
 @primitive
 def nextafter(x, y):
-    """The next representable number after x in the direction of y, elementwise."""
+    """The representable number next to x in the direction of y, elementwise; y where they are
+    equal.
+    """
 
 
 @primitive
 def population_count(x):
-    """The number of bits of x that are set, elementwise."""
+    """The number of bits of x that are 1, elementwise."""
 
 
 @primitive
 def clz(x):
-    """The number of zeros before the highest bit of x that is set, elementwise; the width for 0."""
+    """The number of leading zero bits of x, elementwise; for x = 0 the number of bits of its
+    type.
+    """
 
 
 @primitive
 def mulhi(x, y):
-    """The high half of the product of twice the width, elementwise."""
+    """floor(x * y / 2^w), elementwise, for integers of w bits: the upper half of the exact
+    product.
+    """

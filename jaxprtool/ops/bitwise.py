@@ -1,4 +1,4 @@
-"""Bitwise operations on integers, logical ones on booleans."""
+"""Bitwise operations on integers, logical operations on booleans, and shifts of integers."""
 
 from jaxprtool.core.primitive import primitive
 
@@ -15,34 +15,39 @@ __all__ = [
 
 @primitive(name="and")
 def and_(x, y):
-    """x & y, bit by bit."""
+    """x & y, elementwise: the conjunction of each bit."""
 
 
 @primitive(name="or")
 def or_(x, y):
-    """x | y, bit by bit."""
+    """x | y, elementwise: the disjunction of each bit."""
 
 
 @primitive
 def xor(x, y):
-    """x ^ y, bit by bit."""
+    """x ^ y, elementwise: the exclusive disjunction of each bit."""
 
 
 @primitive(name="not")
 def not_(x):
-    """~x, bit by bit; logical for booleans."""
+    """~x, elementwise: the negation of each bit; of booleans `not x`."""
 
 
 @primitive
 def shift_left(x, y):
-    """x * 2^y modulo the width of x; 0 when y is outside of [0, width)."""
+    """x << y = x * 2^y mod 2^w, elementwise, for integers of w bits; 0 where y is not in [0, w)."""
 
 
 @primitive
 def shift_right_logical(x, y):
-    """x shifted right by y bits, zeros shifted in; 0 when y is outside of [0, width)."""
+    """x >> y with zeros as the new upper bits, elementwise; 0 where y is not in [0, w), w the bits
+    of x.
+    """
 
 
 @primitive
 def shift_right_arithmetic(x, y):
-    """x shifted right by y bits, the sign shifted in; the sign alone when y is outside of [0, width)."""
+    """x >> y = floor(x / 2^y) with copies of the sign as the new upper bits, elementwise.
+
+    Where y is not in [0, w), w the number of bits of x, it is -1 for negative x and 0 otherwise.
+    """

@@ -1,4 +1,7 @@
-"""Boxes, which JAX 0.7.1 to 0.10 had for trial: cells that hold a tree of values, of other types each time."""
+"""Boxes, which JAX 0.7.1 to 0.10 had as an experiment: mutable cells that hold a pytree of values.
+
+Each `box_set` may store values of other types than the one before.
+"""
 
 from jaxprtool.core.kinds.numbers import Types
 from jaxprtool.core.kinds.objects import TreeDef
@@ -9,23 +12,23 @@ __all__ = ["box_get", "box_set", "new_box"]
 
 @primitive
 def new_box(*, treedef: TreeDef | None = shown(None)):
-    """A new box, with nothing in it.
+    """A new empty box.
 
-    treedef: JAX's tree of what is in it, `PyTreeDef(None)`.
+    treedef: the pytree structure of its contents, `PyTreeDef(None)`.
     """
 
 
 @primitive(multiple_results=True)
 def box_set(box, *values, treedef: TreeDef | None = shown(None)):
-    """Puts values into the box in the place of what is in it; no results.
+    """Replaces the contents of the box by values; no results.
 
-    treedef: JAX's tree of them.
+    treedef: the pytree structure of the values.
     """
 
 
 @primitive(multiple_results=True)
 def box_get(box, *, avals: Types):
-    """What is in the box.
+    """The contents of the box.
 
-    avals: the types of that.
+    avals: their types.
     """

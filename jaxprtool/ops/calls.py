@@ -35,14 +35,14 @@ def jit_call(
 
     jaxpr: the function.
     name: its name.
-    inline: whether the staging of an outer function takes the body in.
-    donated_invars: for each argument, whether its buffer may be reused; None for none of them.
-    in_shardings: shardings of the arguments, None for unspecified ones.
-    out_shardings: shardings of the results, None for unspecified ones.
-    in_layouts: layouts of the arguments, None for unspecified ones.
-    out_layouts: layouts of the results, None for unspecified ones.
-    keep_unused: whether arguments that nobody reads stay arguments of the compiled function.
+    inline: whether tracing an outer function replaces the call by the equations of the body.
+    donated_invars: for each argument, whether its buffer may be reused; None: no buffer may be.
+    in_shardings: the sharding of each argument, or None where unspecified.
+    out_shardings: the sharding of each result, or None where unspecified.
+    in_layouts: the layout in memory of each argument, or None where unspecified.
+    out_layouts: the layout in memory of each result, or None where unspecified.
+    keep_unused: whether the compiled function also takes the arguments that the body does not use.
     ctx_mesh: the mesh of the context, or None.
-    compiler_options_kvs: options for the compiler, as pairs.
-    backend: `xla` where an eager call is to be compiled, None where NumPy is to run the body.
+    compiler_options_kvs: options for the compiler, as pairs (name, value).
+    backend: `xla` if an eager call is compiled by XLA, None if NumPy evaluates the body.
     """

@@ -7,12 +7,12 @@ __all__ = ["eq", "eq_to", "ge", "gt", "le", "le_to", "lt", "lt_to", "ne"]
 
 @primitive
 def eq(x, y):
-    """x == y, elementwise; NaN is unequal to everything."""
+    """x == y, elementwise; False where x or y is NaN."""
 
 
 @primitive
 def ne(x, y):
-    """x != y, elementwise; NaN is unequal to everything."""
+    """x != y, elementwise; True where x or y is NaN."""
 
 
 @primitive
@@ -37,14 +37,14 @@ def ge(x, y):
 
 @primitive
 def eq_to(x, y):
-    """Whether x and y are the same in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, elementwise."""
+    """x == y in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, elementwise."""
 
 
 @primitive
 def le_to(x, y):
-    """Whether x is y or before it in the total order, elementwise."""
+    """x <= y in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, elementwise."""
 
 
 @primitive
 def lt_to(x, y):
-    """Whether x is before y in the total order, elementwise."""
+    """x < y in the total order -NaN < -inf < ... < -0 < 0 < ... < inf < NaN, elementwise."""

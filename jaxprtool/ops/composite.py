@@ -1,4 +1,4 @@
-"""A function that a compiler may know by its name as one operation."""
+"""A named function that a compiler may implement as a single operation."""
 
 from jaxprtool.core.kinds.objects import NamedParams
 from jaxprtool.core.primitive import primitive, shown
@@ -15,10 +15,10 @@ def composite(
     attributes: NamedParams = shown(()),
     version: int = shown(0),
 ):
-    """jaxpr(*args), which a compiler may know by its name as one operation.
+    """jaxpr(*args); a compiler that knows the name may replace the call by an operation of its own.
 
-    jaxpr: what it is made of.
-    name: its name.
-    attributes: params of the named operation, each a (name, leaves, PyTreeDef).
-    version: the version of its meaning.
+    jaxpr: the definition of the operation.
+    name: the name of the operation.
+    attributes: the params of the operation, each a tuple (name, leaves, PyTreeDef).
+    version: the version of the operation's definition.
     """

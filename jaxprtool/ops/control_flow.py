@@ -1,4 +1,4 @@
-"""Control flow: primitives that choose or repeat jaxprs."""
+"""Control flow: primitives that evaluate one of several jaxprs, or one jaxpr repeatedly."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -34,7 +34,7 @@ def _by_steps(
 
 
 def _of_branches(*, branches: Any, **params: Any) -> Iterable[United]:
-    """The results of one place."""
+    """Return, for each position, the results of all branches there, whose types must agree."""
     del params
     return [United(outs) for outs in zip(*[branch.jaxpr.outs for branch in branches], strict=True)]
 
@@ -42,7 +42,11 @@ def _of_branches(*, branches: Any, **params: Any) -> Iterable[United]:
 def _of_carry(
     *, cond_jaxpr: Any, body_jaxpr: Any, cond_nconsts: int, body_nconsts: int
 ) -> Iterable[United]:
-    """The carry before and after a step. Under vmap the predicate is an array: the carry begins with its axes."""
+    """Return, for each element of the carry, its values before and after a step, whose types must
+    agree.
+
+    Under vmap the predicate is an array, whose axes are then the first axes of the carry.
+    """
     test = getattr(cond_jaxpr.jaxpr.outs[0].aval, "shape", ())
     carry = body_jaxpr.jaxpr.in_binders[body_nconsts:], body_jaxpr.jaxpr.outs
     return [
@@ -52,7 +56,9 @@ def _of_carry(
 
 
 def _of_steps(*, jaxpr: Any, num_consts: int, num_carry: int, **params: Any) -> Iterable[United]:
-    """The carry before and after a step."""
+    """Return, for each element of the carry, its values before and after a step, whose types must
+    agree.
+    """
     del params
     before = jaxpr.jaxpr.in_binders[num_consts : num_consts + num_carry]
     return [United(of_one) for of_one in zip(before, jaxpr.jaxpr.outs, strict=False)]
@@ -62,12 +68,12 @@ def _of_steps(*, jaxpr: Any, num_consts: int, num_carry: int, **params: Any) -> 
 def cond_call(
     index, *operands, branches: tuple[ClosedJaxpr, ...], branches_platforms: Platforms | None = None
 ):
-    """branches[index](*operands); an index out of range takes the last branch, as in XLA.
+    """branches[index](*operands); an index out of range selects the last branch, as in XLA.
 
-    index: i32[], or bool[] for two branches (False takes the first).
+    index is i32[], or bool[] for two branches, of which False selects the first.
 
-    branches: the functions to choose from, all of one type.
-    branches_platforms: for a choice by platform, the platforms of each branch; else None.
+    branches: the functions to choose from, all with the same types of arguments and results.
+    branches_platforms: for a choice by platform, the platforms of each branch; otherwise None.
     """
 
 
@@ -79,14 +85,15 @@ def while_call(
     cond_nconsts: int,
     body_nconsts: int,
 ):
-    """The carry after body_jaxpr was applied to it as long as cond_jaxpr holds of it.
+    """carry = init; while cond_jaxpr(cond_consts, carry): carry = body_jaxpr(body_consts, carry);
+    the results are the last carry.
 
-    The operands are the constants of cond_jaxpr, those of body_jaxpr, and the carry at the start.
+    The operands are cond_consts, body_consts and init, one after the other.
 
     cond_jaxpr: (constants, carry) -> bool[].
     body_jaxpr: (constants, carry) -> carry.
-    cond_nconsts: how many constants cond_jaxpr has.
-    body_nconsts: how many constants body_jaxpr has.
+    cond_nconsts: the number of constants of cond_jaxpr.
+    body_nconsts: the number of constants of body_jaxpr.
     """
 
 
@@ -104,19 +111,20 @@ def scan_call(
     ft_in: Bookkeeping = None,
     ft_out: Bookkeeping = None,
 ):
-    """The last carry, and the stacked ys, of `length` steps of jaxpr.
+    """carry, ys[i] = jaxpr(constants, carry, xs[i]) for i = 0, ..., length - 1; the results are the
+    last carry and the arrays ys.
 
-    The operands are constants, the carry at the start, and arrays xs whose slices along the first axis the
-    steps get one by one.
+    The operands are the constants, the first carry, and the arrays xs, which have `length` slices
+    along their first axis.
 
     jaxpr: (constants, carry, slices of xs) -> (carry, slices of ys).
     length: the number of steps.
-    num_carry: how many of the operands after the constants are the carry.
-    num_consts: how many of the operands are constants.
-    reverse: whether the steps go from the last slice to the first.
-    unroll: how many steps a turn of the compiled loop takes; 0 stands for all.
-    linear: JAX's bookkeeping: which operands the transpose takes as linear.
-    _split_transpose: a hint to JAX's transpose.
-    ft_in: JAX's trees of the constants, the carry and xs.
-    ft_out: JAX's trees of the carry and ys.
+    num_carry: the number of operands that are the carry; they follow the constants.
+    num_consts: the number of operands that are constants.
+    reverse: whether i runs from length - 1 down to 0.
+    unroll: how many steps one iteration of the compiled loop takes; 0 means all of them.
+    linear: for each operand, whether it is linear in JAX's transpose; does not change the results.
+    _split_transpose: a hint to JAX's transpose; does not change the results.
+    ft_in: JAX's pytrees of the constants, the carry and xs.
+    ft_out: JAX's pytrees of the carry and ys.
     """

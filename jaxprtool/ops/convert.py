@@ -17,10 +17,13 @@ def convert_element_type(
     weak_type: bool = shown(False),
     sharding: Sharding | None = param(None, hidden="always"),
 ):
-    """operand in another element type; floats to integers truncate towards zero and saturate.
+    """operand converted to another element type, elementwise.
+
+    Floats become integers by truncation towards zero; values out of range become the nearest
+    integer in range.
 
     new_dtype: the element type of the result.
-    weak_type: whether the result counts as a bare Python scalar in promotion.
+    weak_type: whether the result has a weak type, as a Python scalar has it.
     sharding: the sharding of the result, or None.
     """
 
@@ -32,9 +35,12 @@ def to_edtype(
     edtype: Bookkeeping,
     out_avals: Types | None = param(None, hidden="implied", recover=types_of_results),
 ):
-    """The array of elements of a library's own type that operand represents; its last axes are those of an element.
+    """The array with an extended element type whose representation is operand.
 
-    edtype: that type.
+    An extended element type is one that a library declares; the last axes of operand represent one
+    element.
+
+    edtype: the extended element type of the result.
     out_avals: the type of the result.
     """
 
@@ -46,8 +52,12 @@ def from_edtype(
     dtype: DType,
     out_avals: Types | None = param(None, hidden="implied", recover=types_of_results),
 ):
-    """What represents an array of elements of a library's own type; its last axes are those of an element.
+    """The representation of operand, an array with an extended element type: the inverse of
+    `to_edtype`.
 
-    dtype: the element type of that.
+    An extended element type is one that a library declares; the last axes of the result represent
+    one element.
+
+    dtype: the element type of the result.
     out_avals: the type of the result.
     """

@@ -30,17 +30,17 @@ def conv_general_dilated(
 ):
     """out[n, o, x] = sum over i, k of lhs[n, i, x * stride + k * rhs_dilation - low] * rhs[o, i, k].
 
-    lhs has lhs_dilation - 1 holes between its elements. The kernel is not flipped.
+    First, lhs_dilation - 1 zeros are put between neighbouring elements of lhs. Elements out of
+    bounds are zeros. The kernel rhs is not flipped.
 
-    window_strides: the steps between windows along each spatial axis.
-    padding: (low, high) for each spatial axis; negative ones cut.
-    lhs_dilation: how far apart the elements of lhs are put.
-    rhs_dilation: how far apart the elements of rhs are put.
-    dimension_numbers: lhs_spec (batch, feature, spatial axes), rhs_spec (output feature, input feature, spatial axes),
-      out_spec (batch, feature, spatial axes).
-    feature_group_count: the input and output features fall into this many groups, each convolved on its own.
-    batch_group_count: the batch and the output features fall into this many groups, each convolved on its own.
-    precision: how exact the multiplication of low-precision hardware has to be, or None.
+    window_strides: the step from one window to the next along each spatial axis.
+    padding: (low, high) for each spatial axis; negative numbers remove elements.
+    lhs_dilation: the distance of neighbouring elements of lhs along each spatial axis.
+    rhs_dilation: the distance of neighbouring elements of rhs along each spatial axis.
+    dimension_numbers: lhs_spec: axes n, i, x of lhs; rhs_spec: o, i, k of rhs; out_spec: n, o, x.
+    feature_group_count: the number of groups of input and output features, convolved separately.
+    batch_group_count: the number of groups of batch and output features, convolved separately.
+    precision: how precise products must be on hardware with low-precision multipliers, or None.
     preferred_element_type: the element type of the result, or None for that of the operands.
     out_sharding: the sharding of the result, or None.
     """

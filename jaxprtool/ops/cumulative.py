@@ -8,28 +8,28 @@ __all__ = ["cumsum", "cumprod", "cummax", "cummin", "cumlogsumexp"]
 
 @primitive
 def cumsum(operand, *, axis: Axis, reverse: bool = shown(False)):
-    """out[i] = the sum of operand[0..i] along an axis.
+    """out[i] = sum of operand[j] over j <= i, along an axis.
 
     axis: the axis.
-    reverse: whether to go from the end to the start.
+    reverse: whether j >= i takes the place of j <= i.
     """
 
 
 @primitive(like=cumsum)
 def cumprod():
-    """out[i] = the product of operand[0..i] along an axis."""
+    """out[i] = product of operand[j] over j <= i, along an axis."""
 
 
 @primitive(like=cumsum)
 def cummax():
-    """out[i] = the largest of operand[0..i] along an axis."""
+    """out[i] = max of operand[j] over j <= i, along an axis."""
 
 
 @primitive(like=cumsum)
 def cummin():
-    """out[i] = the smallest of operand[0..i] along an axis."""
+    """out[i] = min of operand[j] over j <= i, along an axis."""
 
 
 @primitive(like=cumsum)
 def cumlogsumexp():
-    """out[i] = log(sum of exp(operand[0..i])) along an axis, without overflow."""
+    """out[i] = log(sum of exp(operand[j]) over j <= i), along an axis, without overflow of exp."""

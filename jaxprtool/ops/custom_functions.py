@@ -1,4 +1,4 @@
-"""Functions with derivatives of their own."""
+"""Calls of functions whose derivatives the user has defined: `custom_jvp` and `custom_vjp`."""
 
 from jaxprtool.core.kinds.numbers import Flags, Types
 from jaxprtool.core.kinds.objects import Bookkeeping
@@ -18,15 +18,16 @@ def custom_jvp_call(
     num_consts: int = 0,
     jvp_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
-    """call_jaxpr(*args), with a forward derivative of its own.
+    """call_jaxpr(*args), whose JVP the user has defined.
 
     call_jaxpr: the function.
     name: its name.
-    jvp: the name of the rule.
-    symbolic_zeros: whether the rule sees which tangents are zero.
-    num_consts: how many of the first arguments are constants, which the rule does not differentiate.
-    jvp_jaxpr: the rule: (*primals, *tangents) -> (*primals_out, *tangents_out), the tangents those of the
-        inexact values only; None when the text did not hold it, and then call_jaxpr is differentiated.
+    jvp: the name of the JVP rule.
+    symbolic_zeros: whether the rule is told which tangents are zero.
+    num_consts: the number of leading arguments that are constants, which have no tangents.
+    jvp_jaxpr: the rule: (*primals, *tangents) -> (*primals_out, *tangents_out), or None.
+        Only values of inexact types have tangents. It is None when the program was read from a text
+        without the rule; then call_jaxpr itself is differentiated.
     """
 
 
@@ -43,17 +44,17 @@ def custom_vjp_call(
     fwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
     bwd_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
-    """call_jaxpr(*args), with a reverse derivative of its own.
+    """call_jaxpr(*args), whose VJP the user has defined.
 
     call_jaxpr: the function.
     name: its name.
     fwd: the name of the forward rule.
     bwd: the name of the backward rule.
-    symbolic_zeros: whether the rules see which tangents are zero.
-    num_consts: how many of the first arguments are constants, which the rule does not differentiate.
-    out_trees: JAX's bookkeeping of the rules' structures.
-    fwd_jaxpr: the forward rule: (*args) -> (*residuals, *results); None when the text did not hold it.
-    bwd_jaxpr: the backward rule: (*residuals, *cotangents) -> (*cotangents of the inexact arguments).
+    symbolic_zeros: whether the rules are told which tangents and cotangents are zero.
+    num_consts: the number of leading arguments that are constants, which have no cotangents.
+    out_trees: JAX's pytrees of the results of the rules.
+    fwd_jaxpr: the forward rule: (*args) -> (*residuals, *results); None when the text lacks it.
+    bwd_jaxpr: the backward rule: (*residuals, *cotangents) -> (*cotangents of inexact arguments).
     """
 
 
@@ -67,12 +68,16 @@ def custom_lin(
     out_avals: Types | None = param(None, hidden="always", recover=types_of_results),
     symbolic_zeros: bool = shown(False),
 ):
-    """The linear map of a custom_vjp_call, known only by its transpose.
+    """The tangents of the results of a `custom_vjp_call`, given residuals and the tangents of its
+    arguments.
 
-    num_res: how many of the first operands are residuals; the rest are tangents.
+    This linear map is known by its transpose only, the backward rule; so it can be transposed, but
+    not evaluated.
+
+    num_res: the number of leading operands that are residuals; the others are tangents.
     bwd_jaxpr: the transpose: (*residuals, *cotangents) -> (*cotangents of the tangents).
-    bwd: its name.
-    in_zeros: for each operand of the call, whether its tangent is zero and left out.
+    bwd: the name of the transpose.
+    in_zeros: for each argument of the call, whether its tangent is zero and no operand.
     out_avals: the types of the results.
-    symbolic_zeros: whether the rule sees which cotangents are zero.
+    symbolic_zeros: whether the transpose is told which cotangents are zero.
     """

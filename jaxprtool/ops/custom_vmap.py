@@ -1,4 +1,4 @@
-"""Functions with a batching rule of their own."""
+"""Calls of functions whose batching rule the user has defined: `custom_vmap`."""
 
 from jaxprtool.core.kinds.objects import Function, TreeDef
 from jaxprtool.core.primitive import primitive, shown
@@ -16,11 +16,11 @@ def custom_vmap_call(
     out_tree: TreeDef | None = shown(None),
     batched_by: str = "",
 ):
-    """call(*args), with a batching rule of its own.
+    """call(*args), whose batching rule the user has defined.
 
     call: the function.
-    rule: the batching rule, which only the process that traced the program has.
-    in_tree: how JAX's rule takes its arguments.
-    out_tree: how JAX's rule gives its results.
-    batched_by: the primitive of JAX's whose rule it is, where that is known to do something else than batching `call`; else "".
+    rule: the batching rule; only the process that traced the program has it.
+    in_tree: the pytree structure of the rule's arguments.
+    out_tree: the pytree structure of the rule's results.
+    batched_by: JAX's primitive, where its batching is known to differ from that of `call`; else "".
     """

@@ -1,6 +1,8 @@
-"""What kernels do with parts of one device: copies between memories, semaphores, barriers, its generator of random bits.
+"""Primitives of kernels that use parts of a TPU or GPU: copies between memories, semaphores,
+barriers, the hardware's generator of random bits.
 
-JAX prints most of these in forms of their own (`dma_start(p0) a[...] -> b[...] c[...]`); there `index` is the text around the operands.
+JAX prints most of these in a special form (`dma_start(p0) a[...] -> b[...] c[...]`). The param
+`index` holds the text of such an equation around its operands.
 """
 
 from jaxprtool.core.kinds.kernels import (
@@ -50,13 +52,14 @@ def dma_start(
     priority: int | None = optional(None),
     add: bool | None = optional(None),
 ):
-    """Starts a copy between memories, at the end of which semaphores are signalled.
+    """Starts an asynchronous copy between memories, which signals semaphores when it ends; no
+    results.
 
-    index: the text around the operands, where JAX prints none of the other params.
-    tree: JAX's structure of the operands.
-    device_id_type: how the number of another device is given.
-    priority: which copies go first.
-    add: whether what is copied is added to what is there.
+    index: the text around the operands, in the form that prints no other param.
+    tree: the pytree structure of the operands.
+    device_id_type: how the other device is identified: by a number or by its place in the mesh.
+    priority: the priority among the copies that wait.
+    add: whether the copied elements are added to those at the destination, or replace them.
     """
 
 
@@ -69,13 +72,13 @@ def dma_wait(
     insert_dummy_device: bool | None = optional(None),
     is_wait_send: bool | None = optional(None),
 ):
-    """Waits for a copy.
+    """Waits for the end of a copy that `dma_start` started; no results.
 
     index: as for `dma_start`.
-    tree: JAX's structure of the operands.
-    device_id_type: how the number of another device is given.
-    insert_dummy_device: whether one is given where there is none.
-    is_wait_send: whether it waits until what is sent was read.
+    tree: the pytree structure of the operands.
+    device_id_type: as for `dma_start`.
+    insert_dummy_device: whether a copy within one device gets a placeholder for the other device.
+    is_wait_send: whether it waits until the source was read, rather than until the end of the copy.
     """
 
 
@@ -87,12 +90,12 @@ def semaphore_signal(
     device_id_type: Bookkeeping = optional(None),
     memory_scope: Bookkeeping = optional(None),
 ):
-    """Adds to a semaphore, of this device or of another.
+    """Increments a semaphore of this device or of another one; no results.
 
     index: as for `dma_start`.
-    args_tree: JAX's structure of the operands.
-    device_id_type: how the number of another device is given.
-    memory_scope: who sees what was written before.
+    args_tree: the pytree structure of the operands.
+    device_id_type: as for `dma_start`.
+    memory_scope: the threads to which earlier writes are visible afterwards.
     """
 
 
@@ -103,19 +106,19 @@ def semaphore_wait(
     args_tree: Bookkeeping = optional(None),
     memory_scope: Bookkeeping = optional(None),
 ):
-    """Waits until a semaphore has a value.
+    """Waits until a semaphore has at least a given value; no results.
 
-    index: as for `dma_start`; `[dec]` for one that is taken from it then.
-    args_tree: JAX's structure of the operands.
-    memory_scope: who sees what was written before.
+    index: as for `dma_start`; contains `[dec]` if the value is then subtracted from the semaphore.
+    args_tree: the pytree structure of the operands.
+    memory_scope: the threads to which earlier writes are visible afterwards.
     """
 
 
 @primitive
 def semaphore_read(*operands, args_tree: Bookkeeping = shown(None)):
-    """The value of a semaphore.
+    """The value of a semaphore, i32[].
 
-    args_tree: JAX's structure of the operands.
+    args_tree: the pytree structure of the operands.
     """
 
 
@@ -126,22 +129,22 @@ def barrier_arrive(
     transforms_treedef: Bookkeeping = optional(None),
     has_user_predicate: bool | None = optional(None),
 ):
-    """Says to a barrier that this thread is there.
+    """Counts this thread as arrived at a barrier; no results.
 
     index: as for `dma_start`.
-    transforms_treedef: JAX's structure of the operands.
-    has_user_predicate: whether an operand says if it is done.
+    transforms_treedef: the pytree structure of the transforms of the barrier's reference.
+    has_user_predicate: whether the last operand is a boolean that says if the step is executed.
     """
 
 
 @primitive(multiple_results=True, like=barrier_arrive)
 def barrier_wait():
-    """Waits until all are there."""
+    """Waits until all threads have arrived at a barrier; no results."""
 
 
 @primitive(multiple_results=True, like=barrier_arrive)
 def barrier_test():
-    """Whether all are there."""
+    """Whether all threads have arrived at a barrier, bool[]."""
 
 
 @primitive(multiple_results=True)
@@ -161,27 +164,27 @@ def copy_gmem_to_smem(
     has_barrier: bool | None = optional(None),
     oob_mode: Bookkeeping = optional(None),
 ):
-    """Starts a copy from the memory of the device to that of a group of threads.
+    """Starts an asynchronous copy from global to shared memory of a GPU; no results.
 
     index: as for `dma_start`.
-    src_transforms_treedef: JAX's structure of what is copied.
-    dst_transforms_treedef: the same of where it goes.
-    barrier_transforms_treedef: the same of the barrier that is told.
-    collective_axes: the axes over which several groups copy together.
-    partitioned_axis: the axis of which each copies a part.
-    leader_tracked: which barriers are told.
-    for_warpgroup: whether the groups are of one kind.
-    has_user_predicate: whether an operand says if it is done.
-    commit_group: whether it is waited for together with those before.
-    reduction_op: what is made of what is there.
-    has_barrier: whether a barrier is told.
-    oob_mode: what is copied of places out of bounds.
+    src_transforms_treedef: the pytree structure of the transforms of the source's reference.
+    dst_transforms_treedef: the pytree structure of the transforms of the destination's reference.
+    barrier_transforms_treedef: the pytree structure of the transforms of the barrier's reference.
+    collective_axes: the axes of the grid along which several thread blocks copy together.
+    partitioned_axis: the axis of the array of which each of these thread blocks copies a part.
+    leader_tracked: which barriers are told, if several thread blocks copy together.
+    for_warpgroup: whether the threads of one warpgroup start the copy.
+    has_user_predicate: whether the last operand is a boolean that says if the step is executed.
+    commit_group: whether the copy ends the group of copies started before it (see `commit_group`).
+    reduction_op: how copied elements are combined with those at the destination, or None.
+    has_barrier: whether an operand is the barrier that the copy arrives at when it ends.
+    oob_mode: what is copied for elements out of bounds.
     """
 
 
 @primitive(multiple_results=True, like=copy_gmem_to_smem)
 def copy_smem_to_gmem():
-    """Starts a copy the other way."""
+    """Starts an asynchronous copy from shared to global memory of a GPU; no results."""
 
 
 @primitive(multiple_results=True)
@@ -192,54 +195,56 @@ def wgmma_ref(
     a_transforms_tree: Bookkeeping = optional(None),
     b_transforms_tree: Bookkeeping = optional(None),
 ):
-    """Adds a product of matrices to what is in a cell.
+    """acc[...] += a @ b, for a reference acc and matrices a and b, by the tensor cores of a GPU.
 
     index: as for `dma_start`.
-    acc_transforms_tree: JAX's structure of the cell.
-    a_transforms_tree: the same of the first matrix.
-    b_transforms_tree: the same of the second.
+    acc_transforms_tree: the pytree structure of the transforms of acc.
+    a_transforms_tree: the pytree structure of the transforms of a.
+    b_transforms_tree: the pytree structure of the transforms of b.
     """
 
 
 @primitive(multiple_results=True)
 def commit_group():
-    """What was started before is one group of copies."""
+    """Ends a group: the copies to global memory started since the last one; no results."""
 
 
 @primitive(multiple_results=True)
 def commit_smem():
-    """What was written is seen by copies."""
+    """Makes writes to shared memory visible to the asynchronous copies after it; no results."""
 
 
 @primitive(multiple_results=True)
 def wait_smem_to_gmem(
     *operands, n: int | None = optional(None), wait_read_only: bool = shown(False)
 ):
-    """Waits until at most n groups of copies are under way; n was an operand before JAX 0.11.
+    """Waits until at most n groups of copies to global memory are unfinished; no results.
 
-    n: how many.
-    wait_read_only: whether only what is read has to be done with.
+    Before JAX 0.11 n was an operand.
+
+    n: the number of groups.
+    wait_read_only: whether a group counts as finished as soon as its sources have been read.
     """
 
 
 @primitive(multiple_results=True)
 def delay(nanos):
-    """Waits for a time."""
+    """Waits for this number of nanoseconds; no results."""
 
 
 @primitive
 def device_id():
-    """The number of the device."""
+    """The number of the device that runs the kernel, i32[]."""
 
 
 @primitive(multiple_results=True)
 def prng_seed(*seeds):
-    """Sets the generator of random bits of the device."""
+    """Sets the state of the TPU's generator of random bits; no results."""
 
 
 @primitive
 def prng_random_bits(*, shape: Shape):
-    """Random bits of the device's generator.
+    """Random bits from the TPU's generator, as i32 elements.
 
     shape: the shape of the result.
     """
@@ -247,10 +252,10 @@ def prng_random_bits(*, shape: Shape):
 
 @primitive
 def bitcast(x, *, ty: DType, dim: Axis | None = optional(None)):
-    """x with its bits taken for another type, by registers of a TPU.
+    """The bits of x, read as elements of another type, as TPU registers hold them.
 
     ty: the element type of the result.
-    dim: the axis whose size changes with the width of elements; the last but one before JAX 0.12.
+    dim: the axis whose size changes with the width of elements; before JAX 0.12 the last but one.
     """
 
 
@@ -268,18 +273,18 @@ def core_map(
     name: KernelName = shown(None),
     out_mesh: Bookkeeping = optional(None),
 ):
-    """A kernel on each core of a mesh; it writes to references that it has from outside.
+    """Runs a kernel on each core of a mesh; it writes to the references that it closes over.
 
-    jaxpr: the kernel.
+    jaxpr: the kernel; it has no results.
     mesh: the cores.
-    debug_info: JAX's names of arguments.
+    debug_info: JAX's names of the kernel's arguments.
     compiler_params: hints to the compiler.
-    cost_estimate: what the kernel is said to cost.
-    debug: whether the compiler prints what it does.
-    interpret: whether JAX runs it without the compiler.
-    metadata: what is said of it.
-    name: its name.
-    out_mesh: the cores of the results.
+    cost_estimate: the user's estimate of the kernel's cost.
+    debug: whether the compiler prints its intermediate programs.
+    interpret: whether JAX interprets the kernel instead of compiling it.
+    metadata: the user's remarks about the kernel.
+    name: the name of the kernel.
+    out_mesh: the cores that hold the results.
     """
 
 
@@ -298,17 +303,17 @@ def mpmd_map(
     metadata: Metadata = shown(None),
     name: KernelName = shown(None),
 ):
-    """What is in the results after several kernels have run, each on the cores of a mesh of its own.
+    """The contents of the result buffers after several kernels have run, each on a mesh of its own.
 
     jaxprs: the kernels.
-    meshes: the cores of each.
-    external_meshes: those of the whole.
+    meshes: for each kernel, the mesh whose cores run it.
+    external_meshes: the meshes around the call.
     out_avals: the types of the results.
-    input_output_aliases: which results start with what operands hold.
+    input_output_aliases: pairs (operand, result): the buffer of the result starts as the operand.
     compiler_params: hints to the compiler.
-    cost_estimate: what the kernels are said to cost.
-    debug: whether the compiler prints what it does.
-    interpret: whether JAX runs them without the compiler.
-    metadata: what is said of them.
-    name: their name.
+    cost_estimate: the user's estimate of the cost of the kernels.
+    debug: whether the compiler prints its intermediate programs.
+    interpret: whether JAX interprets the kernels instead of compiling them.
+    metadata: the user's remarks about the kernels.
+    name: the name of the kernels.
     """

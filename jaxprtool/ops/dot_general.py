@@ -21,10 +21,11 @@ def dot_general(
 ):
     """out[b, i, j] = sum over c of lhs[b, i, c] * rhs[b, j, c], for any position of the axes.
 
-    The result has the batch axes, then the rest of lhs, then the rest of rhs.
+    b, c, i and j stand for any number of axes: the batch axes, the contracting axes, and the other
+    axes of lhs and of rhs.
 
-    dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)) axes.
-    precision: how exact the multiplication of low-precision hardware has to be, or None.
+    dimension_numbers: the axes ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
+    precision: how precise products must be on hardware with low-precision multipliers, or None.
     preferred_element_type: the element type of the result, or None for that of the operands.
     out_sharding: the sharding of the result, or None.
     """

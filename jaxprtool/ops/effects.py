@@ -1,4 +1,4 @@
-"""Effects: output, calls of Python, tokens, checks at run time."""
+"""Effects: printing, calls of Python functions, tokens, and checks at run time."""
 
 from jaxprtool.core.kinds.enums import DebugEffect
 from jaxprtool.core.kinds.functions import Text, VmapMethod
@@ -33,16 +33,16 @@ def debug_print(
     partitioned: bool = shown(False),
     static_args: Options = shown(()),
 ):
-    """Prints the operands; no results.
+    """Prints `fmt.format(*operands)`; no results.
 
-    fmt: a format string of Python's.
-    has_placeholders: whether the operands go into `fmt`, or after it.
-    in_tree: JAX's structure of the positional and named values of the format.
-    logging_record: where JAX logs the line, instead of printing it.
-    np_printoptions: how NumPy prints arrays, as pairs.
-    ordered: whether the order of lines is kept where the compiler could change it.
+    fmt: a format string of Python.
+    has_placeholders: whether `fmt` has placeholders; if not, the operands are printed after it.
+    in_tree: the pytree structure of the positional and keyword arguments of `format`.
+    logging_record: the log record with which JAX logs the line instead of printing it, or None.
+    np_printoptions: NumPy's options for printing arrays, as pairs (name, value).
+    ordered: whether the compiler must keep the order of prints.
     partitioned: whether each device prints its own shard.
-    static_args: values that are no arrays, with their positions.
+    static_args: arguments of `format` that are not arrays, with their positions.
     """
 
 
@@ -53,27 +53,29 @@ def debug_callback(
     effect: DebugEffect | None = shown(None),
     partitioned: bool = shown(False),
 ):
-    """Calls a Python function for its effect; no results.
+    """Calls callback(*operands), a Python function, for its effect; no results.
 
-    callback: the function, known while the process lives that traced it.
-    effect: `Debug`, or `OrderedDebug` where the order of calls is kept.
-    partitioned: whether each device calls it with its own shard.
+    callback: the function; only the process that traced the program has it.
+    effect: `OrderedDebug` if the compiler must keep the order of calls, else `Debug`.
+    partitioned: whether each device calls the function with its own shard.
     """
 
 
 @primitive(multiple_results=True)
 def inspect_sharding(value, *, callback: Function):
-    """Tells a Python function, when the program is compiled, how a value is spread over devices; no results.
+    """Calls callback(sharding of value), a Python function, when the program is compiled; no
+    results.
 
-    callback: the function, known while the process lives that traced it.
+    callback: the function; only the process that traced the program has it.
     """
 
 
 @primitive(multiple_results=True)
 def dce_sink(operand, *, prevent_mlir_dce: bool = shown(False)):
-    """Reads its operand, so that what computes it is not eliminated; no results.
+    """Uses its operand, so that dead code elimination keeps the equations that compute it; no
+    results.
 
-    prevent_mlir_dce: whether the compiler has to keep it, too.
+    prevent_mlir_dce: whether the compiler has to keep them, too.
     """
 
 
@@ -85,13 +87,12 @@ def pure_callback(
     sharding: Sharding | None = shown(None),
     vmap_method: VmapMethod | None = shown(None),
 ):
-    """The results of a Python function without effects.
+    """callback(*operands), for a Python function without effects.
 
-    callback: the function, known while the process lives that traced it.
+    callback: the function; only the process that traced the program has it.
     result_avals: the types of its results.
-    sharding: the device that calls it.
-    vmap_method: what it does with a batch axis: `sequential`, `expand_dims`, `broadcast_all`, ...; None
-        when it does nothing with it.
+    sharding: the device that calls the function.
+    vmap_method: how `vmap` calls it: `sequential`, `expand_dims`, ...; None: it cannot be batched.
     """
 
 
@@ -103,12 +104,12 @@ def io_callback(
     sharding: Sharding | None = shown(None),
     ordered: bool = shown(False),
 ):
-    """The results of a Python function with effects, which is called exactly once.
+    """callback(*operands), for a Python function with effects, which is called exactly once.
 
-    callback: the function, known while the process lives that traced it.
+    callback: the function; only the process that traced the program has it.
     result_avals: the types of its results.
-    sharding: the device that calls it.
-    ordered: whether the order of calls is kept.
+    sharding: the device that calls the function.
+    ordered: whether the compiler must keep the order of calls.
     """
 
 
@@ -119,14 +120,16 @@ def create_token():
 
 @primitive
 def after_all(*operands):
-    """A token that comes after all the operands, which are tokens."""
+    """A token that depends on all operands, which are tokens."""
 
 
 @primitive(multiple_results=True)
 def shape_assertion(flag, *operands, error_message: Text):
-    """Stops the program where flag is false; no results. JAX makes it where it exports a program with symbolic sizes.
+    """Stops the program with an error if flag is false; no results.
 
-    error_message: why it stops, with `{0}` for the first of the operands.
+    JAX writes it when it exports a program with symbolic sizes, to check the sizes at run time.
+
+    error_message: the message of the error; `{0}` stands for the first of the operands.
     """
 
 
@@ -134,8 +137,8 @@ def shape_assertion(flag, *operands, error_message: Text):
 def check(
     *operands, debug: bool = shown(False), err_tree: TreeDef | None = param(None, hidden="always")
 ):
-    """Stops the program where a boolean operand is true; no results.
+    """Stops the program with an error if a boolean operand is true; no results.
 
-    debug: whether it does nothing unless the program is rewritten by checkify.
-    err_tree: JAX's structure of the operands: flags, codes and payloads of the errors.
+    debug: whether the check is skipped unless the program is transformed by checkify.
+    err_tree: the pytree structure of the operands: flags, codes and payloads of the errors.
     """

@@ -13,7 +13,7 @@ def erf(x):
 
 @primitive
 def erfc(x, *, accuracy: Accuracy | None = None):
-    """1 - erf x, accurate for large x, elementwise.
+    """1 - erf(x), accurate for large x, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
     """
@@ -21,7 +21,7 @@ def erfc(x, *, accuracy: Accuracy | None = None):
 
 @primitive
 def erf_inv(x):
-    """The inverse of erf, elementwise."""
+    """y with erf(y) = x, elementwise, for x in [-1, 1]; NaN elsewhere."""
 
 
 @primitive
@@ -50,7 +50,7 @@ def expm1(x, *, accuracy: Accuracy | None = None):
 
 @primitive
 def log(x, *, accuracy: Accuracy | None = None):
-    """The natural logarithm of x, elementwise.
+    """log(x), the natural logarithm, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
     """
@@ -58,7 +58,7 @@ def log(x, *, accuracy: Accuracy | None = None):
 
 @primitive
 def log2(x, *, accuracy: Accuracy | None = None):
-    """The logarithm of x to the base 2, elementwise.
+    """log(x) / log(2), the logarithm to the base 2, elementwise.
 
     accuracy: a hint to the compiler; no effect on the meaning.
     """

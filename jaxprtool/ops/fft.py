@@ -8,9 +8,13 @@ __all__ = ["fft"]
 
 @primitive
 def fft(x, *, fft_type: FftType, fft_lengths: tuple[int, ...]):
-    """The Fourier transform of the last axes of x.
+    """out[k] = sum over j of x[j] exp(-2 pi i j k / n), along each of the last axes of x, of size
+    n.
 
-    fft_type: 0 (FFT), 1 (IFFT, the inverse), 2 (RFFT, of real x, with half of the last axis of the result left
-    out), 3 (IRFFT, the inverse of that); or the name.
-    fft_lengths: the sizes of the axes that are transformed; of IRFFT, those of the result.
+    FFT is this sum. IFFT is its inverse: exp(+2 pi i j k / n) / n in place of exp(-2 pi i j k / n).
+    RFFT is FFT of real x, whose last axis has only the elements 0 to n // 2 of the result, since
+    the others are their conjugates. IRFFT is the inverse of RFFT.
+
+    fft_type: FFT (0), IFFT (1), RFFT (2) or IRFFT (3).
+    fft_lengths: the sizes n of the transformed axes; of IRFFT, their sizes in the result.
     """

@@ -1,4 +1,4 @@
-"""Slices of an array at positions that are values."""
+"""`gather`: slices of an array at positions that are operands."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,9 @@ def GatherDimensionNumbers(
     operand_batching_dims: Sequence[int] = (),
     start_indices_batching_dims: Sequence[int] = (),
 ) -> Record:
-    """The dimension numbers of a gather; see there."""
+    """Return the value of the param `dimension_numbers` of `gather`, whose docstring explains the
+    fields.
+    """
     return Record(
         "GatherDimensionNumbers",
         (),
@@ -44,16 +46,23 @@ def gather(
     unique_indices: bool = shown(False),
     indices_are_sorted: bool = shown(False),
 ):
-    """For each vector of start_indices (along its last axis) the slice of operand that starts there.
+    """out[b, o] = operand[start(b) + o]: for each vector start_indices[b, :], the slice that starts
+    there.
 
-    dimension_numbers: `GatherDimensionNumbers`. start_index_map: the operand's axes that the components of a vector
-      are for. collapsed_slice_dims: the axes of a slice, of size 1, that the result lacks. offset_dims: the
-      result's axes along which the others lie. operand_batching_dims, start_indices_batching_dims: axes that
-      operand and start_indices have in common.
+    The fields of dimension_numbers say which axes these are:
+      start_index_map: component k of the vector is the start along axis start_index_map[k] of
+        operand; the start along all other axes is 0.
+      offset_dims: the axes o of the result, along which the slices lie; the other axes are b.
+      collapsed_slice_dims: the axes of the slices that the result lacks; they have size 1.
+      operand_batching_dims, start_indices_batching_dims: pairs of axes of operand and start_indices
+        with the same position: slice b is taken from operand at that position.
+
+    dimension_numbers: a `GatherDimensionNumbers`.
     slice_sizes: the size of a slice along each axis of operand.
-    mode: `GatherScatterMode.CLIP`: starts are moved so that the slice lies within operand; `FILL_OR_DROP`:
-      slices that do not are filled; `PROMISE_IN_BOUNDS`: there are none such.
-    fill_value: what fills; by default NaN, the smallest or largest integer, or True.
-    unique_indices: a promise that no element is selected twice.
+    mode: what happens to slices that do not lie within operand.
+      `GatherScatterMode.CLIP` moves them until they do, `FILL_OR_DROP` fills them with fill_value,
+      `PROMISE_IN_BOUNDS` is a promise that there are none.
+    fill_value: what FILL_OR_DROP fills in; None: NaN, the least (unsigned: largest) integer, True.
+    unique_indices: a promise that no element of operand is selected twice.
     indices_are_sorted: a promise that the vectors are in ascending order.
     """

@@ -1,4 +1,4 @@
-"""Operations that join arrays, repeat them and cut them apart."""
+"""Operations that concatenate, stack, pad, repeat and split arrays."""
 
 from jaxprtool.core.kinds.numbers import Axis, PaddingConfig, Shape
 from jaxprtool.core.primitive import primitive
@@ -8,7 +8,7 @@ __all__ = ["concatenate", "split", "stack", "unstack", "pad", "tile"]
 
 @primitive
 def concatenate(*operands, dimension: Axis):
-    """The operands one after the other along an axis.
+    """The operands one after the other along an axis; their other axes have the same sizes.
 
     dimension: the axis.
     """
@@ -16,15 +16,16 @@ def concatenate(*operands, dimension: Axis):
 
 @primitive
 def pad(operand, padding_value, *, padding_config: PaddingConfig):
-    """operand with `padding_value` around and between its elements.
+    """operand with `padding_value` before, after and between its elements along each axis.
 
-    padding_config: (low, high, interior) for each axis; negative low and high cut elements off.
+    padding_config: (low, high, interior) for each axis: how many values before, after and between.
+      Negative low and high remove elements.
     """
 
 
 @primitive
 def stack(*operands, axis: Axis):
-    """The operands side by side along a new axis.
+    """out[..., i, ...] = operands[i][...], with i along a new axis.
 
     axis: the position of the new axis in the result.
     """
@@ -32,24 +33,24 @@ def stack(*operands, axis: Axis):
 
 @primitive(multiple_results=True)
 def unstack(operand, *, axis: Axis):
-    """The slices of operand along an axis, without that axis.
+    """outs[i] = operand[..., i, ...] for each i along an axis, which the results lack.
 
-    axis: the axis to take apart.
+    axis: the axis.
     """
 
 
 @primitive(multiple_results=True)
 def split(operand, *, sizes: Shape, axis: Axis):
-    """operand in pieces, one after the other along an axis.
+    """operand cut along an axis into pieces, one after the other: the inverse of `concatenate`.
 
     sizes: the size of each piece along the axis.
-    axis: the axis to cut.
+    axis: the axis.
     """
 
 
 @primitive
 def tile(operand, *, reps: tuple[int, ...]):
-    """Copies of operand side by side.
+    """out[i] = operand[i mod operand.shape]: copies of operand one after the other along each axis.
 
-    reps: how many along each axis.
+    reps: the number of copies along each axis.
     """

@@ -1,4 +1,4 @@
-"""Solvers of linear equations whose derivatives are implicit."""
+"""Solvers of linear equations, differentiated implicitly: by the equation, not by the solver."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ __all__ = ["linear_solve"]
 
 
 def _by_solvers(avals: Sequence[Any], *, const_lengths: Any, jaxprs: Any) -> Arguments:
-    """Each takes its constants, and as many more as what follows all constants."""
+    """Return for each of the four jaxprs its constants and the operands after all constants, b."""
     names = ("matvec", "vecmat", "solve", "transpose_solve")
     lengths = [getattr(const_lengths, name) for name in names]
     right = avals[sum(lengths) :]
@@ -25,10 +25,11 @@ def _by_solvers(avals: Sequence[Any], *, const_lengths: Any, jaxprs: Any) -> Arg
 
 @primitive(name="custom_linear_solve", multiple_results=True, takes=_by_solvers)
 def linear_solve(*operands, const_lengths: SolverLengths, jaxprs: SolverJaxprs):
-    """x with matvec(x) = b, as solve(b) computes it; solve may return further values after x.
+    """x = solve(b), where matvec(x) = b for a linear function matvec; solve may return values after
+    x.
 
     The operands are the constants of the four jaxprs, one jaxpr after the other, and b.
 
-    const_lengths: the numbers of constants: a record with fields matvec, vecmat, solve, transpose_solve.
-    jaxprs: a record with those fields: the linear function, its transpose, and solvers of both.
+    const_lengths: a record of the numbers of constants of matvec, vecmat, solve, transpose_solve.
+    jaxprs: the same record of jaxprs: matvec, its transpose, and solvers for both.
     """

@@ -1,6 +1,6 @@
-"""Operators and the everyday methods of arrays on tracers, as NumPy's arrays have them.
+"""Operators and common methods of NumPy arrays for tracers: `x + y`, `x[i]`, `x.sum()`, `x.T`, ...
 
-Importing this module installs them on `core.trace.Tracer`, the base of all tracers.
+Importing this module installs them on `core.trace.Tracer`, the base class of all tracers.
 """
 
 from __future__ import annotations
@@ -118,7 +118,9 @@ def _convert(self: Any, *_args: Any, **_options: Any) -> Any:
 
 
 def install(cls: type) -> None:
-    """Give a class of array-like values the operators and methods."""
+    """Set the operators, methods and properties of arrays on a class of values with `shape` and
+    `dtype`.
+    """
     for name, f in _BINARY.items():
         setattr(cls, f"__{name}__", _operator(f, False))
         setattr(cls, f"__r{name}__", _operator(f, True))

@@ -1,4 +1,4 @@
-"""Calls of what is outside of a program: foreign functions, exported programs, the queues of a host."""
+"""Calls out of a program: foreign functions, exported programs, infeed and outfeed."""
 
 from jaxprtool.core.kinds.functions import VmapMethod
 from jaxprtool.core.kinds.numbers import Types
@@ -23,18 +23,18 @@ def ffi_call(
     output_layouts: Bookkeeping = shown(()),
     vmap_method: VmapMethod | None = shown(None),
 ):
-    """The results of a foreign function that a process has registered with XLA.
+    """f(*operands), where f is a foreign function that the process has registered with XLA.
 
-    target_name: the name under which it is registered.
+    target_name: the name under which f is registered.
     result_avals: the types of its results.
-    attributes: (name, value) pairs that it is given beside the operands.
-    custom_call_api_version: how it is called.
-    has_side_effect: whether it is called although nobody reads its results.
-    input_layouts: the order of the dimensions of each operand in memory.
-    input_output_aliases: (operand, result) pairs that are one buffer.
-    legacy_backend_config: what it is given in place of attributes, before version 4.
-    output_layouts: as `input_layouts`, of the results.
-    vmap_method: what a batch axis becomes, as for `pure_callback`.
+    attributes: pairs (name, value) that f gets beside the operands.
+    custom_call_api_version: the version of XLA's interface for calls of f.
+    has_side_effect: whether f is called even if no equation uses its results.
+    input_layouts: for each operand, the order of its axes in memory.
+    input_output_aliases: pairs (operand, result) of positions that share a buffer.
+    legacy_backend_config: what f gets instead of attributes in versions of the interface before 4.
+    output_layouts: for each result, the order of its axes in memory.
+    vmap_method: how `vmap` calls f, as for `pure_callback`.
     """
 
 
@@ -44,25 +44,29 @@ def call_exported(
     exported: Exported,
     out_avals: Types | None = param(None, hidden="implied", recover=types_of_results),
 ):
-    """The results of a program that JAX exported as StableHLO.
+    """f(*operands), where f is a function that JAX exported as StableHLO.
 
-    exported: JAX's object, of which a text has the name of the function alone.
+    exported: JAX's object that holds f; the text of a program has only its name.
     out_avals: the types of the results.
     """
 
 
 @primitive(multiple_results=True)
 def infeed(token, *, shapes: Types, partitions: Bookkeeping = shown(None)):
-    """What the host puts into the queue of the device, and a token; JAX has none since 0.7.
+    """The next values in the infeed queue of the device, which the host fills, and a token.
 
-    shapes: the types of what it puts there.
-    partitions: how arrays are spread over devices.
+    JAX has had no infeed since 0.7.
+
+    shapes: the types of the values.
+    partitions: how the values are split over devices.
     """
 
 
 @primitive
 def outfeed(token, *operands, partitions: Bookkeeping = shown(None)):
-    """Puts the operands into the queue for the host, and gives a token; JAX has none since 0.7.
+    """A token, after the operands have been put into the outfeed queue, which the host reads.
 
-    partitions: how arrays are spread over devices.
+    JAX has had no outfeed since 0.7.
+
+    partitions: how the operands are split over devices.
     """

@@ -1,4 +1,4 @@
-"""Kernels of Pallas: functions of references to blocks of arrays, called for each point of a grid."""
+"""Pallas kernels: functions of references to blocks of arrays, called for each point of a grid."""
 
 from jaxprtool.core.kinds.kernels import (
     CompilerHints,
@@ -48,58 +48,61 @@ def pallas_call(
     index_maps: tuple[ClosedJaxpr, ...] = param((), hidden="always"),
     vmapped_dims: Axes = param((), hidden="always"),
 ):
-    """What is in the results after jaxpr has run for each point of a grid, the last axis fastest.
+    """The contents of the results after jaxpr has run once for each point of a grid, last axis
+    fastest.
 
-    Operands are the sizes of the grid that the program computes, the operands that index maps read (whole, as all that
-    follow in jaxpr), and those of which jaxpr gets blocks. Results hold nothing at the start: NaN, the least integer, False.
+    The operands are, in this order: the sizes of the grid that the program computes; the operands
+    of the index maps, which the kernel gets whole; the operands of which the kernel gets blocks.
+    Before the first run the results are filled with NaN, the smallest integer or False.
 
-    jaxpr: the kernel: (operands of index maps, blocks of operands, blocks of results, scratch) -> nothing.
+    jaxpr: the kernel: (operands of index maps, blocks of operands and results, scratch) -> ().
     grid_mapping: the sizes of the grid, and of the blocks of operands and results.
     out_avals: the types of the results.
-    input_output_aliases: (operand, result) pairs: the result starts with what the operand holds.
-    backend: where JAX lowers it; to 0.9.
-    compiler_params: hints to a compiler.
-    cost_estimate: what its user says that it costs.
+    input_output_aliases: pairs (operand, result): the result starts as a copy of the operand.
+    backend: the compiler of the kernel (JAX up to 0.9).
+    compiler_params: hints to the compiler.
+    cost_estimate: the user's estimate of the kernel's cost.
     debug: whether JAX prints the kernel.
-    interpret: whether JAX runs it as a loop, on any platform.
-    mesh: the cores that share the work.
-    metadata: what its user says of it.
-    name: what its user calls it.
-    index_maps: for each block (point of the grid, operands of index maps) -> which block it is, or where it starts; ()
-        where the text does not have them.
-    vmapped_dims: the axes of the grid that the kernel does not know of.
+    interpret: whether JAX runs the kernel as a loop, on any platform.
+    mesh: the cores that share the points of the grid.
+    metadata: the user's remarks about the kernel.
+    name: the name of the kernel.
+    index_maps: for each block, the function that says which one it is; () if the text lacks them.
+        It maps (point of the grid, operands of index maps) to the block's number along each axis,
+        or to its first element, as grid_mapping says.
+    vmapped_dims: the axes of the grid that `vmap` added, which the kernel does not see.
     """
 
 
 @primitive
 def program_id(*, axis: Axis):
-    """The point of the grid for which the kernel runs, along an axis: i32[].
+    """The coordinate along one axis of the grid point for which the kernel runs, i32[].
 
-    axis: the axis.
+    axis: the axis of the grid.
     """
 
 
 @primitive
 def num_programs(*, axis: Axis):
-    """The size of the grid along an axis: i32[].
+    """The size of the grid along an axis, i32[].
 
-    axis: the axis.
+    axis: the axis of the grid.
     """
 
 
 @primitive
 def multiple_of(x, *, values: Axes):
-    """x, of which the compiler may know that it is a multiple.
+    """x; the compiler may assume that its elements are multiples of these numbers.
 
-    values: of what.
+    values: the numbers, one for each axis of x.
     """
 
 
 @primitive
 def max_contiguous(x, *, values: Axes):
-    """x, of which the compiler may know that so many elements follow each other.
+    """x; the compiler may assume that its elements are runs of consecutive integers.
 
-    values: how many, along each dimension.
+    values: the lengths of the runs, one for each axis of x.
     """
 
 
@@ -112,29 +115,29 @@ def roll(
     stride: int | None = shown(None),
     stride_axis: Axis | None = shown(None),
 ):
-    """x turned along an axis, as by `jax.numpy.roll`: out[i + shift] = x[i].
+    """out[(i + shift) mod n] = x[i] along an axis of size n, as `jax.numpy.roll`.
 
     axis: the axis.
-    stride: how much further each next slice along `stride_axis` is turned, or None.
+    stride: slice j along `stride_axis` is shifted by shift + j * stride; None for no stride.
     stride_axis: the axis of these slices, or None.
     """
 
 
 @primitive
 def repeat(x, *, axis: Axis, repeats: int):
-    """x several times, one after the other along an axis; to JAX 0.9.0.
+    """Copies of x, one after the other along an axis (JAX up to 0.9.0).
 
     axis: the axis.
-    repeats: how often.
+    repeats: the number of copies.
     """
 
 
 @primitive
 def reciprocal(x, *, approx: bool = shown(False), full_range: bool = shown(True)):
-    """1 / x.
+    """1 / x, elementwise.
 
-    approx: whether it may be less precise.
-    full_range: whether it is exact at the ends of the range, too.
+    approx: whether a less precise result will do.
+    full_range: whether the result is also correct for very large and very small x.
     """
 
 
@@ -145,9 +148,11 @@ def run_scoped(
     collective_axes: Bookkeeping = shown(()),
     ref_transforms: Bookkeeping = optional(()),
 ):
-    """jaxpr(*args, references to new cells), which live as long as it runs and hold nothing at the start.
+    """jaxpr(*args, *refs), where refs are references to new cells that exist only during the call.
+
+    At the start the cells hold NaN, the smallest integer or False.
 
     jaxpr: the function.
     collective_axes: the named axes whose members share the cells.
-    ref_transforms: how the function sees each new cell; since 0.10.
+    ref_transforms: the transforms of each new reference (JAX since 0.10).
     """

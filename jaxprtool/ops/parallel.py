@@ -1,7 +1,9 @@
-"""Collectives along named axes, and the operations that map a function over the devices of a mesh.
+"""Collectives along named axes, and the primitives that map a function over the devices of a mesh.
 
-A collective acts on the values that all members of a named axis hold. `axis_name` and `axes` take a name or a
-tuple of names; members of several axes are counted in row-major order, the first name slowest.
+The members of a named axis are the devices, or the slices under `vmap` and `xmap`, that evaluate
+the same program. x_k is the value of x at member k. The params `axis_name` and `axes` are a name or
+a tuple of names; members of several axes are counted in row-major order: the index along the first
+axis changes slowest.
 """
 
 from collections.abc import Sequence
@@ -81,51 +83,57 @@ def psum(
     axes: AxisNames = param(acts_along=True),
     axis_index_groups: Groups | None = shown(None),
 ):
-    """The sum over the members of named axes, and over positional axes, which go away.
+    """sum of operand_k over the members k of named axes, and over positional axes, which are
+    removed.
 
-    axes: names, and numbers of positional axes.
-    axis_index_groups: groups of members that are reduced separately, or None.
+    axes: names of axes, and numbers of positional axes.
+    axis_index_groups: groups of members that are reduced separately; None for one group of all.
     """
 
 
 @primitive(like=psum)
 def pmax():
-    """The largest value over the members of named axes, and over positional axes, which go away."""
+    """max of operand_k over the members k of named axes, and over positional axes, which are
+    removed.
+    """
 
 
 @primitive(like=psum)
 def pmin():
-    """The smallest value over the members of named axes, and over positional axes, which go away."""
+    """min of operand_k over the members k of named axes, and over positional axes, which are
+    removed.
+    """
 
 
 @primitive
 def psum_invariant(operand, *, axes: AxisNames = param(acts_along=True)):
-    """The sum over the members of named axes, of a type that does not vary along them.
+    """sum of operand_k over the members k of named axes; the type of the result does not vary along
+    them.
 
-    axes: names, along which operand varies.
+    axes: names of axes along which the type of operand varies.
     """
 
 
 @primitive
 def pvary(operand, *, axes: AxisNames = param(acts_along=True)):
-    """operand, with a type that varies along further axes.
+    """operand; its type varies along further named axes.
 
-    axes: names, along which operand does not vary.
+    axes: names of axes along which the type of operand does not vary.
     """
 
 
 @primitive
 def ppermute(operand, *, axis_name: Names = param(acts_along=True), perm: Pairs):
-    """The value of the member that sends to this one; zeros where none does.
+    """operand_s at each member d for which (s, d) is in perm; zeros at the other members.
 
     axis_name: the axis.
-    perm: pairs (source, destination).
+    perm: pairs (source, destination) of indices of members.
     """
 
 
 @primitive
 def pbroadcast(operand, *, axis_name: Names = param(acts_along=True), source: int):
-    """The value of one member.
+    """operand_k at all members, where k is the member `source`.
 
     axis_name: the axis.
     source: the index of the member.
@@ -134,7 +142,7 @@ def pbroadcast(operand, *, axis_name: Names = param(acts_along=True), source: in
 
 @primitive
 def pbroadcast_dynamic(operand, source, *, axis_name: Names = param(acts_along=True)):
-    """The value of the member whose index is source, i32[].
+    """operand_k at all members, where k is the member whose index is source, i32[].
 
     axis_name: the axis.
     """
@@ -150,20 +158,23 @@ def pdot(
     pos_batch: Groups,
     precision: Precision | None = None,
 ):
-    """The sum over the members of named axes of `dot_general` of their operands; JAX had it until 0.4.30.
+    """sum of dot_general(lhs_k, rhs_k) over the members k of named axes (JAX up to 0.4.30).
 
     axis_name: the axes.
-    pos_contract: axes of lhs that are summed over, and those of rhs.
-    pos_batch: axes of lhs of the batch, and those of rhs.
+    pos_contract: the contracting axes (of lhs, of rhs), as for `dot_general`.
+    pos_batch: the batch axes (of lhs, of rhs), as for `dot_general`.
     precision: as for `dot_general`.
     """
 
 
 @primitive
 def pgather(src, idx, *, axes: AxisNames = param(acts_along=True)):
-    """out[i, ...] = src[idx[i], ...], where idx counts positions along all the axes together, the last one fastest.
+    """out[i, ...] = src[idx[i], ...], where idx counts the positions along all of `axes` in
+    row-major order.
 
-    axes: names, along which a position is a member's value, and numbers of positional axes of src, which go away.
+    Along a named axis, position k is the value of member k.
+
+    axes: names of axes, and numbers of positional axes of src, which are removed.
     """
 
 
@@ -177,12 +188,12 @@ def all_gather(
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
-    """The values of all members, stacked, or one after the other when tiled.
+    """stack(operand_0, operand_1, ...) at all members, or concatenate(...) if tiled.
 
     axis_name: the axis.
-    axis_size: the number of members (of a group).
-    all_gather_dimension: the dimension of the result to stack along, or to concatenate along.
-    axis_index_groups: groups of members that exchange separately, or None.
+    axis_size: the number of members (of each group).
+    all_gather_dimension: the axis of the result along which the values are stacked or concatenated.
+    axis_index_groups: groups of members that exchange separately; None for one group of all.
     tiled: whether to concatenate instead of stacking.
     """
 
@@ -196,11 +207,11 @@ def all_gather_invariant(
     all_gather_dimension: Axis = shown(0),
     tiled: bool = shown(False),
 ):
-    """The values of all members, with a type that does not vary along the axis.
+    """`all_gather`, with a result whose type does not vary along the axis.
 
     axis_name: the axis.
     axis_size: the number of members.
-    all_gather_dimension: the dimension of the result to stack along, or to concatenate along.
+    all_gather_dimension: the axis of the result along which the values are stacked or concatenated.
     tiled: whether to concatenate instead of stacking.
     """
 
@@ -215,13 +226,13 @@ def all_to_all(
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
-    """Part k of member j's operand becomes part j of member k's result.
+    """Part j of the result at member k = part k of operand_j.
 
     axis_name: the axis.
-    split_axis: the dimension of operand that is cut into a part for each member.
-    concat_axis: the dimension of the result along which the parts stand.
-    axis_index_groups: groups of members that exchange separately, or None.
-    tiled: how the call was spelt; it makes no difference.
+    split_axis: the axis of operand that is cut into one part for each member.
+    concat_axis: the axis of the result along which the parts are concatenated.
+    axis_index_groups: groups of members that exchange separately; None for one group of all.
+    tiled: what the user passed to `jax.lax.all_to_all`; no effect here.
     """
 
 
@@ -237,13 +248,15 @@ def ragged_all_to_all(
     axis_name: Names = param(acts_along=True),
     axis_index_groups: Groups | None = shown(None),
 ):
-    """output, with rows of other members' operands written into it; member k gets each member's k-th slices.
+    """output, with rows overwritten by the slices that the members send to this one.
 
-    Slice j of a member is `operand[input_offsets[j]:][:send_sizes[j]]`. It goes to row `output_offsets[j]`
-    of the receiver, whose `recv_sizes` says how many rows it gets from each.
+    Slice j of a member is operand[input_offsets[j]:][:send_sizes[j]]; its rows replace those from
+    row output_offsets[j] on in the output of its receiver. The slices of a member are for members
+    0, 1, ... in this order, equally many for each. recv_sizes are the numbers of rows of the slices
+    that arrive.
 
     axis_name: the axis.
-    axis_index_groups: groups of members that exchange separately, or None.
+    axis_index_groups: groups of members that exchange separately; None for one group of all.
     """
 
 
@@ -257,60 +270,67 @@ def reduce_scatter(
     axis_index_groups: Groups | None = shown(None),
     tiled: bool = shown(False),
 ):
-    """Part k of the sum over the members, for member k.
+    """Part k of (sum of operand_j over the members j), at member k.
 
     axis_name: the axis.
-    axis_size: the number of members (of a group).
-    scatter_dimension: the dimension that is cut into parts; it goes away unless tiled.
-    axis_index_groups: groups of members that are summed separately, or None.
-    tiled: whether the parts keep the dimension.
+    axis_size: the number of members (of each group).
+    scatter_dimension: the axis of the sum that is cut into parts; it is removed unless tiled.
+    axis_index_groups: groups of members that are summed separately; None for one group of all.
+    tiled: whether the result keeps the axis.
     """
 
 
-# Along axes over which a value is still to be summed (`{U:x}`) each device holds a part; a value that was summed (`{R:x}`) is
-# the same on all of them, and its cotangents are parts.
+# A value that is unreduced over an axis (`{U:x}` in its type) is the sum of the parts that the
+# members hold. A value that is reduced over it (`{R:x}`) is the same at all members, and its
+# cotangents are unreduced.
 
 
 @primitive
 def vary_unreduced_cast_p(operand, *, axes: AxisNames = param(acts_along=True)):
-    """operand, as parts of a sum over axes along which it varies.
+    """operand, read as the parts of a sum: it varies along the axes, the result is unreduced over
+    them.
 
-    axes: names.
+    axes: the names of the axes.
     """
 
 
 @primitive
 def reduced_vary_cast_p(operand, *, axes: AxisNames = param(acts_along=True)):
-    """operand, which is the same along axes, as a value that varies along them.
+    """operand, which is reduced over the axes, as a value that varies along them.
 
-    axes: names, along which operand was summed.
+    axes: the names of the axes.
     """
 
 
 @primitive
 def preduced(operand, *, axes: AxisNames = param(acts_along=True)):
-    """operand, which is the same along axes, as one whose cotangents are parts.
+    """operand, which is the same at all members, as a reduced value, whose cotangents are
+    unreduced.
 
-    axes: names.
+    axes: the names of the axes.
     """
 
 
 @primitive
 def unreduced_psum(operand, *, axes: AxisNames = param(acts_along=True)):
-    """The sum of the parts.
+    """sum of operand_k over the members k, where operand is unreduced over the axes.
 
-    axes: names, over which operand is still to be summed.
+    axes: the names of the axes.
     """
 
 
 @primitive(like=unreduced_psum)
 def unreduced_pmax():
-    """The largest of the parts, of a value that is their largest."""
+    """max of operand_k over the members k, where operand is a maximum still to be taken over the
+    axes.
+    """
 
 
 @primitive(like=unreduced_psum)
 def unreduced_pmin():
-    """The smallest of the parts, of a value that is their smallest."""
+    """min of operand_k over the members k, where operand is a minimum still to be taken over the
+    axes.
+    """
 
 
 @primitive
@@ -322,12 +342,12 @@ def unreduced_reduce_scatter(
     scatter_dimension: Axis = shown(0),
     tiled: bool = shown(False),
 ):
-    """Part k of the sum of what the members hold, for member k.
+    """Part k of (sum of operand_j over the members j), at member k, where operand is unreduced.
 
-    axis_name: the axis, over which operand is still to be summed.
+    axis_name: the axis over which operand is unreduced.
     axis_size: the number of members.
-    scatter_dimension: the dimension that is cut into parts; it goes away unless tiled.
-    tiled: whether the parts keep the dimension.
+    scatter_dimension: the axis of the sum that is cut into parts; it is removed unless tiled.
+    tiled: whether the result keeps the axis.
     """
 
 
@@ -340,31 +360,31 @@ def all_gather_reduced(
     all_gather_dimension: Axis = shown(0),
     tiled: bool = shown(False),
 ):
-    """The values of all members, with a type that is the same along the axis, and whose cotangents are parts.
+    """`all_gather`, with a reduced result, whose cotangents are unreduced.
 
     axis_name: the axis.
     axis_size: the number of members.
-    all_gather_dimension: the dimension of the result to stack along, or to concatenate along.
+    all_gather_dimension: the axis of the result along which the values are stacked or concatenated.
     tiled: whether to concatenate instead of stacking.
     """
 
 
 @primitive
 def psend(operand, *, axis_name: Names = param(acts_along=True), perm: Pairs):
-    """Starts to send operand to another member: a token, which the `precv` there takes.
+    """A token, after this member began to send operand to another one; `precv` takes the token.
 
     axis_name: the axis.
-    perm: pairs (source, destination).
+    perm: pairs (source, destination) of indices of members.
     """
 
 
 @primitive
 def precv(token, *, out_shape: ValueType, axis_name: Names = param(acts_along=True), perm: Pairs):
-    """What another member has sent.
+    """The value that another member sent to this one with `psend`.
 
-    out_shape: its type.
+    out_shape: the type of the value.
     axis_name: the axis.
-    perm: pairs (source, destination).
+    perm: pairs (source, destination) of indices of members.
     """
 
 
@@ -377,7 +397,9 @@ def axis_index(*, axis_name: Names = param(acts_along=True)):
 
 
 def _placement_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The placement that the type of the result has, where the text does not say it."""
+    """Return the param dst_sharding, or if the text lacks it, the sharding in the type of the
+    result.
+    """
     return placement_of(out_avals[0]) if value is None and len(out_avals) == 1 else value
 
 
@@ -388,15 +410,15 @@ def reshard(
     dst_sharding: Sharding | None = param(None, recover=_placement_of_result),
     concrete_mesh: Mesh | None = None,
 ):
-    """operand, laid out over devices in another way.
+    """operand, with another sharding over devices.
 
-    dst_sharding: the layout, or None where only the type tells it.
-    concrete_mesh: the devices, or None.
+    dst_sharding: the sharding; None if only the type of the result says it.
+    concrete_mesh: the mesh of actual devices, or None.
     """
 
 
 def _mesh_axes(params: dict[str, Any]) -> AxisEnv:
-    """The scope inside of shard_map."""
+    """Return the named axes in scope inside a shard_map: those outside, and those newly manual."""
     mesh = known_mesh(params["mesh"])
     names = mesh_axes(params["newly_manual_axes"], mesh)
     sizes = {n: mesh.sizes[n] for n in names}
@@ -413,7 +435,10 @@ def _by_shards(
     check_vma: Any,
     **_: Any,
 ) -> Arguments:
-    """A shard of each operand, which varies along the axes that the operand is split over."""
+    """Return the jaxpr and the types of the shards of the operands.
+
+    With check_vma, the type of a shard varies along the mesh axes over which its operand is split.
+    """
     mesh = known_mesh(mesh)
     order = [*current_axes().sizes, *mesh_axes(newly_manual_axes, mesh)]
 
@@ -437,19 +462,22 @@ def shard_map(
     newly_manual_axes: AxisSet,
     check_vma: bool = shown(True),
 ):
-    """jaxpr applied to the shards of the operands, on each device of a mesh.
+    """jaxpr(*shards of the operands), evaluated on each device of a mesh; its results are shards,
+    too.
 
-    jaxpr: (shards of the operands) -> (shards of the results); collectives in it act along the mesh axes.
-    mesh: names and sizes of the axes of the grid of devices.
-    in_specs: for each operand the axes that each of its dimensions is split over.
-    out_specs: likewise for the results; what they leave out, the results do not depend on.
-    newly_manual_axes: the axes that jaxpr is mapped over.
-    check_vma: whether types in jaxpr say along which axes values vary.
+    Collectives in jaxpr act along the axes of the mesh.
+
+    jaxpr: (shards of the operands) -> (shards of the results).
+    mesh: the names and sizes of the axes of the grid of devices.
+    in_specs: for each operand, the mesh axes over which each of its axes is split.
+    out_specs: the same for each result; along mesh axes that it lacks, all shards are equal.
+    newly_manual_axes: the mesh axes over which jaxpr is mapped.
+    check_vma: whether the types in jaxpr say along which mesh axes a value varies.
     """
 
 
 def _mapped_axis(params: dict[str, Any]) -> AxisEnv:
-    """The scope inside of xla_pmap."""
+    """Return the named axes in scope inside an xla_pmap: those outside, and its own."""
     return current_axes().extended({str(params["axis_name"]): params["axis_size"]}, False)
 
 
@@ -477,25 +505,25 @@ def xla_pmap(
     is_explicit_global_axis_size: bool = shown(False),
     global_arg_shapes: Bookkeeping = None,
 ):
-    """call_jaxpr applied on `axis_size` devices, each with one slice of the operands.
+    """call_jaxpr(*slices of the operands), evaluated on `axis_size` devices, on each for one slice.
 
     call_jaxpr: (slices of the operands) -> (slices of the results).
-    axis_name: what collectives in it call the axis.
+    axis_name: the name of the mapped axis for collectives in call_jaxpr.
     axis_size: the number of devices.
-    in_axes: for each operand the axis that is mapped over, or None.
-    out_axes: for each result where the new axis goes, or None.
-    name: the function's name.
-    backend: JAX's bookkeeping.
-    devices: JAX's bookkeeping.
-    donated_invars: JAX's bookkeeping.
-    global_axis_size: JAX's bookkeeping.
-    is_explicit_global_axis_size: JAX's bookkeeping.
-    global_arg_shapes: JAX's bookkeeping.
+    in_axes: for each operand, the mapped axis, or None if each device gets the whole operand.
+    out_axes: for each result, the position of the mapped axis, or None if all devices agree on it.
+    name: the name of the function.
+    backend: the platform, for JAX's own use.
+    devices: the devices, for JAX's own use.
+    donated_invars: for each operand, whether its buffer may be reused.
+    global_axis_size: the number of devices of all processes, for JAX's own use.
+    is_explicit_global_axis_size: whether the user gave that number, for JAX's own use.
+    global_arg_shapes: the shapes of the operands of all processes, for JAX's own use.
     """
 
 
 def _named_axes(params: dict[str, Any]) -> AxisEnv:
-    """The scope inside of xmap."""
+    """Return the named axes in scope inside an xmap: those outside, and its own."""
     sizes = numbers_of_names(params["global_axis_sizes"]) or {}
     return current_axes().extended({str(k): n for k, n in sizes.items()}, False)
 
@@ -530,39 +558,43 @@ def xmap(
     in_positional_semantics: Bookkeeping = None,
     out_positional_semantics: Bookkeeping = None,
 ):
-    """call_jaxpr applied along named axes, to one slice of the operands for each point of their grid.
+    """call_jaxpr(*slices of the operands), for each combination of indices along named axes.
 
     call_jaxpr: (slices of the operands) -> (slices of the results).
-    global_axis_sizes: the size of each axis, by name.
-    in_axes: for each operand which of its axes has which name.
-    out_axes: for each result where the axes with names go.
-    name: the function's name.
-    axis_resources: JAX's bookkeeping: which axes of a mesh share the work.
-    backend: JAX's bookkeeping.
-    donated_invars: JAX's bookkeeping.
-    resource_env: JAX's bookkeeping.
-    spmd_in_axes: JAX's bookkeeping.
-    spmd_out_axes: JAX's bookkeeping.
-    positional_semantics: JAX's bookkeeping.
-    in_positional_semantics: JAX's bookkeeping.
-    out_positional_semantics: JAX's bookkeeping.
+    global_axis_sizes: the size of each named axis.
+    in_axes: for each operand, which of its axes has which name.
+    out_axes: for each result, the position of each named axis.
+    name: the name of the function.
+    axis_resources: the mesh axes that share the work, for JAX's own use.
+    backend: the platform, for JAX's own use.
+    donated_invars: for each operand, whether its buffer may be reused.
+    resource_env: the mesh, for JAX's own use.
+    spmd_in_axes: how operands are split over the mesh, for JAX's own use.
+    spmd_out_axes: how results are split over the mesh, for JAX's own use.
+    positional_semantics: whether sizes are local or global, for JAX's own use.
+    in_positional_semantics: the same for each operand, for JAX's own use.
+    out_positional_semantics: the same for each result, for JAX's own use.
     """
 
 
 def names_of(axes: Any) -> tuple[str, ...]:
-    """The names in a param `axes` or `axis_name`: one name, or names and numbers."""
+    """Return the names in the value of a param `axes` or `axis_name`, without numbers of positional
+    axes.
+    """
     if isinstance(axes, (tuple, list)):
         return tuple(str(a) for a in axes if not isinstance(a, int))
     return (str(axes),)
 
 
 def collective_names(eqn: JaxprEqn) -> tuple[str, ...]:
-    """The names that an equation acts along; () when it is no collective."""
+    """Return the named axes along which an equation acts; () for one that is not a collective."""
     param = eqn.primitive.acts_along
     return names_of(eqn.params[param]) if param else ()
 
 
 def inner_axes(eqn: JaxprEqn) -> AxisEnv | None:
-    """The names in scope inside the jaxpr of an equation that binds some; else None."""
+    """Return the named axes in scope inside the jaxpr of an equation; None if its primitive binds
+    none.
+    """
     binds = eqn.primitive.binds
     return None if binds is None else binds(eqn.params)

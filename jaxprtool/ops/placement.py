@@ -1,4 +1,6 @@
-"""Where values are, and in what order things happen: identities to the mathematics."""
+"""Primitives that place values on devices, in memories or in order, and do not change their
+elements.
+"""
 
 from jaxprtool.core.kinds.enums import CopySemantics
 from jaxprtool.core.kinds.numbers import ElementTypeOrClass, Shape
@@ -31,11 +33,11 @@ def device_put(
     srcs: Destinations = shown(()),
     copy_semantics: tuple[CopySemantics, ...] = shown(()),
 ):
-    """The operands, each on a device.
+    """The operands, moved to devices.
 
-    devices: for each operand the device, sharding or memory space, None for where it is.
-    srcs: for each operand where it comes from, or None.
-    copy_semantics: for each operand whether the buffer is used again, lent or copied.
+    devices: for each operand, the device, sharding or memory space, or None to leave it in place.
+    srcs: for each operand, the device, sharding or memory space that it comes from, or None.
+    copy_semantics: for each operand: reuse its buffer if possible, always copy it, or donate it.
     """
 
 
@@ -48,39 +50,39 @@ def sharding_constraint(
     context_mesh: Mesh | None = shown(None),
     unconstrained_dims: UnconstrainedDims | None = shown(frozenset()),
 ):
-    """operand, laid out over the devices of a mesh in the way of a sharding.
+    """operand, with a given sharding over the devices of a mesh.
 
     sharding: the sharding.
-    layout: the layout in memory, or None.
-    context_mesh: the mesh of the context.
-    unconstrained_dims: axes about which the sharding says nothing.
+    layout: the layout in memory, or None for any.
+    context_mesh: the mesh of the context, or None.
+    unconstrained_dims: the axes whose sharding the compiler chooses.
     """
 
 
 @primitive
 def layout_constraint(operand, *, layout: Layout | None):
-    """operand, laid out in memory in a way.
+    """operand, with a given layout in memory.
 
-    layout: the order of the axes in memory, and the tiles.
+    layout: the order of the axes in memory, and the sizes of tiles.
     """
 
 
 @primitive
 def tie(first, second):
-    """second, which depends on first all the same."""
+    """second; the compiler computes first before it."""
 
 
 @primitive
 def xla_metadata_value(operand, *, xla_metadata_kvs: Options):
-    """operand, the operation that makes which carries attributes for XLA.
+    """operand; the XLA operation that computes it gets attributes.
 
-    xla_metadata_kvs: the attributes, as pairs of a name and a value.
+    xla_metadata_kvs: the attributes, as pairs (name, value).
     """
 
 
 @primitive
 def empty(*, shape: Shape, dtype: ElementTypeOrClass, out_sharding: Sharding | None = shown(None)):
-    """An array of any contents; here, as on a CPU in JAX, of zeros.
+    """An array with unspecified elements; here, and in JAX on CPUs, zeros.
 
     shape: its shape.
     dtype: its element type.
@@ -90,8 +92,8 @@ def empty(*, shape: Shape, dtype: ElementTypeOrClass, out_sharding: Sharding | N
 
 @primitive
 def empty2(*, dtype: ElementTypeOrClass, memory_space: MemorySpace | None = shown(None)):
-    """A scalar of any value; here, as in JAX, zero.
+    """A scalar with an unspecified value; here and in JAX zero.
 
     dtype: its element type.
-    memory_space: where it is.
+    memory_space: the memory that holds it, or None for the default one.
     """

@@ -9,7 +9,7 @@ __all__ = ["polynomial"]
 def polynomial(x, *coefficients, unroll: int | None = None):
     """coefficients[0] + coefficients[1] * x + coefficients[2] * x^2 + ..., elementwise.
 
-    Operands are of one shape, or scalars; a size of 1 stretches.
+    The operands are scalars or have one shape; axes of size 1 are broadcast.
 
-    unroll: of how many terms JAX writes no loop; None for 8.
+    unroll: the largest number of coefficients for which JAX writes no loop; None: 8.
     """

@@ -7,8 +7,12 @@ __all__ = ["reduce_precision"]
 
 @primitive
 def reduce_precision(operand, *, exponent_bits: int, mantissa_bits: int):
-    """operand as a floating type of fewer bits would hold it: halves to even, too large to infinity, too small to zero.
+    """operand rounded to a floating-point format with fewer bits, elementwise; the type does not
+    change.
 
-    exponent_bits: the bits of that type's exponent, at least 1.
-    mantissa_bits: the bits of its mantissa, without the leading one.
+    Ties are rounded to even mantissas; values too large for the format become infinities, and
+    values too small for its normal numbers become zeros.
+
+    exponent_bits: the number of bits of the exponent, at least 1.
+    mantissa_bits: the number of bits of the mantissa, without the implicit leading one.
     """

@@ -1,11 +1,14 @@
-"""Random numbers: typed keys, and the generators of bits under them.
+"""Random numbers: typed keys, and the generators of random bits that they select.
 
-Types `key<fry>`, `key<rbg>` and `key<urbg>` name how keys are split and how bits are drawn: with Threefry alone;
-split with Threefry, drawn with the bit generator; and both with the bit generator. Those of `key<fry4>`, `key<phx2>` and
-`key<phx4>` do both with another hash of counters: Threefry of four words, Philox of two and of four.
+The element type of keys names the generator for splitting keys and the one for drawing bits.
+`key<fry>` uses the hash Threefry-2x32 for both; `key<rbg>` splits with Threefry and draws with
+XLA's bit generator; `key<urbg>` uses the bit generator for both. `key<fry4>`, `key<phx2>` and
+`key<phx4>` use one other hash for both: Threefry-4x32, Philox-2x32, Philox-4x32.
 
-Threefry has two ways to count, of which JAX's setting `jax_threefry_partitionable` chooses one: by the place of each element
-(true where nobody sets it since 0.5.0), or by words of the whole result (false, as before). A program keeps which one it had.
+Threefry hashes counters, which JAX computes in one of two ways. If `jax_threefry_partitionable` is
+true (the default since JAX 0.5.0), the counter of an element is its position in the result;
+otherwise (the default before) the words of the whole result are counted. The param `partitionable`
+holds the setting with which a program was traced.
 """
 
 from jaxprtool.core.kinds.enums import RandomAlgorithm
@@ -38,37 +41,42 @@ __all__ = [
 
 @primitive
 def random_seed(seeds, *, impl: str):
-    """A key for each integer.
+    """One key for each integer of seeds.
 
-    impl: the kind of keys: `fry`, `rbg`, `urbg`, `fry4`, `phx2` or `phx4`.
+    impl: the generator of the keys: `fry`, `rbg`, `urbg`, `fry4`, `phx2` or `phx4`.
     """
 
 
 @primitive
 def random_wrap(data, *, impl: str):
-    """The keys whose words are u32[..., n].
+    """The keys that data, u32[..., n], represents, n words for each key: the inverse of
+    `random_unwrap`.
 
-    impl: the kind of keys: `phx2` has n = 1 word, `fry` and `phx4` 2, `rbg`, `urbg` and `fry4` 4.
+    impl: the generator: n = 1 for `phx2`, 2 for `fry` and `phx4`, 4 for `rbg`, `urbg` and `fry4`.
     """
 
 
 @primitive
 def random_unwrap(keys):
-    """The words of the keys, u32[..., n]."""
+    """The words that represent the keys, u32[..., n]: n = 1 for `phx2`, 2 for `fry` and `phx4`,
+    else 4.
+    """
 
 
 @primitive
 def random_split(keys, *, shape: Shape, partitionable: bool = param(True, hidden="always")):
-    """For each key an array of new ones.
+    """An array of new keys for each key; the shape of the result is keys.shape + shape.
 
-    shape: its shape, which follows that of the keys.
-    partitionable: whether Threefry counts by the places of elements.
+    shape: the shape of the array for each key.
+    partitionable: whether Threefry's counters are positions of elements (see this module).
     """
 
 
 @primitive
 def random_fold_in(keys, data):
-    """A new key from each key and a 32-bit number; shapes are equal, or one of rank 0."""
+    """A new key from each key and 32-bit integer of data; the shapes are equal, or one is
+    scalar.
+    """
 
 
 @primitive
@@ -79,29 +87,31 @@ def random_bits(
     shape: Shape,
     partitionable: bool = param(True, hidden="always"),
 ):
-    """Random bits for each key, as unsigned integers.
+    """An array of random unsigned integers for each key; the shape of the result is keys.shape +
+    shape.
 
-    bit_width: their width: 8, 16, 32 or 64.
-    shape: the shape of what each key gives, which follows that of the keys.
-    partitionable: whether Threefry counts by the places of elements.
+    bit_width: the number of bits of the integers: 8, 16, 32 or 64.
+    shape: the shape of the array for each key.
+    partitionable: whether Threefry's counters are positions of elements (see this module).
     """
 
 
 @primitive
 def random_clone(keys):
-    """The same keys, to be used again."""
+    """keys; JAX's checker of key reuse lets the result be used although keys were used."""
 
 
 @primitive
 def consume(keys):
-    """The same keys, which JAX's checker of reused keys takes for used."""
+    """keys; JAX's checker of key reuse regards the result as used."""
 
 
 @primitive
 def assert_consumed_value(keys, *, value: Bookkeeping):
-    """The same keys, of which JAX's checker of reused keys has to find that they are used, or that they are not.
+    """keys; JAX's checker of key reuse fails unless it finds that they were used, or that they were
+    not.
 
-    value: whether they are, `HashableArray(True)`.
+    value: whether they must have been used, such as `HashableArray(True)`.
     """
 
 
@@ -114,33 +124,34 @@ def random_gamma(
     partitionable: bool = param(True, hidden="always"),
     complement: bool = param(True, hidden="always"),
 ):
-    """Samples of Gamma(a, 1); the shape of the keys is a prefix of that of a.
+    """One sample of the gamma distribution Gamma(a, 1) for each a; keys.shape is a prefix of
+    a.shape.
 
-    log_space: whether the logarithms of the samples are wanted.
-    partitionable: whether Threefry counts by the places of elements.
-    complement: whether a sample for a < 1 is one for a + 1 times a power of 1 - u, and not of u (JAX before 0.4.14), of a
-      uniform number u.
+    log_space: whether the results are the logarithms of the samples.
+    partitionable: whether Threefry's counters are positions of elements (see this module).
+    complement: whether samples for a < 1 use 1 - u in place of u (JAX before 0.4.14).
+      Such a sample is one for a + 1, times (1 - u)^(1/a) or u^(1/a), for a uniform random number u.
     """
 
 
 @primitive(multiple_results=True)
 def threefry2x32(key0, key1, count0, count1):
-    """The Threefry-2x32 hash, with 20 rounds, of pairs of u32 counters under pairs of u32 words of keys."""
+    """The Threefry-2x32 hash with 20 rounds of two u32 counter words, under two u32 key words."""
 
 
 @primitive(multiple_results=True)
 def threefry4x32(key0, key1, key2, key3, count0, count1, count2, count3):
-    """The Threefry-4x32 hash, with 20 rounds, of four u32 words of counters under four of keys."""
+    """The Threefry-4x32 hash with 20 rounds of four u32 counter words, under four u32 key words."""
 
 
 @primitive(multiple_results=True)
 def philox2x32(key, count0, count1):
-    """The Philox-2x32 hash, with 10 rounds, of pairs of u32 counters under a u32 key."""
+    """The Philox-2x32 hash with 10 rounds of two u32 counter words, under one u32 key word."""
 
 
 @primitive(multiple_results=True)
 def philox4x32(key0, key1, count0, count1, count2, count3):
-    """The Philox-4x32 hash, with 10 rounds, of four u32 words of counters under pairs of u32 words of keys."""
+    """The Philox-4x32 hash with 10 rounds of four u32 counter words, under two u32 key words."""
 
 
 @primitive(multiple_results=True)
@@ -152,20 +163,19 @@ def rng_bit_generator(
     algorithm: RandomAlgorithm = shown(0),
     out_sharding: Sharding | None = shown(None),
 ):
-    """XLA's generator: its next state, and random bits.
+    """(new state, random unsigned integers) by XLA's bit generator; key is the state, u32[4] or
+    u64[2].
 
-    key: the state, u32[4] or u64[2].
-
-    shape: the shape of the bits.
-    dtype: their element type, unsigned.
-    algorithm: RNG_DEFAULT (on a CPU Philox), RNG_THREE_FRY or RNG_PHILOX.
-    out_sharding: the sharding of the bits, or None.
+    shape: the shape of the integers.
+    dtype: their element type, an unsigned one.
+    algorithm: RNG_DEFAULT (on CPUs Philox), RNG_THREE_FRY or RNG_PHILOX.
+    out_sharding: the sharding of the integers, or None.
     """
 
 
 @primitive
 def rng_uniform(a, b, *, shape: Shape):
-    """Uniform random numbers in [a, b) from a generator with a state of its own.
+    """Uniform random numbers in [a, b), from a generator whose state is not a value of the program.
 
     shape: the shape of the result.
     """
@@ -173,7 +183,8 @@ def rng_uniform(a, b, *, shape: Shape):
 
 @primitive(multiple_results=True)
 def iota_2x32_shape(*, shape: Shape):
-    """The positions of elements in row-major order, 64 bits wide: their high and their low halves, u32.
+    """(n >> 32, n mod 2^32) as u32 arrays, where n is the position of each element in row-major
+    order.
 
-    shape: the shape of both.
+    shape: the shape of both results.
     """

@@ -27,7 +27,7 @@ __all__ = [
 
 @primitive
 def reduce_sum(operand, *, axes: Axes, out_sharding: Sharding | None = shown(None)):
-    """The sum of the elements along some axes, which go away.
+    """The sum of the elements along some axes, which are removed.
 
     axes: the axes to reduce.
     out_sharding: the sharding of the result, or None.
@@ -36,7 +36,7 @@ def reduce_sum(operand, *, axes: Axes, out_sharding: Sharding | None = shown(Non
 
 @primitive
 def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = shown(None)):
-    """The largest element along some axes, which go away; NaN if any is.
+    """The largest element along some axes, which are removed; NaN if any element is NaN.
 
     axes: the axes to reduce.
     out_sharding: the sharding of the result, or None.
@@ -45,12 +45,12 @@ def reduce_max(operand, *, axes: Axes, out_sharding: Sharding | None = shown(Non
 
 @primitive(like=reduce_max)
 def reduce_min():
-    """The smallest element along some axes, which go away; NaN if any is."""
+    """The smallest element along some axes, which are removed; NaN if any element is NaN."""
 
 
 @primitive
 def reduce_prod(operand, *, axes: Axes, out_sharding: Sharding | None = None):
-    """The product of the elements along some axes, which go away.
+    """The product of the elements along some axes, which are removed.
 
     axes: the axes to reduce.
     out_sharding: the sharding of the result, or None.
@@ -59,7 +59,7 @@ def reduce_prod(operand, *, axes: Axes, out_sharding: Sharding | None = None):
 
 @primitive
 def reduce_and(operand, *, axes: Axes):
-    """The conjunction (bitwise for integers) of the elements along some axes, which go away.
+    """x & y & ... of the elements along some axes, which are removed; bitwise for integers.
 
     axes: the axes to reduce.
     """
@@ -67,12 +67,12 @@ def reduce_and(operand, *, axes: Axes):
 
 @primitive(like=reduce_and)
 def reduce_or():
-    """The disjunction (bitwise for integers) of the elements along some axes, which go away."""
+    """x | y | ... of the elements along some axes, which are removed; bitwise for integers."""
 
 
 @primitive(like=reduce_and)
 def reduce_xor():
-    """The parity (bitwise for integers) of the elements along some axes, which go away."""
+    """x ^ y ^ ... of the elements along some axes, which are removed; bitwise for integers."""
 
 
 def _by_elements(avals: Sequence[Any], *, jaxpr: Any, **params: Any) -> Arguments:
@@ -84,9 +84,11 @@ def _by_elements(avals: Sequence[Any], *, jaxpr: Any, **params: Any) -> Argument
 def reduce(
     *operands, computation: Function | None = shown(None), dimensions: Axes, jaxpr: ClosedJaxpr
 ):
-    """The elements along some axes, which go away, reduced by a jaxpr, from initial values on.
+    """jaxpr(... jaxpr(jaxpr(init, x), y) ..., z) for the elements x, y, ..., z along some axes,
+    which are removed.
 
-    The operands are arrays of one shape, then a scalar for each, the initial values. There is a result for each array.
+    The operands are n arrays of one shape, then their n scalar initial values init; there are n
+    results.
 
     computation: the function that jaxpr was traced from, for JAX's own use.
     dimensions: the axes to reduce.
@@ -96,13 +98,14 @@ def reduce(
 
 @primitive
 def argmax(operand, *, axes: Axes, index_dtype: DType):
-    """The index of the first largest element along an axis, which goes away; of the first NaN if any.
+    """The index of the first largest element along an axis, which is removed; NaN counts as
+    largest.
 
-    axes: the axis, as a tuple of one.
-    index_dtype: the element type of the result, an integer one.
+    axes: the axis, as a tuple with one element.
+    index_dtype: the element type of the result, an integer type.
     """
 
 
 @primitive(like=argmax)
 def argmin():
-    """The index of the first smallest element along an axis, which goes away; of the first NaN if any."""
+    """The index of the first smallest element along an axis, removed; NaN counts as smallest."""

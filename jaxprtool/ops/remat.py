@@ -1,4 +1,4 @@
-"""Rematerialisation: what a derivative computes again instead of keeping."""
+"""Rematerialisation: intermediate values that a derivative recomputes instead of storing them."""
 
 from jaxprtool.core.kinds.functions import Label
 from jaxprtool.core.kinds.objects import Policy
@@ -16,18 +16,18 @@ def remat_call(
     prevent_cse: bool | tuple[bool, ...] = shown(True),
     differentiated: bool = shown(False),
 ):
-    """jaxpr(*args); its derivative computes intermediate values again instead of keeping them.
+    """jaxpr(*args); its reverse derivative recomputes intermediate values instead of storing them.
 
     jaxpr: the function.
-    policy: which intermediate values are kept all the same; None for none of them.
-    prevent_cse: whether the compiler must not merge the second computation with the first.
-    differentiated: whether this is the second computation.
+    policy: the rule that says which intermediate values are stored nevertheless; None stores none.
+    prevent_cse: whether the compiler must not merge the recomputation with the first computation.
+    differentiated: whether this equation is the recomputation in a derivative.
     """
 
 
 @primitive(name="name")
 def checkpoint_name(operand, *, name: Label):
-    """operand, under a name that policies of `remat2` know it by.
+    """operand, under a name by which policies of `remat2` can choose to store it.
 
     name: the name.
     """

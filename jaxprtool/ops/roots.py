@@ -1,4 +1,4 @@
-"""Roots of functions."""
+"""`custom_root`: roots of functions, found by a solver that the user has given."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,10 +20,11 @@ def custom_root(
     solve_jaxpr: ClosedJaxpr = param(first=True),
     has_aux: bool = param(False, hidden="never", first=True),
 ):
-    """solve_jaxpr of the first args, a root of a function; the other args are constants of what its derivative needs.
+    """solve_jaxpr(constants, guess): a root x with f(x) = 0 of a function f.
 
-    That function is not in a text, so that the derivative is that of solve_jaxpr.
+    Further operands are constants of f. JAX differentiates implicitly, by f. The text of a program
+    does not hold f, so that here the derivative is that of solve_jaxpr.
 
-    solve_jaxpr: (constants, guess) -> the root, and what else there is to say of it.
-    has_aux: whether there is more than the root.
+    solve_jaxpr: (constants, guess) -> (root, auxiliary results).
+    has_aux: whether there are auxiliary results.
     """

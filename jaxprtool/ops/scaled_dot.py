@@ -1,4 +1,4 @@
-"""The contraction of arrays of narrow numbers with scales."""
+"""Contractions of arrays of narrow elements (8 bits or fewer) that are scaled block by block."""
 
 from jaxprtool.core.kinds.dimension_numbers import PlainDotNumbers
 from jaxprtool.core.primitive import primitive, shown
@@ -17,9 +17,10 @@ def scaled_dot(
     dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = shown(None),
 ):
-    """The contraction of lhs * lhs_scale and rhs * rhs_scale, which are computed in bf16.
+    """dot_general(lhs * lhs_scale, rhs * rhs_scale), where the two products are computed in bf16.
 
-    An element of a scale is for as many elements of each contracting axis as this has more of them; the other axes are alike.
+    Along a contracting axis of size n the scale has size n / b: each element scales a block of b
+    consecutive elements. Along other axes the sizes are equal.
 
     dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)) axes.
     preferred_element_type: the element type of the result, or None for bf16.
@@ -28,9 +29,10 @@ def scaled_dot(
 
 @primitive(multiple_results=True)
 def scaled_matmul_wrapper(lhs, rhs, lhs_scale, rhs_scale, *, preferred_element_type: DType):
-    """The products, for each place of the first axis, of the rows of lhs * lhs_scale and those of rhs * rhs_scale.
+    """out[i, m, n] = sum over k of (lhs * lhs_scale)[i, m, k] * (rhs * rhs_scale)[i, n, k].
 
-    An element of a scale is for as many elements of the last axis as this has more of them; the other axes are alike.
+    Along the last axis of size k the scale has size k / b: each element scales a block of b
+    consecutive elements. Along other axes the sizes are equal.
 
-    preferred_element_type: the element type of the result, in which it is computed.
+    preferred_element_type: the element type of the result and of all products.
     """

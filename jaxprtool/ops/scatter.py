@@ -1,4 +1,4 @@
-"""Arrays with slices changed at positions that are values."""
+"""`scatter` and its variants: arrays whose slices at positions that are operands are changed."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -31,7 +31,9 @@ def ScatterDimensionNumbers(
     operand_batching_dims: Sequence[int] = (),
     scatter_indices_batching_dims: Sequence[int] = (),
 ) -> Record:
-    """The dimension numbers of a scatter; see there."""
+    """Return the value of the param `dimension_numbers` of `scatter`, whose docstring explains the
+    fields.
+    """
     return Record(
         "ScatterDimensionNumbers",
         (),
@@ -61,41 +63,54 @@ def scatter(
     update_jaxpr: ClosedJaxpr | None = shown(None),
     update_consts: Constants = shown(()),
 ):
-    """operand with a slice replaced for each vector of scatter_indices (along its last axis), in their order.
+    """operand, where out[start(b) + w] = updates[b, w] for each vector scatter_indices[b, :], in
+    order.
 
-    dimension_numbers: `ScatterDimensionNumbers`. scatter_dims_to_operand_dims: the operand's axes that the
-      components of a vector are for. update_window_dims: the axes of updates along which a slice lies.
-      inserted_window_dims: the axes of operand that a slice lacks, being of size 1. operand_batching_dims,
-      scatter_indices_batching_dims: axes that operand and scatter_indices have in common.
-    mode: `GatherScatterMode.CLIP`: slices are moved to lie within operand; `FILL_OR_DROP`: those that do
-      not are left out; `PROMISE_IN_BOUNDS`: there are none such.
-    unique_indices: a promise that no element is changed twice.
+    The fields of dimension_numbers say which axes these are:
+      scatter_dims_to_operand_dims: component k of the vector is the start along axis
+        scatter_dims_to_operand_dims[k] of operand; the start along all other axes is 0.
+      update_window_dims: the axes w of updates, along which the slices lie; the other axes are b.
+      inserted_window_dims: the axes of operand that the slices in updates lack; their size there is
+        1.
+      operand_batching_dims, scatter_indices_batching_dims: pairs of axes of operand and
+      scatter_indices
+        with the same position: slice b is written to operand at that position.
+
+    dimension_numbers: a `ScatterDimensionNumbers`.
+    mode: what happens to slices that do not lie within operand.
+      `GatherScatterMode.CLIP` moves them until they do, `FILL_OR_DROP` leaves them out,
+      `PROMISE_IN_BOUNDS` is a promise that there are none.
+    unique_indices: a promise that no element of operand is changed twice.
     indices_are_sorted: a promise that the vectors are in ascending order.
-    update_jaxpr: (old element, update) -> new element; None for what the name says.
+    update_jaxpr: (old element, update) -> new element; None for the operation of the primitive.
     update_consts: the constants of update_jaxpr.
     """
 
 
 @primitive(name="scatter-add", like=scatter)
 def scatter_add():
-    """operand with the updates added to its slices."""
+    """operand, where out[start(b) + w] += updates[b, w] for each vector scatter_indices[b, :]."""
 
 
 @primitive(name="scatter-sub", like=scatter)
 def scatter_sub():
-    """operand with the updates subtracted from its slices."""
+    """operand, where out[start(b) + w] -= updates[b, w] for each vector scatter_indices[b, :]."""
 
 
 @primitive(name="scatter-mul", like=scatter)
 def scatter_mul():
-    """operand with its slices multiplied by the updates."""
+    """operand, where out[start(b) + w] *= updates[b, w] for each vector scatter_indices[b, :]."""
 
 
 @primitive(name="scatter-min", like=scatter)
 def scatter_min():
-    """operand with the smaller of each element and its updates."""
+    """operand, where out[start(b) + w] = min(out[start(b) + w], updates[b, w]) for each vector
+    b.
+    """
 
 
 @primitive(name="scatter-max", like=scatter)
 def scatter_max():
-    """operand with the larger of each element and its updates."""
+    """operand, where out[start(b) + w] = max(out[start(b) + w], updates[b, w]) for each vector
+    b.
+    """

@@ -1,4 +1,4 @@
-"""Searching a sorted array."""
+"""Search in sorted arrays, and for elements that are not zero."""
 
 from jaxprtool.core.kinds.numbers import Axes, Axis, Size
 from jaxprtool.core.primitive import dtype_of_result, param, primitive
@@ -18,15 +18,16 @@ def search_sorted(
     method: str = param("scan", hidden="never", first=True),
     out_dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result),
 ):
-    """For each query where it belongs in sorted_arr along an axis: how many elements stand before it.
+    """For each q of query, the number of elements of sorted_arr along an axis that are less than q.
 
-    The first axes of both are batch axes; the result has them, then the other ones of sorted_arr, then those of query.
-    -inf < ... < -0 = 0 < ... < inf < NaN.
+    The first batch_dims axes of both operands are batch axes. The axes of the result are these, the
+    other axes of sorted_arr except the searched one, and the other axes of query.
+    The order is -inf < ... < -0 = 0 < ... < inf < NaN.
 
-    side: of equal elements, whether it belongs before (`left`) or after them (`right`).
+    side: `left`, or `right` to also count the elements that are equal to q.
     dimension: the axis of sorted_arr along which the elements ascend.
-    batch_dims: how many batch axes there are.
-    method: how JAX looks: `scan`, `scan_unrolled`, `compare_all` or `sort`.
+    batch_dims: the number of batch axes.
+    method: JAX's algorithm: `scan`, `scan_unrolled`, `compare_all` or `sort`; no effect here.
     out_dtype: the element type of the result.
     """
 
@@ -39,12 +40,13 @@ def nonzero(
     axes: Axes = param(first=True),
     out_dtype: DType = param(INT32, hidden="never", first=True),
 ):
-    """For each of some axes the indices along it of the first elements that are not zero, in row-major order.
+    """The positions of the elements that are not zero: for each of some axes, the indices along it.
 
-    The other axes are batch axes, and the first ones of the results.
+    The positions are in row-major order; there are `size` of them. If there are fewer elements that
+    are not zero, the rest is fill_value, one number for each axis, or 0 without that operand. The
+    axes that are not searched are batch axes and come first in the results.
 
-    size: how many elements there are in the results.
-    axes: the axes.
+    size: the number of positions.
+    axes: the axes that are searched.
     out_dtype: the element type of the results.
-    fill_value: for each axis what stands where there are no more such elements, else 0.
     """

@@ -1,4 +1,4 @@
-"""Elementwise choice."""
+"""Elementwise selection and clamping."""
 
 from jaxprtool.core.primitive import primitive
 
@@ -7,9 +7,12 @@ __all__ = ["select_n", "clamp"]
 
 @primitive
 def select_n(which, *cases):
-    """cases[which], elementwise. `which` is boolean (two cases) or i32, of the cases' shape or rank 0."""
+    """cases[which], elementwise; of two cases False selects the first.
+
+    `which` is boolean (for two cases) or i32, and is a scalar or has the shape of the cases.
+    """
 
 
 @primitive
 def clamp(min, x, max):
-    """The nearest to x in [min, max], elementwise; the bounds have x's shape or rank 0."""
+    """minimum(maximum(x, min), max), elementwise; the bounds are scalars or have the shape of x."""

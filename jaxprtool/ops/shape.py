@@ -1,4 +1,4 @@
-"""Operations that move elements about and compute nothing."""
+"""Operations that rearrange elements: broadcasting, reshaping, transposing; and sizes of axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ __all__ = [
 
 
 def _shape_of_result(value: Any, out_avals: Sequence[Any]) -> Any:
-    """The shape of the result, where the text does not say it."""
+    """Return the param shape, or if the text lacks it, the shape of the result."""
     lacks = value is REQUIRED and len(out_avals) == 1
     return getattr(out_avals[0], "shape", ()) if lacks else value
 
@@ -36,10 +36,10 @@ def broadcast_in_dim(
     broadcast_dimensions: Axes = (),
     sharding: Sharding | None = param(None, hidden="always"),
 ):
-    """out[i] = operand[i[broadcast_dimensions]], with index 0 where operand has size 1.
+    """out[i] = operand[i[broadcast_dimensions]], with index 0 along axes of operand of size 1.
 
     shape: the shape of the result.
-    broadcast_dimensions: for each dimension of operand, the one of the result it goes to; increasing.
+    broadcast_dimensions: for each axis of operand, the axis of the result that it is; ascending.
     sharding: the sharding of the result, or None.
     """
 
@@ -52,10 +52,10 @@ def reshape(
     dimensions: Permutation | None = shown(None),
     sharding: Sharding | None = shown(None),
 ):
-    """The elements of operand in row-major order, in another shape.
+    """The elements of operand in row-major order, in an array of another shape.
 
     new_sizes: the shape of the result.
-    dimensions: a permutation of the axes to apply first, or None.
+    dimensions: a permutation of the axes of operand that is applied first, or None.
     sharding: the sharding of the result, or None.
     """
 
@@ -64,7 +64,7 @@ def reshape(
 def squeeze(array, *, dimensions: Axes):
     """array without some axes of size 1.
 
-    dimensions: the axes to leave out.
+    dimensions: the axes to remove.
     """
 
 
@@ -78,9 +78,9 @@ def expand_dims(array, *, dimensions: Axes):
 
 @primitive
 def transpose(operand, *, permutation: Permutation):
-    """out[i] = operand[j] with i = j[permutation].
+    """out[i] = operand[j] with i[k] = j[permutation[k]].
 
-    permutation: for each axis of the result, the one of operand that it is.
+    permutation: for each axis of the result, the axis of operand that it comes from.
     """
 
 
@@ -94,7 +94,7 @@ def rev(operand, *, dimensions: Axes):
 
 @primitive
 def iota(*, dtype: DType, shape: Shape, dimension: Axis, sharding: Sharding | None = shown(None)):
-    """out[i] = i[dimension].
+    """out[i] = i[dimension]: 0, 1, 2, ... along an axis.
 
     dtype: the element type of the result.
     shape: the shape of the result.
@@ -107,9 +107,9 @@ def iota(*, dtype: DType, shape: Shape, dimension: Axis, sharding: Sharding | No
 def dim_as_value(
     *, dim: Dimension, dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result)
 ):
-    """dim, the size of an axis, as a number.
+    """dim, the size of an axis, as an integer scalar.
 
-    dim: the size, in shape-polymorphic programs a polynomial of the sizes of arguments.
+    dim: the size; in programs with symbolic sizes an expression of the sizes of the arguments.
     dtype: the element type of the result.
     """
 
@@ -121,7 +121,9 @@ def dimension_size(
     dimension: Axis,
     dtype: DType = param(INT32, hidden="implied", recover=dtype_of_result),
 ):
-    """The size of an axis of operand, as a number; JAX makes it where it exports a program with symbolic sizes.
+    """operand.shape[dimension], as an integer scalar.
+
+    JAX writes it when it exports a program with symbolic sizes.
 
     dimension: the axis.
     dtype: the element type of the result.

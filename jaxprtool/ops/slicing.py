@@ -1,4 +1,4 @@
-"""Slices with static and with dynamic starts."""
+"""Slices whose starts are params (static) or operands (dynamic)."""
 
 from jaxprtool.core.kinds.numbers import Indices, Shape, Strides
 from jaxprtool.core.primitive import Index, primitive, shown
@@ -16,15 +16,16 @@ def slice(
 ):
     """out[i] = operand[start_indices + i * strides].
 
-    start_indices: the first index of each axis.
-    limit_indices: the index after the last of each axis.
-    strides: the step of each axis, or None for 1 everywhere.
+    start_indices: the start along each axis.
+    limit_indices: the end along each axis, which is excluded.
+    strides: the step along each axis, or None for 1 along all of them.
     """
 
 
 @primitive
 def dynamic_slice(operand, *start_indices: Index, slice_sizes: Shape):
-    """out[i] = operand[start + i], the starts clamped so that the slice lies within operand.
+    """out[i] = operand[start_indices + i], with starts clamped so that the slice lies within
+    operand.
 
     slice_sizes: the shape of the result.
     """
@@ -32,4 +33,6 @@ def dynamic_slice(operand, *start_indices: Index, slice_sizes: Shape):
 
 @primitive
 def dynamic_update_slice(operand, update, *start_indices: Index):
-    """operand with update written at the starts, clamped so that it lies within operand."""
+    """operand, where out[start_indices + i] = update[i], with starts clamped so that update lies
+    within.
+    """

@@ -24,49 +24,66 @@ def lgamma(x):
 
 @primitive
 def digamma(x):
-    """The derivative of lgamma, elementwise."""
+    """d/dx log |Gamma(x)|, elementwise."""
 
 
 @primitive
 def polygamma(m, x):
-    """The m-th derivative of digamma at x, for whole m >= 0, elementwise."""
+    """d^m/dx^m digamma(x), elementwise, for integral m >= 0 of the type of x."""
 
 
 @primitive
 def zeta(x, q):
-    """The Hurwitz zeta function, the sum of (q + k)^-x over k >= 0, elementwise."""
+    """The Hurwitz zeta function: sum of (q + k)^-x over k = 0, 1, 2, ..., elementwise."""
 
 
 @primitive
 def igamma(a, x):
-    """The regularized lower incomplete gamma function P(a, x), elementwise."""
+    """P(a, x) = 1/Gamma(a) * integral of t^(a-1) e^-t dt from 0 to x, elementwise.
+
+    This is the regularized lower incomplete gamma function.
+    """
 
 
 @primitive
 def igammac(a, x):
-    """The regularized upper incomplete gamma function 1 - P(a, x), elementwise."""
+    """Q(a, x) = 1/Gamma(a) * integral of t^(a-1) e^-t dt from x to infinity = 1 - P(a, x),
+    elementwise.
+
+    This is the regularized upper incomplete gamma function.
+    """
 
 
 @primitive
 def igamma_grad_a(a, x):
-    """The derivative of P(a, x) by a, elementwise."""
+    """dP(a, x)/da of the regularized lower incomplete gamma function P, elementwise."""
 
 
 @primitive
 def random_gamma_grad(a, x):
-    """The derivative by a of a sample x of Gamma(a, 1): of the x where P(a, x) stays the same, elementwise."""
+    """dx/da = -(dP/da) / (dP/dx) of a sample x of the gamma distribution Gamma(a, 1), elementwise.
+
+    This is the derivative of the x at which P(a, x), its distribution function, has a fixed value.
+    """
 
 
 @primitive
 def regularized_incomplete_beta(a, b, x):
-    """The regularized incomplete beta function I_x(a, b), elementwise."""
+    """I_x(a, b) = 1/B(a, b) * integral of t^(a-1) (1-t)^(b-1) dt from 0 to x, elementwise.
+
+    This is the regularized incomplete beta function.
+    """
 
 
 @primitive
 def bessel_i0e(x):
-    """exp(-|x|) I_0(x), with the modified Bessel function of order 0, elementwise."""
+    """e^-|x| I_0(x), where I_0 is the modified Bessel function of the first kind of order 0,
+    elementwise.
+    """
 
 
 @primitive
 def bessel_i1e(x):
-    """exp(-|x|) I_1(x), with the modified Bessel function of order 1, elementwise."""
+    """e^-|x| I_1(x), where I_1 is the modified Bessel function of the first kind of order 1,
+    elementwise.
+    """

@@ -1,4 +1,4 @@
-"""References: cells that a program reads and writes."""
+"""References to mutable arrays, called cells, that a program reads and writes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -37,11 +37,11 @@ def new_ref(
     memory_space: MemorySpace | None = shown(None),
     pin: bool = shown(False),
 ):
-    """A reference to a new cell that holds value.
+    """A reference to a new cell with the contents value.
 
     kind: JAX's kind of reference.
-    memory_space: where the cell is.
-    pin: whether the cell has to stay where it is in memory.
+    memory_space: the memory of the cell.
+    pin: whether the cell must keep its address in memory.
     """
 
 
@@ -49,22 +49,22 @@ def new_ref(
 def empty_ref(
     *, ty: RefType, memory_space: MemorySpace | None = shown(None), pin: bool = shown(False)
 ):
-    """A reference to a new cell; nothing is said of what is in it (zeros, with us).
+    """A reference to a new cell with unspecified contents (here zeros).
 
-    ty: the type of what goes into the cell.
-    memory_space: where the cell is.
-    pin: whether the cell has to stay where it is in memory.
+    ty: the type of the contents.
+    memory_space: the memory of the cell.
+    pin: whether the cell must keep its address in memory.
     """
 
 
 @primitive
 def freeze(ref):
-    """What is in the cell at the end: nobody uses the reference any more."""
+    """ref[...]: the contents of the cell. The reference must not be used afterwards."""
 
 
 @primitive(multiple_results=True)
 def free_ref(ref):
-    """The cell is given up: nobody uses the reference any more; no results."""
+    """Frees the cell; no results. The reference must not be used afterwards."""
 
 
 @primitive(notation="read")
@@ -76,12 +76,12 @@ def get(
     mask: bool = False,
     other: bool = False,
 ):
-    """What is in the cell, at an index.
+    """ref[index]: elements of the cell.
 
-    index: which elements are meant; `indices` are the operands in it.
-    tree: JAX's structure of the index.
-    mask: whether there is an operand that says which elements are read.
-    other: whether there is an operand that stands for the elements that are not.
+    index: the index expression; its traced parts are the operands `indices`.
+    tree: the pytree structure of the index.
+    mask: whether an operand says which of the elements are read.
+    other: whether an operand gives the value of the elements that are not read.
     """
 
 
@@ -95,11 +95,11 @@ def swap(
     mask: bool = False,
     other: bool = False,
 ):
-    """What is in the cell, at an index, where value goes instead.
+    """old = ref[index]; ref[index] = value; the result is old.
 
-    index: which elements are meant; `indices` are the operands in it.
-    tree: JAX's structure of the index.
-    mask: whether there is an operand that says which elements are written.
+    index: the index expression; its traced parts are the operands `indices`.
+    tree: the pytree structure of the index.
+    mask: whether an operand says which of the elements are written.
     other: as for `get`.
     """
 
@@ -114,11 +114,11 @@ def addupdate(
     mask: bool = False,
     other: bool = False,
 ):
-    """Adds value to what is in the cell, at an index; no results.
+    """ref[index] += value; no results.
 
-    index: which elements are meant; `indices` are the operands in it.
-    tree: JAX's structure of the index.
-    mask: whether there is an operand that says which elements are added to.
+    index: the index expression; its traced parts are the operands `indices`.
+    tree: the pytree structure of the index.
+    mask: whether an operand says which of the elements are added to.
     other: as for `get`.
     """
 
@@ -134,17 +134,19 @@ def run_state(
     which_linear: Flags = shown(()),
     is_initialized: EachOperand = shown(()),
 ):
-    """What is in new cells, which held args, after jaxpr has used them.
+    """The contents of new cells, one for each of args, after jaxpr(*references to them) has run.
 
-    jaxpr: the function of references to the cells; it has no results.
-    which_linear: JAX's bookkeeping: which args the transpose takes as linear.
-    is_initialized: for each reference, unless it is (), whether its cell holds something at the start.
+    At the start each cell holds its argument.
+
+    jaxpr: (references to the cells) -> ().
+    which_linear: for each argument, whether it is linear in JAX's transpose; no effect otherwise.
+    is_initialized: for each cell, whether it holds an argument at the start; () if all cells do.
     """
 
 
 @primitive
 def broadcast_to(array, *, shape: Shape):
-    """array repeated along new leading axes and axes of size 1, as indices of a reference are.
+    """array broadcast to a shape by NumPy's rules; kernels broadcast the indices of references so.
 
     shape: the shape of the result.
     """
@@ -152,34 +154,39 @@ def broadcast_to(array, *, shape: Shape):
 
 @primitive
 def atomic_rmw(ref, *operands, args_tree: TreeDef, atomic_type: AtomicOpType):
-    """What was at an index of a cell, where what `atomic_type` makes of it and a value is then.
+    """old = ref[index]; ref[index] = f(old, value), as one atomic step; the result is old.
 
-    operands: those of the index, the value and, where there is one, a mask, whose other elements stay as they are.
+    The operands are those of the index, the value and, optionally, a mask; elements outside the
+    mask do not change.
 
-    args_tree: JAX's structure of ref and operands, which holds the index.
-    atomic_type: XCHG for the value itself; ADD, MAX, MIN, AND, OR or XOR.
+    args_tree: the pytree structure of ref and operands, which holds the index.
+    atomic_type: f: XCHG for f(old, value) = value; ADD, MAX, MIN, AND, OR or XOR.
     """
 
 
 @primitive
 def atomic_cas(ref, compared, value):
-    """What was in a cell of one element, where value is then if that was equal to compared."""
+    """old = ref[...]; if old == compared: ref[...] = value, as one atomic step; the result is old.
+
+    The cell has one element.
+    """
 
 
 @primitive
 def create_linear(*, ty: RefType, memory_space: str | None = shown(None)):
-    """A buffer that stays where it is, with anything in it.
+    """A new pinned buffer, which keeps its address in memory, with unspecified contents.
 
-    ty: the type of what it holds.
-    memory_space: where it is.
+    ty: the type of the contents.
+    memory_space: the memory of the buffer.
     """
 
 
 @primitive
 def pin(operand, *, to: str | None = shown(None)):
-    """A buffer that stays where it is, with operand in it; it is used once.
+    """A pinned buffer, which keeps its address in memory, with the contents operand; it is used
+    once.
 
-    to: where it is, `hbm`, `vmem` or None.
+    to: the memory of the buffer: `hbm`, `vmem` or None.
     """
 
 
@@ -187,7 +194,7 @@ def pin(operand, *, to: str | None = shown(None)):
 def unpin(
     buffer, *, out_avals: Types | None = param(None, hidden="implied", recover=types_of_results)
 ):
-    """What a buffer holds that was pinned, which may be moved again.
+    """The contents of a pinned buffer, as an ordinary array, which the compiler may move.
 
-    out_avals: the type of that.
+    out_avals: the type of the contents.
     """

@@ -21,17 +21,17 @@ __all__ = [
 
 @primitive
 def asin(x):
-    """arcsin x, elementwise."""
+    """y in [-pi/2, pi/2] with sin(y) = x, elementwise; NaN for real x outside [-1, 1]."""
 
 
 @primitive
 def acos(x):
-    """arccos x, elementwise."""
+    """y in [0, pi] with cos(y) = x, elementwise; NaN for real x outside [-1, 1]."""
 
 
 @primitive
 def atan(x):
-    """arctan x, elementwise."""
+    """y in (-pi/2, pi/2) with tan(y) = x, elementwise."""
 
 
 @primitive
@@ -46,17 +46,17 @@ def cosh(x):
 
 @primitive
 def asinh(x):
-    """The inverse of sinh, elementwise."""
+    """log(x + sqrt(x^2 + 1)), elementwise: the inverse of sinh."""
 
 
 @primitive
 def acosh(x):
-    """The inverse of cosh, for x >= 1, elementwise."""
+    """log(x + sqrt(x^2 - 1)), elementwise: the inverse of cosh; NaN for real x < 1."""
 
 
 @primitive
 def atanh(x):
-    """The inverse of tanh, for |x| <= 1, elementwise."""
+    """log((1 + x) / (1 - x)) / 2, elementwise: the inverse of tanh; NaN for real x with |x| > 1."""
 
 
 @primitive

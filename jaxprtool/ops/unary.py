@@ -29,17 +29,17 @@ __all__ = [
 
 @primitive
 def neg(x):
-    """-x, elementwise; integers wrap."""
+    """-x, elementwise; of integers of w bits modulo 2^w."""
 
 
 @primitive
 def sign(x):
-    """-1, 0 or 1 by the sign of x; x/|x| for complex x; NaN stays; elementwise."""
+    """x / |x|, elementwise: -1, 0 or 1 for real x; 0 for x = 0, NaN for NaN."""
 
 
 @primitive
 def abs(x):
-    """|x|; real for complex x, elementwise."""
+    """|x|, elementwise; real for complex x."""
 
 
 @primitive
@@ -64,7 +64,7 @@ def ceil(x):
 
 @primitive
 def is_finite(x):
-    """Whether x is neither infinite nor NaN; boolean, elementwise."""
+    """True where x is neither infinite nor NaN, elementwise."""
 
 
 @primitive
@@ -93,9 +93,9 @@ def cbrt(x, *, accuracy: Accuracy | None = None):
 
 @primitive
 def round(x, *, rounding_method: RoundingMethod):
-    """The integer nearest to x, elementwise.
+    """The integer nearest to x, elementwise, of the type of x.
 
-    rounding_method: 0 rounds halves away from zero, 1 to the even neighbour.
+    rounding_method: for x halfway between two integers: 0 away from zero, 1 to the even one.
     """
 
 
@@ -103,34 +103,34 @@ def round(x, *, rounding_method: RoundingMethod):
 def integer_pow(x, *, y: int):
     """x^y, elementwise, by repeated multiplication.
 
-    y: the exponent, a static integer; negative ones divide.
+    y: the exponent; for y < 0 the result is 1 / x^-y.
     """
 
 
 @primitive
 def stop_gradient(x):
-    """x, with a derivative of zero."""
+    """x; its derivative is zero."""
 
 
 @primitive
 def copy(x):
-    """x, in a buffer of its own."""
+    """x, copied to another buffer."""
 
 
 @primitive
 def real(x):
-    """The real part of complex x."""
+    """The real part of complex x, elementwise."""
 
 
 @primitive
 def imag(x):
-    """The imaginary part of complex x."""
+    """The imaginary part of complex x, elementwise."""
 
 
 @primitive
 def conj(x, *, input_dtype: DType | None = None, _input_dtype: InputType = None):
-    """The complex conjugate of x; of real x, x as a complex number.
+    """The complex conjugate of x, elementwise; of real x, x as a complex number.
 
-    input_dtype: the element type of x, to which the transpose returns.
-    _input_dtype: JAX takes it, and it says nothing.
+    input_dtype: the element type of x, and so of the transpose's result.
+    _input_dtype: a param that JAX accepts and ignores.
     """

@@ -1,7 +1,8 @@
-"""Reductions of windows that slide over an array, and their derivatives.
+"""Reductions of windows that slide over an array, and the primitives of their derivatives.
 
-Windows lie on the array that has `base_dilation - 1` holes between its elements and `padding` around it; the holes and
-the padding do not count.
+First, base_dilation - 1 gaps are put between neighbouring elements of the array, and padding around
+it. Window i consists of the positions i * window_strides + k * window_dilation, for k <
+window_dimensions, along each axis. Gaps and padding are not elements of a window.
 """
 
 from collections.abc import Sequence
@@ -38,24 +39,24 @@ def reduce_window_sum(
     base_dilation: Strides,
     window_dilation: Strides,
 ):
-    """The sum of each window.
+    """out[i] = sum of the elements of window i of operand.
 
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
+    window_dimensions: the number of elements of a window along each axis.
+    window_strides: the step from one window to the next along each axis.
     padding: (low, high) for each axis.
-    base_dilation: how far apart the elements of the array are put.
-    window_dilation: how far apart the elements of a window are.
+    base_dilation: the distance of neighbouring elements of operand along each axis.
+    window_dilation: the distance of neighbouring elements of a window along each axis.
     """
 
 
 @primitive(like=reduce_window_sum)
 def reduce_window_max():
-    """The largest element of each window; NaN if any is."""
+    """out[i] = max of the elements of window i of operand; NaN if any of them is NaN."""
 
 
 @primitive(like=reduce_window_sum)
 def reduce_window_min():
-    """The smallest element of each window; NaN if any is."""
+    """out[i] = min of the elements of window i of operand; NaN if any of them is NaN."""
 
 
 def _by_elements(avals: Sequence[Any], *, jaxpr: Any, **params: Any) -> Arguments:
@@ -74,17 +75,19 @@ def reduce_window(
     base_dilation: Strides,
     window_dilation: Strides,
 ):
-    """Each window reduced by a jaxpr, from initial values on.
+    """out[i] = jaxpr(... jaxpr(jaxpr(init, x), y) ..., z) for the elements x, y, ..., z of window
+    i.
 
-    The operands are arrays of one shape, then a scalar for each, the initial values. There is a result for each array.
+    The operands are n arrays of one shape, then their n scalar initial values init; there are n
+    results.
 
     jaxpr: (accumulated scalars, new scalars) -> accumulated scalars; associative.
-    consts: the values of its constants.
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
+    consts: the constants of jaxpr.
+    window_dimensions: the number of elements of a window along each axis.
+    window_strides: the step from one window to the next along each axis.
     padding: (low, high) for each axis.
-    base_dilation: how far apart the elements of the arrays are put.
-    window_dilation: how far apart the elements of a window are.
+    base_dilation: the distance of neighbouring elements of the arrays along each axis.
+    window_dilation: the distance of neighbouring elements of a window along each axis.
     """
 
 
@@ -102,16 +105,17 @@ def select_and_scatter(
     window_strides: Strides,
     padding: Padding,
 ):
-    """An array like `operand` of `init_value`s, to which each window's element of `source` is scattered.
+    """out = init_value everywhere; then for each window i: out[p] = scatter(out[p], source[i]).
 
-    It goes to the place of the element of `operand` that its window selects.
+    p is the position of the element of operand that is selected in window i; out has the shape of
+    operand.
 
-    select_jaxpr: (selected scalar, new scalar) -> whether the selected one stays.
-    select_consts: the values of its constants.
-    scatter_jaxpr: (accumulated scalar, new scalar) -> accumulated scalar.
-    scatter_consts: the values of its constants.
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
+    select_jaxpr: (selected scalar, new scalar) -> True if the selected one remains selected.
+    select_consts: the constants of select_jaxpr.
+    scatter_jaxpr: scatter: (accumulated scalar, new scalar) -> accumulated scalar.
+    scatter_consts: the constants of scatter_jaxpr.
+    window_dimensions: the number of elements of a window along each axis.
+    window_strides: the step from one window to the next along each axis.
     padding: (low, high) for each axis.
     """
 
@@ -126,11 +130,15 @@ def select_and_scatter_add(
     window_strides: Strides,
     padding: Padding,
 ):
-    """An array like `operand`: each window adds its element of `source` where its extreme element is.
+    """out = 0 everywhere; then for each window i: out[p] += source[i].
 
-    select_prim: `ge` for the largest element of a window, `le` for the smallest; of equal ones the first.
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
+    p is the position of the largest or smallest element of operand in window i; out has the shape
+    of operand. This is the transpose of the derivative of `reduce_window_max` and
+    `reduce_window_min`.
+
+    select_prim: `ge` for the largest element of a window, `le` for the smallest; first if equal.
+    window_dimensions: the number of elements of a window along each axis.
+    window_strides: the step from one window to the next along each axis.
     padding: (low, high) for each axis.
     """
 
@@ -147,12 +155,15 @@ def select_and_gather_add(
     base_dilation: Strides,
     window_dilation: Strides,
 ):
-    """For each window the element of `tangents` where the window's extreme element of `operand` is.
+    """out[i] = tangents[p], where p is the position of the largest or smallest element of operand
+    in window i.
 
-    select_prim: `ge` for the largest element of a window, `le` for the smallest; of equal ones the first.
-    window_dimensions: the size of the window along each axis.
-    window_strides: the steps between windows.
+    This is the derivative of `reduce_window_max` and `reduce_window_min`.
+
+    select_prim: `ge` for the largest element of a window, `le` for the smallest; first if equal.
+    window_dimensions: the number of elements of a window along each axis.
+    window_strides: the step from one window to the next along each axis.
     padding: (low, high) for each axis.
-    base_dilation: how far apart the elements of the arrays are put.
-    window_dilation: how far apart the elements of a window are.
+    base_dilation: the distance of neighbouring elements of the arrays along each axis.
+    window_dilation: the distance of neighbouring elements of a window along each axis.
     """

@@ -1,4 +1,6 @@
-"""What programs wrap around calls: plain calls, named ones, barriers, a choice by platform."""
+"""Calls without further effect, calls with a name or a transpose, barriers, the platform's
+index.
+"""
 
 from jaxprtool.core.kinds.objects import Function, ShardingRule, StaticArgs, TreeDef
 from jaxprtool.core.kinds.placement import MemorySpaces, Platforms
@@ -46,7 +48,7 @@ def call(*args, call_jaxpr: ClosedJaxpr):
 
 @primitive(multiple_results=True)
 def named_call(*args, call_jaxpr: ClosedJaxpr, name: str = shown("f")):
-    """call_jaxpr(*args), under a name.
+    """call_jaxpr(*args); the name helps a reader only.
 
     call_jaxpr: the function.
     name: its name.
@@ -55,10 +57,10 @@ def named_call(*args, call_jaxpr: ClosedJaxpr, name: str = shown("f")):
 
 @primitive(multiple_results=True)
 def fused_call(*args, jaxpr: ClosedJaxpr, out_spaces: MemorySpaces | None = shown(None)):
-    """jaxpr(*args), as one kernel (`jax.experimental.fused`).
+    """jaxpr(*args), compiled to one kernel (`jax.experimental.fused`).
 
-    jaxpr: the function; its values are in any memory.
-    out_spaces: in which memory the results are.
+    jaxpr: the function; its values may be in any memory.
+    out_spaces: for each result, the memory that holds it.
     """
 
 
@@ -71,32 +73,36 @@ def linear_call(
     transpose_thunk: Function | None = shown(None),
     transpose_jaxpr: ClosedJaxpr | None = param(None, hidden="always"),
 ):
-    """callee(*args), linear in the operands after the constants and residuals, with a transpose of its own.
+    """callee(*args), linear in the last operands, with a transpose that the user has defined.
 
     callee: (constants, residuals, linear operands) -> results.
-    num_callee_consts: how many of the first operands are constants.
-    num_res: how many of the operands after those are residuals.
-    transpose_thunk: JAX's function that gives the transpose.
-    transpose_jaxpr: the transpose: (residuals, cotangents) -> cotangents of the linear operands; None when
-        the text did not hold it, and then callee is transposed.
+    num_callee_consts: the number of operands that are constants.
+    num_res: the number of operands that are residuals.
+    transpose_thunk: JAX's function that returns the transpose.
+    transpose_jaxpr: the transpose: (residuals, cotangents) -> cotangents of the linear operands.
+        It is None if the program was read from a text without it; then callee itself is transposed.
     """
 
 
 @primitive(multiple_results=True)
 def optimization_barrier(*operands):
-    """The operands; the compiler moves nothing across."""
+    """The operands; the compiler computes all of them before anything that uses one of the
+    results.
+    """
 
 
 @primitive(multiple_results=True)
 def shard_alike(x, y):
-    """x and y, two arrays of one shape; the partitioner of a program for several devices places both alike."""
+    """x and y, two arrays of one shape; a program for several devices gives both the same
+    sharding.
+    """
 
 
 @primitive
 def platform_index(*, platforms: Platforms):
-    """The position of the first entry of `platforms` that names the platform: i32[].
+    """The index of the first entry of `platforms` that contains the platform of the program, i32[].
 
-    platforms: tuples of names of platforms; None, at the end, for any.
+    platforms: tuples of names of platforms; a last entry None stands for any platform.
     """
 
 
@@ -108,12 +114,13 @@ def remat_opt(
     num_consts: int,
     num_res: int,
 ):
-    """fwd_jaxpr(*args), the forward rule of a `custom_vjp` with `optimize_remat`: (residuals, results).
+    """fwd_jaxpr(*args) -> (residuals, results): the forward rule of a `custom_vjp` with
+    `optimize_remat`.
 
     fwd_jaxpr: the rule.
-    fun_jaxpr_thunk: JAX's function that gives the function without residuals.
-    num_consts: how many of the first operands are constants.
-    num_res: how many of the results are residuals.
+    fun_jaxpr_thunk: JAX's function that returns the function without residuals.
+    num_consts: the number of leading operands that are constants.
+    num_res: the number of leading results that are residuals.
     """
 
 
@@ -130,15 +137,15 @@ def custom_partitioning(
     sharding_rule: ShardingRule = shown(None),
     static_args: StaticArgs = shown(()),
 ):
-    """call(*args), which functions of the user's spread over several devices.
+    """call(*args); functions of the user say how it is split over several devices.
 
     call: the function.
-    decode_shardings: whether those functions are given shardings with names of axes.
-    in_tree: JAX's structure of the arguments.
-    infer_sharding_from_operands: says how the results are spread.
-    out_tree: JAX's structure of the results.
-    partition: makes what each device computes.
-    propagate_user_sharding: says what a wish for a result means for the arguments.
-    sharding_rule: which dimensions of arguments and results belong together.
-    static_args: arguments that are no arrays.
+    decode_shardings: whether those functions get shardings with names of mesh axes.
+    in_tree: the pytree structure of the arguments.
+    infer_sharding_from_operands: the user's function: shardings of the arguments -> of the results.
+    out_tree: the pytree structure of the results.
+    partition: the user's function that returns what each device computes.
+    propagate_user_sharding: the user's function: a wanted sharding of a result -> of the arguments.
+    sharding_rule: which axes of arguments and results are split together.
+    static_args: arguments that are not arrays.
     """

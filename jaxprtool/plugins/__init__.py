@@ -1,7 +1,8 @@
-"""Plug-ins that come with the package: the primitives of libraries built on JAX, whose texts are met most.
+"""Plug-ins that come with the package: the primitives of the libraries built on JAX that are used
+most.
 
-They are plug-ins like those of others: they use what `import jaxprtool` offers, and are imported when a program holds a
-primitive of theirs (`driver.user_code.entry_points`).
+They work like plug-ins of other packages: they are imported when a program has one of their
+primitives (`driver.user_code.entry_points`).
 """
 
 __all__: list[str] = []

@@ -1,7 +1,8 @@
 """Sparse arrays of `jax.experimental.sparse` by batched coordinates (BCOO).
 
-An array of shape (*batch, *sparse, *dense) is data [*batch, nse, *dense] and indices [*batch, nse, n_sparse]; a batch axis of
-either may have size 1, and then stands for all. See `plugins.sparse` for what all of these plug-ins share.
+An array of shape (*batch, *sparse, *dense) is stored as data [*batch, nse, *dense] and indices
+[*batch, nse, n_sparse]. A batch axis of data or indices may have size 1; it is then broadcast.
+`plugins.sparse` has what these plug-ins share.
 """
 
 from __future__ import annotations
@@ -56,16 +57,16 @@ Info = Annotated[Any, INFO]
 def bcoo_todense(
     data, indices, *, spinfo: Info | None = optional(None), shape: Shape | None = optional(None)
 ):
-    """The dense array: what is stored at one position several times is added up.
+    """The dense array: out[indices[k]] = sum of data[k] over all k with these indices, 0 elsewhere.
 
-    spinfo: the shape of the array, and what is promised of the indices.
-    shape: the shape, in the releases to 0.2.26.
+    spinfo: the shape of the array, and whether its indices are sorted and unique.
+    shape: the shape, in releases of JAX up to 0.2.26.
     """
 
 
 @jt.primitive(library=LIBRARY)
 def bcoo_todense_p(data, indices, *, shape: Shape):
-    """`bcoo_todense`, as the releases to 0.2.25 call it.
+    """`bcoo_todense`, under its name in releases of JAX up to 0.2.25.
 
     shape: the shape of the array.
     """
@@ -73,20 +74,20 @@ def bcoo_todense_p(data, indices, *, shape: Shape):
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def bcoo_fromdense(mat, *, nse: int, n_batch: int, n_dense: int, index_dtype: ElementTypeOrClass):
-    """Data and indices of the elements that are not 0, in order; the first nse of them, and padding.
+    """Data and indices of the first nse nonzero elements of mat, in row-major order, padded to nse.
 
-    nse: how many elements are stored.
-    n_batch: how many axes, the first ones, are batch axes.
-    n_dense: how many axes, the last ones, are stored whole.
+    nse: the number of stored elements.
+    n_batch: the number of batch axes; they are the first axes.
+    n_dense: the number of dense axes; they are the last axes.
     index_dtype: the element type of the indices.
     """
 
 
 @jt.primitive(library=LIBRARY)
 def bcoo_extract(indices, arr, *, assume_unique: bool = optional(True)):
-    """The data of a dense array at indices.
+    """The elements of a dense array at indices: data[k] = arr[indices[k]].
 
-    assume_unique: whether each of several equal indices gets the element; else the first one does, and the others get 0.
+    assume_unique: if False, only the first of equal indices gets the element, the others get 0.
     """
 
 
@@ -99,28 +100,29 @@ def bcoo_transpose(
     spinfo: Info | None = optional(None),
     shape: Shape | None = optional(None),
 ):
-    """Data and indices of the array with its axes in another order.
+    """Data and indices of the transposed array: axis i of the result is axis permutation[i] of the
+    operand.
 
-    permutation: the order, of batch, sparse and dense axes among themselves.
-    spinfo: the shape of the array, and what is promised of the indices.
-    shape: that shape alone, to 0.2.26.
+    permutation: the order of axes; batch, sparse and dense axes stay among themselves.
+    spinfo: the shape of the array, and whether its indices are sorted and unique.
+    shape: the shape, in releases of JAX up to 0.2.26.
     """
 
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def bcoo_sort_indices(data, indices, *, spinfo: Info):
-    """Data and indices in the order of the indices.
+    """Data and indices, sorted lexicographically by the indices.
 
-    spinfo: the shape of the array, and what is promised of the indices.
+    spinfo: the shape of the array, and whether its indices are sorted and unique.
     """
 
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def bcoo_sum_duplicates(data, indices, *, spinfo: Info, nse: int | None):
-    """Data and indices in the order of the indices, each of which is there once, with the sum of its data; then padding.
+    """Data and indices sorted by the indices; equal ones are summed; padded to nse.
 
-    spinfo: the shape of the array, and what is promised of the indices.
-    nse: how many elements are stored in the result.
+    spinfo: the shape of the array, and whether its indices are sorted and unique.
+    nse: the number of stored elements of the result.
     """
 
 
@@ -128,7 +130,7 @@ def bcoo_sum_duplicates(data, indices, *, spinfo: Info, nse: int | None):
 
 
 class Layout(NamedTuple):
-    """Numbers of axes of each kind, and of stored elements."""
+    """The numbers of batch, sparse and dense axes, and of stored elements."""
 
     n_batch: int
     n_sparse: int
@@ -141,7 +143,9 @@ def _are_spread(sizes: Sequence[int], to: Sequence[int]) -> bool:
 
 
 def layout_of_indices(name: str, indices: Any, shape: Sequence[int]) -> Layout:
-    """The layout that indices give an array of a shape. Raises JaxprTypeError where they are not for one."""
+    """Return the layout that indices give an array of a shape. Raises JaxprTypeError where they do
+    not fit the shape.
+    """
     whole_numbers(name, "indices", indices)
     if len(indices.shape) < 2:
         misfit(f"{name}: indices have the axes (*batch, nse, n_sparse), and are {indices}")
@@ -153,7 +157,9 @@ def layout_of_indices(name: str, indices: Any, shape: Sequence[int]) -> Layout:
 
 
 def layout(name: str, data: Any, indices: Any, shape: Sequence[int]) -> Layout:
-    """The layout of a sparse array. Raises JaxprTypeError where data, indices and shape do not fit together."""
+    """Return the layout of a sparse array. Raises JaxprTypeError where data, indices and shape do
+    not fit together.
+    """
     found = layout_of_indices(name, indices, shape)
     n, rest = found.n_batch, shape[found.n_batch + found.n_sparse :]
     fits = _are_spread(data.shape[:n], shape[:n]) and tuple(data.shape[n:]) == (found.nse, *rest)
@@ -163,12 +169,16 @@ def layout(name: str, data: Any, indices: Any, shape: Sequence[int]) -> Layout:
 
 
 def wider(a: Sequence[int], b: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of axes where one of 1 stands for all."""
+    """Return the sizes of two lists of axes after broadcasting: an axis of size 1 takes the other's
+    size.
+    """
     return tuple(y if x == 1 else x for x, y in zip(a, b, strict=True))
 
 
 def _places(indices: Any, shape: Sequence[int]) -> Any:
-    """The positions [*batch, nse, n_batch + n_sparse] of the elements, for indices whose batch axes are whole."""
+    """Return the positions [*batch, nse, n_batch + n_sparse] of the elements; batch axes of
+    `indices` are not broadcast.
+    """
     n = len(indices.shape) - 2
     sizes = shape[n : n + indices.shape[-1]]
     return located(columns(indices), sizes, indices.shape[:-1], n)
@@ -178,7 +188,7 @@ def _places(indices: Any, shape: Sequence[int]) -> Any:
 
 
 def todense(data: Any, indices: Any, shape: Sequence[int]) -> Any:
-    """The dense array of a shape."""
+    """Return the dense array of a shape: the sum of the data at each position."""
     batch = shape[: len(indices.shape) - 2]
     return put(shape, _places(spread(indices, batch), shape), spread(data, batch))
 
@@ -194,7 +204,7 @@ def _todense(in_avals: Any, data: Any, indices: Any, *, spinfo: Any = None, shap
 
 
 def extract(indices: Any, arr: Any) -> Any:
-    """The data of a dense array at indices, each of which gets its element."""
+    """Return the elements of a dense array at indices; equal indices get the same element."""
     batch = arr.shape[: len(indices.shape) - 2]
     return take(arr, _places(spread(indices, batch), arr.shape))
 
@@ -218,7 +228,7 @@ def _extract(in_avals: Any, indices: Any, arr: Any, *, assume_unique: bool = Tru
 
 
 def _beside(x: Any, like: Any) -> Any:
-    """x [*lead] along the first axes of another array."""
+    """Return x [*lead] broadcast to the shape of `like` [*lead, *rest]."""
     axes = tuple(range(len(x.shape)))
     return lax.broadcast_in_dim(x, shape=tuple(like.shape), broadcast_dimensions=axes)
 
@@ -234,7 +244,9 @@ def _fromdense_types(mat: Any, *, nse: int, n_batch: int, n_dense: int, index_dt
 
 
 def fromdense(mat: Any, nse: int, n_batch: int, n_dense: int, dtype: DType) -> list[Any]:
-    """Data and indices of the elements that are not 0; positions outside of the array fill up."""
+    """Return data and indices of the nonzero elements, padded to nse with positions outside the
+    array.
+    """
     ndim = len(mat.shape)
     sizes = mat.shape[n_batch : ndim - n_dense]
     batch, count = tuple(mat.shape[:n_batch]), math.prod(sizes)
@@ -251,12 +263,12 @@ def fromdense(mat: Any, nse: int, n_batch: int, n_dense: int, dtype: DType) -> l
     data = extract(indices, mat)
     if sizes:
         return [data, indices]
-    kept = lax.lt(place, integer(count, place))  # of an array without sparse axes one copy
+    kept = lax.lt(place, integer(count, place))  # without sparse axes there is at most one element
     return [lax.select_n(_beside(kept, data), filled(data.shape, data.dtype), data), indices]
 
 
 def _cut(x: Any, n: int, fill: int) -> Any:
-    """x with n elements along its last axis: the first ones, and then a number."""
+    """Return x with n elements along its last axis: cut off, or padded with `fill`."""
     *lead, have = x.shape
     if have >= n:
         return lax.slice(x, start_indices=(0,) * len(x.shape), limit_indices=(*lead, n))
@@ -265,7 +277,9 @@ def _cut(x: Any, n: int, fill: int) -> Any:
 
 
 def _unravelled(place: Any, sizes: Sequence[int], count: int) -> list[Any]:
-    """The components of positions in row-major order; those of `count`, which is outside, are the sizes."""
+    """Return the coordinates of flat row-major positions; those of position `count` (padding) are
+    `sizes`.
+    """
     if not count:
         return [integer(n, place) for n in sizes]
     outside = lax.eq(place, integer(count, place))
@@ -286,7 +300,7 @@ def _fromdense(in_avals: Any, mat: Any, *, nse: int, n_batch: int, n_dense: int,
 
 
 def _orders(name: str, n: Layout, permutation: Sequence[int]) -> tuple[list[int], list[int]]:
-    """The order of the batch axes, and that of the sparse ones among themselves."""
+    """Return the permutations of the batch axes and of the sparse axes, each counted from 0."""
     ends = [0, n.n_batch, n.n_batch + n.n_sparse, n.n_batch + n.n_sparse + n.n_dense]
     groups = [list(permutation[a:b]) for a, b in itertools.pairwise(ends)]
     expected = [list(range(a, b)) for a, b in itertools.pairwise(ends)]
@@ -331,7 +345,12 @@ def _transpose(
 
 
 def _sorted(indices: Any) -> tuple[list[Any], Any, Any]:
-    """The components in order, which elements are the first of their index, and where each was: all [*batch, nse]."""
+    """Sort indices lexicographically. All results are [*batch, nse].
+
+    Returns:
+      The sorted components; whether each element is the first with its index; the old position of
+      each element.
+    """
     shape = tuple(indices.shape[:-1])
     axis = len(shape) - 1
     order, parts = numbered(shape, axis), columns(indices)
@@ -349,13 +368,15 @@ def _sorted(indices: Any) -> tuple[list[Any], Any, Any]:
 
 
 def _between(x: Any, start: int, limit: int) -> Any:
-    """A part of the last axis."""
+    """Return x[..., start:limit]."""
     lead = x.shape[:-1]
     return lax.slice(x, start_indices=(*(0,) * len(lead), start), limit_indices=(*lead, limit))
 
 
 def _ordered(data: Any, order: Any, n: int) -> Any:
-    """Data [*batch, nse, *dense] in an order [*batch, nse]; one of them may have batch axes of size 1."""
+    """Return data [*batch, nse, *dense] permuted along nse by `order` [*batch, nse]; batch axes of
+    size 1 are broadcast.
+    """
     batch = wider(order.shape[:n], data.shape[:n])
     order = spread(order, batch)
     places = located([order], order.shape[-1:], order.shape, n)
@@ -390,7 +411,9 @@ def _sum_types(data: Any, indices: Any, *, spinfo: Any, nse: Any) -> Any:
 
 
 def sum_duplicates(data: Any, indices: Any, sizes: Sequence[int], nse: int) -> list[Any]:
-    """Each index once, with the sum of its data; indices outside of the sizes are one, and the last one."""
+    """Return data and indices with equal indices summed; all indices outside `sizes` become one, at
+    the end.
+    """
     n = len(indices.shape) - 2
     lead = tuple(indices.shape[:-1])
     parts = columns(indices)

@@ -1,6 +1,7 @@
 """Products of sparse arrays by batched coordinates (BCOO) of `jax.experimental.sparse`; see `plugins.bcoo`.
 
-No product is computed with an element that is not stored: an infinity in a dense array makes no NaN there.
+Only stored elements are multiplied. An element that is not stored, times an infinity of the dense
+array, gives no NaN.
 """
 
 from __future__ import annotations
@@ -53,18 +54,19 @@ def bcoo_dot_general(
     lhs_spinfo: Info | None = optional(None),
     lhs_shape: Shape | None = optional(None),
 ):
-    """The contraction `dot_general` of a sparse and a dense array, a dense array. What is not stored takes no part.
+    """`dot_general` of a sparse and a dense array; the result is dense. Only stored elements are
+    multiplied.
 
     dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
-    preferred_element_type: the element type of the result, or None for that of the operands.
-    lhs_spinfo: the shape of the sparse array, and what is promised of the indices.
-    lhs_shape: the shape, in the releases to 0.2.26.
+    preferred_element_type: the element type of the result; None for the type of the operands.
+    lhs_spinfo: the shape of the sparse array, and whether its indices are sorted and unique.
+    lhs_shape: the shape, in releases of JAX up to 0.2.26.
     """
 
 
 @jt.primitive(library=LIBRARY)
 def bcoo_dot_general_sampled(A, B, indices, *, dimension_numbers: PlainDotNumbers):
-    """The data at indices of the contraction `dot_general` of two dense arrays.
+    """Elements of `dot_general` of two dense arrays: data[k] = dot_general(A, B)[indices[k]].
 
     dimension_numbers: ((contracted axes of A, of B), (batch axes of A, of B)).
     """
@@ -84,14 +86,14 @@ def bcoo_spdot_general(
     dimension_numbers: PlainDotNumbers,
     preferred_element_type: DType | None = optional(None),
 ):
-    """Data and indices of the contraction `dot_general` of two sparse arrays, along sparse axes.
+    """Data and indices of `dot_general` of two sparse arrays, contracted along sparse axes.
 
-    lhs_spinfo: the shape of the left array, and what is promised of its indices.
-    rhs_spinfo: the same of the right array.
-    lhs_shape: the shape of the left array alone, to 0.2.26.
-    rhs_shape: the same of the right array.
+    lhs_spinfo: the shape of the left array, and whether its indices are sorted and unique.
+    rhs_spinfo: the same for the right array.
+    lhs_shape: the shape of the left array, in releases of JAX up to 0.2.26.
+    rhs_shape: the same for the right array.
     dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
-    preferred_element_type: the element type of the result, or None for that of the operands.
+    preferred_element_type: the element type of the result; None for the type of the operands.
     """
 
 
@@ -99,7 +101,9 @@ def bcoo_spdot_general(
 
 
 def _product_type(lhs: Any, rhs: Any, numbers: Any, dtype: DType | None) -> Any:
-    """The type of `dot_general` of dense arrays. Raises JaxprTypeError where they do not fit together."""
+    """Return the type of `dot_general` of dense arrays. Raises JaxprTypeError where they do not fit
+    together.
+    """
     params = {**lax.dot_general.primitive.defaults, "dimension_numbers": numbers}
     params["preferred_element_type"] = dtype
     (found,) = abstract_eval(lax.dot_general.primitive, [lhs, rhs], params)
@@ -107,7 +111,9 @@ def _product_type(lhs: Any, rhs: Any, numbers: Any, dtype: DType | None) -> Any:
 
 
 def _along(name: str, what: str, axes: Sequence[int], kind: str, allowed: range) -> None:
-    """Refuse axes of a sparse array of which JAX has no products."""
+    """Raise JaxprTypeError where `axes` of a sparse array, contracted or batched, are not all in
+    `allowed`.
+    """
     if any(a not in allowed for a in axes):
         misfit(f"{name}: {what} axes {tuple(axes)} have to be {kind} axes of the sparse array")
 
@@ -115,7 +121,7 @@ def _along(name: str, what: str, axes: Sequence[int], kind: str, allowed: range)
 def dot_types(
     name: str, data: Any, indices: Any, rhs: Any, numbers: Any, dtype: Any, shape: Sequence[int]
 ) -> Any:
-    """The type of the contraction of a sparse and a dense array."""
+    """Return the type of the contraction of a sparse and a dense array."""
     n = layout(name, data, indices, shape)
     out = _product_type(jt.ShapedArray(tuple(shape), data.dtype), rhs, numbers, dtype)
     (contracted, _), (batch, _) = numbers
@@ -128,7 +134,9 @@ def dot_types(
 
 
 def dot(data: Any, indices: Any, rhs: Any, numbers: Any, dtype: Any, shape: Sequence[int]) -> Any:
-    """The contraction of a sparse and a dense array: each stored element with the part of rhs that it meets."""
+    """Return the contraction of a sparse and a dense array: each stored element times the slice of
+    rhs at its indices.
+    """
     (lc, rc), (lb, rb) = numbers
     n, nse = len(indices.shape) - 2, indices.shape[-2]
     dense = jt.ShapedArray(tuple(shape), data.dtype)
@@ -155,14 +163,18 @@ def dot(data: Any, indices: Any, rhs: Any, numbers: Any, dtype: Any, shape: Sequ
 
 
 def _summed(x: Any, y: Any, contracted: Sequence[int], batch: Sequence[int], out: Any) -> Any:
-    """The contraction of arrays along axes that both have in the same places."""
+    """Return the contraction of two arrays whose contracted and batch axes have the same
+    positions.
+    """
     x, y = (as_type(a, out.dtype) for a in (x, y)) if x.dtype is not y.dtype else (x, y)
     axes = (tuple(contracted),) * 2, (tuple(batch),) * 2
     return lax.dot_general(x, y, dimension_numbers=axes, preferred_element_type=out.dtype)
 
 
 def _outer(x: Any, y: Any, n: int, dtype: DType) -> Any:
-    """The products of arrays that have n axes in common, along the axes that x has besides, and then those of y."""
+    """Return the outer product [*common, *rest of x, *rest of y] of arrays that share their first n
+    axes.
+    """
     shape = (*x.shape, *y.shape[n:])
     axes = tuple(range(len(x.shape))), (*range(n), *range(len(x.shape), len(shape)))
     x, y = (
@@ -173,7 +185,7 @@ def _outer(x: Any, y: Any, n: int, dtype: DType) -> Any:
 
 
 def _without(places: Any, axes: Sequence[int], nse: int) -> Any:
-    """Positions without the components for some axes, over which the sum goes."""
+    """Return positions without the components of some axes, so that `put` sums over these axes."""
     if not axes:
         return places
     parts = columns(places)
@@ -208,13 +220,17 @@ def _sampled_types(A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> A
 def _met(
     x: Any, own: Sequence[tuple[int, int]], contracted: Sequence[int], parts: Sequence[Any]
 ) -> tuple[Any, bool]:
-    """The parts of a dense array that indices meet: [met, *contracted, *rest], or the array where they are for none of its axes.
+    """Gather the slices of a dense array at indices into the product.
 
     Args:
       x: the array.
-      own: its axes that are not contracted, and their places in the product.
-      contracted: the others.
-      parts: the components of the indices [met], for the first axes of the product.
+      own: for each axis that is not contracted, the axis and its position in the product.
+      contracted: the contracted axes.
+      parts: the components [count] of the indices, for the first axes of the product.
+
+    Returns:
+      The slices [count, *contracted, *rest], and True; where no axis of the array is indexed, the
+      array and False.
     """
     there = [(axis, at) for axis, at in own if at < len(parts)]
     rest = [axis for axis, at in own if at >= len(parts)]
@@ -226,11 +242,13 @@ def _met(
 
 
 def _sampled(in_avals: Any, A: Any, B: Any, indices: Any, *, dimension_numbers: Any) -> Any:
-    """The parts of A and B that each index meets, contracted; the dense product is never there."""
+    """Contract, for each index, the slices of A and B that it selects; the dense product is not
+    computed.
+    """
     (ac, bc), (ab, bb) = dimension_numbers
     out = _product_type(in_avals[0], in_avals[1], dimension_numbers, None)
     n, n_batch = len(indices.shape) - 2, len(ab)
-    count = n + indices.shape[-1]  # for how many axes of the product the indices are
+    count = n + indices.shape[-1]  # the number of axes of the product that are indexed
     if not count:
         return extract(indices, lax.dot_general(A, B, dimension_numbers=dimension_numbers))
     indices = spread(indices, out.shape[:n])
@@ -258,7 +276,7 @@ def _sampled(in_avals: Any, A: Any, B: Any, indices: Any, *, dimension_numbers: 
 
 
 def _spdot_sizes(name: str, avals: Any, shapes: Any, numbers: Any) -> tuple[Any, Any, Any]:
-    """The layouts of both arrays, and the sizes of the batch axes of the result."""
+    """Return the layouts of both arrays, and the sizes of the batch axes of the result."""
     (lc, rc), (lb, rb) = numbers
     left, right = (layout(name, avals[i], avals[i + 1], shapes[i // 2]) for i in (0, 2))
     if left.n_dense or right.n_dense:
@@ -279,7 +297,7 @@ def _spdot_sizes(name: str, avals: Any, shapes: Any, numbers: Any) -> tuple[Any,
 
 
 def _spdot_shapes(**params: Any) -> list[tuple[int, ...]]:
-    """The shapes of the two arrays, as the params of any release say them."""
+    """Return the shapes of the two arrays, from the params of any release of JAX."""
     return [
         shape_of_info("bcoo_spdot_general", params.get(f"{k}_spinfo"), params.get(f"{k}_shape"))
         for k in ("lhs", "rhs")
@@ -306,7 +324,9 @@ def _spdot_types(
 
 
 def _spdot(in_avals: Any, *operands: Any, dimension_numbers: Any, **params: Any) -> Any:
-    """Each stored element of the left array with each of the right one, where they meet; then sums of equal indices."""
+    """Multiply all pairs of stored elements whose contracted indices are equal; then sum products
+    of equal indices.
+    """
     (lc, rc), (lb, rb) = dimension_numbers
     shapes = _spdot_shapes(**params)
     found = _spdot_sizes("bcoo_spdot_general", in_avals, shapes, dimension_numbers)
@@ -346,7 +366,7 @@ def _spdot(in_avals: Any, *operands: Any, dimension_numbers: Any, **params: Any)
 
 
 def _laid(x: Any, axes: Sequence[int], shape: Sequence[int]) -> Any:
-    """x along some axes of a shape, the same along the others."""
+    """Return x broadcast to `shape`; the axes of x become `axes`."""
     return lax.broadcast_in_dim(x, shape=tuple(shape), broadcast_dimensions=tuple(axes))
 
 

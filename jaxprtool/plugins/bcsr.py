@@ -1,7 +1,10 @@
-"""Sparse arrays of `jax.experimental.sparse` by batched compressed rows (BCSR), computed as those by coordinates.
+"""Sparse arrays of `jax.experimental.sparse` by batched compressed rows (BCSR), computed by
+conversion to BCOO.
 
-An array of shape (*batch, rows, columns, *dense) is data [*batch, nse, *dense], indices [*batch, nse] of the columns, and indptr
-[*batch, rows + 1], where each row begins; what lies behind the last row is padding. See `plugins.sparse`.
+An array of shape (*batch, rows, columns, *dense) is stored as data [*batch, nse, *dense], column
+indices [*batch, nse], and indptr [*batch, rows + 1]: row i has the elements from indptr[i] up to
+indptr[i + 1], exclusive. Elements from the last indptr on are padding. `plugins.sparse` has what
+these plug-ins share.
 """
 
 from __future__ import annotations
@@ -42,26 +45,27 @@ Info = Annotated[Any, INFO]
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def bcsr_fromdense(mat, *, nse: int, n_batch: int, n_dense: int, index_dtype: ElementTypeOrClass):
-    """Data, indices and indptr of the elements that are not 0, in order; the first nse of them, and padding.
+    """Data, indices and indptr of the first nse nonzero elements of mat, in row-major order, padded
+    to nse.
 
-    nse: how many elements are stored.
-    n_batch: how many axes, the first ones, are batch axes.
-    n_dense: how many axes, the last ones, are stored whole.
+    nse: the number of stored elements.
+    n_batch: the number of batch axes; they are the first axes.
+    n_dense: the number of dense axes; they are the last axes.
     index_dtype: the element type of indices and indptr.
     """
 
 
 @jt.primitive(library=LIBRARY)
 def bcsr_todense(data, indices, indptr, *, spinfo: Info):
-    """The dense array: what is stored at one position several times is added up.
+    """The dense array: out[row of k, indices[k]] = sum of data[k] over all k there, 0 elsewhere.
 
-    spinfo: the shape of the array, and what is promised of the indices.
+    spinfo: the shape of the array, and whether its indices are sorted and unique.
     """
 
 
 @jt.primitive(library=LIBRARY)
 def bcsr_extract(indices, indptr, mat):
-    """The data of a dense array at indices."""
+    """The elements of a dense array at indices: data[k] = mat[row of k, indices[k]]."""
 
 
 @jt.primitive(library=LIBRARY)
@@ -75,11 +79,12 @@ def bcsr_dot_general(
     preferred_element_type: DType | None = optional(None),
     lhs_spinfo: Info,
 ):
-    """The contraction `dot_general` of a sparse and a dense array, a dense array. What is not stored takes no part.
+    """`dot_general` of a sparse and a dense array; the result is dense. Only stored elements are
+    multiplied.
 
     dimension_numbers: ((contracted axes of lhs, of rhs), (batch axes of lhs, of rhs)).
-    preferred_element_type: the element type of the result, or None for that of the operands.
-    lhs_spinfo: the shape of the sparse array, and what is promised of the indices.
+    preferred_element_type: the element type of the result; None for the type of the operands.
+    lhs_spinfo: the shape of the sparse array, and whether its indices are sorted and unique.
     """
 
 
@@ -87,7 +92,7 @@ def bcsr_dot_general(
 
 
 def rows_of(indptr: Any, nse: int) -> Any:
-    """i32[*batch, nse]: the row of each stored element; the number of rows for padding."""
+    """Return i32[*batch, nse]: the row of each stored element; for padding, the number of rows."""
     n = len(indptr.shape) - 1
     lead = tuple(indptr.shape)
     begins = put((*lead[:n], nse), located([indptr], (nse,), lead, n), lax.full(lead, 1, INT32))
@@ -96,7 +101,9 @@ def rows_of(indptr: Any, nse: int) -> Any:
 
 
 def row_starts(rows: Any, count: int, dtype: DType) -> Any:
-    """indptr [*batch, count + 1] for elements [*batch, nse] in the order of their rows; rows from `count` on are padding."""
+    """Return indptr [*batch, count + 1] for the sorted row numbers [*batch, nse]; row numbers >=
+    `count` are padding.
+    """
     n = len(rows.shape) - 1
     lead = tuple(rows.shape)
     behind = lax.add(rows, integer(1, rows))
@@ -106,7 +113,7 @@ def row_starts(rows: Any, count: int, dtype: DType) -> Any:
 
 
 def _coordinates(indices: Any, indptr: Any) -> Any:
-    """The indices [*batch, nse, 2] by coordinates."""
+    """Return the BCOO indices [*batch, nse, 2]."""
     n = len(indices.shape) - 1
     batch = tuple(max(a, b) for a, b in zip(indices.shape[:n], indptr.shape[:n], strict=True))
     if 0 in (*indices.shape[:n], *indptr.shape[:n]):
@@ -117,7 +124,9 @@ def _coordinates(indices: Any, indptr: Any) -> Any:
 
 
 def _check(name: str, data: Any, indices: Any, indptr: Any, shape: Sequence[int]) -> Any:
-    """The type of the indices by coordinates. Raises JaxprTypeError where the parts do not fit together."""
+    """Return the type of the BCOO indices. Raises JaxprTypeError where the parts do not fit
+    together.
+    """
     whole_numbers(name, "indices", indices)
     whole_numbers(name, "indptr", indptr)
     n = len(indices.shape) - 1

@@ -1,7 +1,8 @@
 """Sparse matrices of `jax.experimental.sparse` by coordinates (COO) and by compressed rows (CSR).
 
-A matrix is data [nse], and row [nse] and col [nse], or indices [nse] of the columns and indptr [rows + 1], where each row
-begins; a column-compressed matrix is the transpose of a row-compressed one. See `plugins.sparse`.
+A COO matrix is stored as data [nse], row [nse] and col [nse]; a CSR matrix as data [nse], column
+indices [nse] and indptr [rows + 1], the first element of each row. A CSC matrix is the transpose of
+a CSR matrix. `plugins.sparse` has what these plug-ins share.
 """
 
 from __future__ import annotations
@@ -41,9 +42,10 @@ Info = Annotated[Any, INFO]
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def coo_fromdense(mat, *, nse: int, index_dtype: ElementTypeOrClass):
-    """Data, row and col of the elements that are not 0, in order; the first nse of them, and zeros at [0, 0].
+    """Data, row and col of the first nse nonzero elements of mat, in row-major order, padded with
+    zeros at [0, 0].
 
-    nse: how many elements are stored.
+    nse: the number of stored elements.
     index_dtype: the element type of row and col.
     """
 
@@ -54,8 +56,8 @@ def coo_todense(
 ):
     """The dense matrix: what is stored at one position several times is added up.
 
-    spinfo: the shape of the matrix, and what is promised of the order.
-    shape: the shape, in older releases.
+    spinfo: the shape of the matrix, and whether its elements are sorted.
+    shape: the shape, in older releases of JAX.
     """
 
 
@@ -72,9 +74,9 @@ def coo_matvec(
 ):
     """The product of a matrix and a vector.
 
-    spinfo: the shape of the matrix, and what is promised of the order.
-    shape: the shape, in older releases.
-    transpose: whether the matrix is transposed before.
+    spinfo: the shape of the matrix, and whether its elements are sorted.
+    shape: the shape, in older releases of JAX.
+    transpose: whether the matrix is transposed first: M^T v in place of M v.
     """
 
 
@@ -85,9 +87,10 @@ def coo_matmat():
 
 @jt.primitive(multiple_results=True, library=LIBRARY)
 def csr_fromdense(mat, *, nse: int, index_dtype: ElementTypeOrClass):
-    """Data, indices and indptr of the elements that are not 0, in order; the first nse of them, and zeros.
+    """Data, indices and indptr of the first nse nonzero elements of mat, in row-major order, padded
+    with zeros.
 
-    nse: how many elements are stored.
+    nse: the number of stored elements.
     index_dtype: the element type of indices and indptr.
     """
 
@@ -105,7 +108,7 @@ def csr_matvec(data, indices, indptr, v, *, shape: Shape, transpose: bool):
     """The product of a matrix and a vector.
 
     shape: the shape of the matrix.
-    transpose: whether the matrix is transposed before.
+    transpose: whether the matrix is transposed first: M^T v in place of M v.
     """
 
 
@@ -116,10 +119,10 @@ def csr_matmat():
 
 @jt.primitive(library=LIBRARY)
 def spsolve(data, indices, indptr, b, *, reorder: int, tol: float):
-    """The x with a x = b, for a square matrix a by compressed rows and a vector b.
+    """The x with a x = b, for a square CSR matrix a and a vector b.
 
-    reorder: how elimination orders rows on a GPU.
-    tol: which pivots are taken for 0 there.
+    reorder: the number of the method by which a GPU solver reorders rows.
+    tol: the size up to which a GPU solver takes a pivot for 0.
     """
 
 
@@ -129,14 +132,18 @@ Format = tuple[Callable[..., Any], Callable[..., Any]]
 
 
 def _coo_shape(name: str, avals: Sequence[Any], params: Any) -> tuple[int, ...]:
-    """The shape of a matrix by coordinates. Raises JaxprTypeError where its parts do not fit together."""
+    """Return the shape of a COO matrix. Raises JaxprTypeError where its parts do not fit
+    together.
+    """
     shape = shape_of_info(name, params.get("spinfo"), params.get("shape"))
     _check(name, avals, shape, avals[0].shape)
     return shape
 
 
 def _csr_shape(name: str, avals: Sequence[Any], params: Any) -> tuple[int, ...]:
-    """The shape of a matrix by compressed rows. Raises JaxprTypeError where its parts do not fit together."""
+    """Return the shape of a CSR matrix. Raises JaxprTypeError where its parts do not fit
+    together.
+    """
     shape = tuple(params["shape"])
     _check(name, avals, shape, (shape[0] + 1,) if shape else ())
     return shape
@@ -161,7 +168,7 @@ def _by_rows(indices: Any, indptr: Any) -> Any:
 
 
 def _pairs(row: Any, col: Any) -> Any:
-    """Indices [nse, 2]."""
+    """Return BCOO indices [nse, 2]."""
     if row.dtype is not col.dtype:
         row, col = as_type(row, INT32), as_type(col, INT32)
     return joined([row, col], row.shape, row.dtype)
@@ -211,7 +218,7 @@ def _csr_fromdense(in_avals: Any, mat: Any, *, nse: int, index_dtype: Any) -> li
 
 
 def _dense(op: Any, form: Format) -> None:
-    """The row of a conversion to a dense matrix."""
+    """Define the row of a conversion to a dense matrix."""
     shape_of, indices_of = form
     name = op.primitive.name
 
@@ -225,7 +232,7 @@ def _dense(op: Any, form: Format) -> None:
 
 
 def _product(op: Any, form: Format, ndim: int) -> None:
-    """The row of a product with a dense array of `ndim` axes."""
+    """Define the row of a product with a dense array of `ndim` axes."""
     shape_of, indices_of = form
     name = op.primitive.name
 

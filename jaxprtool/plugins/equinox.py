@@ -1,7 +1,8 @@
-"""The primitives of equinox, which the programs of diffrax, optimistix, lineax and dynamiqs hold too.
+"""The primitives of equinox, which programs of diffrax, optimistix, lineax and dynamiqs have too.
 
-What they mean is said here in terms of JAX's own primitives; each rule applies those. The text of `noinline`, and that of a
-`vprim` of another library's primitive, does not hold what they apply; `trace` writes what they stand for.
+Their rules are defined in terms of JAX's own primitives. The text of a program does not have the
+function that `noinline` calls, nor the primitive of another library that a `vprim` applies;
+`jaxprtool trace` writes their expansions.
 """
 
 from __future__ import annotations
@@ -38,27 +39,27 @@ def unvmap_max(x):
 
 @jt.primitive(library="equinox")
 def nonbatchable(x, *, msg: Text, allow_constant_across_batch: bool = jt.shown(False)):
-    """x, which has to be the same for the whole batch.
+    """x; vmap over x is an error.
 
-    msg: what to say when it is not.
-    allow_constant_across_batch: whether a batch of equal values is taken for one.
+    msg: the error message.
+    allow_constant_across_batch: whether vmap is allowed where all values of the batch are equal.
     """
 
 
 @jt.primitive(library="equinox")
 def nondifferentiable_backward(x, *, msg: Text, symbolic: bool = jt.shown(True)):
-    """x, which no cotangent may reach.
+    """x; a cotangent that reaches x is an error.
 
-    msg: what to say when one does.
-    symbolic: whether a cotangent of zeros counts too.
+    msg: the error message.
+    symbolic: whether a cotangent whose elements are all 0 is an error too.
     """
 
 
 @jt.primitive(library="equinox")
 def nontraceable(x, *, name: str):
-    """x, in a part of a program that no transformation may reach.
+    """x; any transformation of it is an error.
 
-    name: what to say that it is when one does.
+    name: the name in the error message.
     """
 
 
@@ -66,20 +67,20 @@ def nontraceable(x, *, name: str):
 def announce_jaxpr(*x, stack: tuple, name: str, intermediates: bool, announce: Any):
     """x; while JAX transforms or compiles the program, it calls a Python function with the name.
 
-    stack: the transformations so far.
-    name: what is announced.
-    intermediates: whether every transformation is announced.
+    stack: the names of the transformations applied so far.
+    name: the name with which the function is called.
+    intermediates: whether it is called at every transformation.
     announce: the Python function.
     """
 
 
 @jt.primitive(multiple_results=True, library="equinox")
 def branched_error(pred, index, *x, msgs: Any):
-    """x; where pred is true, the program fails (equinox 0.10, before `error_if` was made of calls).
+    """x; where pred is true, the program fails with msgs[index] (equinox 0.10).
 
     pred: whether it fails, bool[].
-    index: which of the messages is said, an integer scalar.
-    msgs: the messages.
+    index: the index of the error message, an integer scalar.
+    msgs: the error messages.
     """
 
 
@@ -99,7 +100,7 @@ def maybe_set(
     kwargs: tuple,
     makes_false_steps: bool,
 ):
-    """xs with xs[index] = x; where the loop makes false steps, only if pred.
+    """xs with xs[index] = x; unchanged where makes_false_steps and pred is false.
 
     i_static, i_treedef: equinox's structure of the index.
     kwargs: params of the indexed update.
@@ -111,13 +112,13 @@ def maybe_set(
 def vprim(
     *operands, prim: Any, params: Any, __axis_name: Any, __axis_size: Size, __batch_axes: tuple
 ):
-    """vmap(prim)(*operands): a primitive applied to each example of a batch, with the examples in front of each result.
+    """vmap(prim)(*operands); the batch is the first axis of each result.
 
-    prim: the primitive, by name.
-    params: its params, in pairs.
-    __axis_name: the name of the batch.
-    __axis_size: the number of examples.
-    __batch_axes: for each operand the dimension of the examples, None for one that they share.
+    prim: the name of the primitive.
+    params: its params, as pairs of name and value.
+    __axis_name: the name of the batch axis.
+    __axis_size: the size of the batch.
+    __batch_axes: the batch axis of each operand; None for one that is not batched.
     """
 
 
@@ -157,7 +158,9 @@ _reduction(unvmap_max, lax.reduce_max, None)
 
 
 def _error_if(x: Any, wrong: Any, msg: str) -> Any:
-    """x; where an element of `wrong` is true, in any example, a call that fails: of a function that no text holds."""
+    """Return x; where an element of `wrong` is true in any example, a callback that cannot be run
+    makes the program fail.
+    """
     said = re.sub(r"[^\w .,'-]", "", str(msg)).strip()
     params = {"result_avals": (x.aval if hasattr(x, "aval") else jt.ShapedArray(x.shape, x.dtype),)}
     fails = lambda x: lax.pure_callback(callback=Opaque(f"<error: {said}>"), **params)[0]  # noqa: E731
@@ -165,7 +168,9 @@ def _error_if(x: Any, wrong: Any, msg: str) -> Any:
 
 
 def _constant_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-    """Take the first example for all of them, where that is allowed and they are equal."""
+    """The batch rule of `nonbatchable`: return the first example, where that is allowed and all
+    examples are equal.
+    """
     if not params["allow_constant_across_batch"]:
         jt.ill_typed(params["msg"], "nonbatchable")
     (x,), (dim,) = values, dims
@@ -225,7 +230,9 @@ jt.define(
 
 
 def _fails_with(in_avals: Any, pred: Any, index: Any, *xs: Any, msgs: Any) -> Any:
-    """The operands; where pred is true, a call that fails, named by the message at index."""
+    """Return the operands; where pred is true, a callback named by msgs[index] makes the program
+    fail.
+    """
     for i, msg in enumerate(msgs):
         chosen = pred if len(msgs) == 1 else lax.and_(pred, lax.eq(index, i))
         xs = (_error_if(xs[0], chosen, msg), *xs[1:])
@@ -286,7 +293,9 @@ jt.define(
 
 
 def _announced(after: str, operands: Any, params: Any) -> Any:
-    """The operands, after a further transformation; zero tangents stay what they are."""
+    """Bind `announce_jaxpr` with one more transformation, `after`, in its stack; symbolic zeros are
+    returned as they are.
+    """
     stack = params["stack"] if isinstance(params["stack"], tuple) else ()
     given = [x for x in operands if type(x) is not jt.Zero]
     rest = iter(announce_jaxpr(*given, **{**params, "stack": (*stack, after)}) if given else ())
@@ -361,7 +370,9 @@ jt.define(
 
 
 def _place(xs: Any, index: Any) -> tuple[Any, Any]:
-    """Where xs[index] starts, negative positions counted from the end; and whether that is inside."""
+    """Return the start indices of xs[index] (negative indices count from the end), and whether they
+    are inside xs.
+    """
     starts: list[Any] = []
     inside: Any = None
     for i, n in zip(index, xs.shape, strict=False):
@@ -381,12 +392,14 @@ def _row(xs: Any, index: Any) -> Any:
 
 
 def _chosen(pred: Any, x: Any, y: Any, makes_false_steps: bool) -> Any:
-    """x where pred, else y; where there are no false steps, pred is true unless it is batched, then or later."""
+    """Return x where pred, else y. Without false steps an unbatched pred is always true, so that a
+    vmap alone selects.
+    """
     return lax.select_n(pred, y, x) if makes_false_steps else select_if_vmap(pred, x, y)
 
 
 def _set(pred: Any, xs: Any, x: Any, *index: Any, makes_false_steps: bool, **_: Any) -> Any:
-    """The update in JAX's primitives; a position outside changes nothing."""
+    """Return the updated array, computed by JAX's primitives; an index outside changes nothing."""
     starts, inside = _place(xs, index)
     row = _row(xs, index)
     new = _chosen(pred, x, row, makes_false_steps)
@@ -399,7 +412,7 @@ def _set_expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
     return _set(*operands, **params)
 
 
-# Params of an indexed update that say nothing of what it computes where each position is written once.
+# Params of an indexed update that do not change its result where each position is written once.
 _HINTS = {"indices_are_sorted", "unique_indices"}
 
 
@@ -426,7 +439,9 @@ def _set_jvp(primals: Any, tangents: Any, **params: Any) -> Any:
 
 
 def _set_transpose(ct: Any, pred: Any, xs: Any, x: Any, *index: Any, **params: Any) -> Any:
-    """As equinox has it: each position is written once, so that nobody reads what it held before, and xs takes all of ct."""
+    """The transpose rule of equinox: xs gets all of ct, since each position is assumed to be
+    written once and not read before.
+    """
     shape = ct.shape[len(index) :]
     zeros = jt.instantiate(jt.Zero(jt.ShapedArray(shape, ct.dtype)))
     to_x = _chosen(pred, _row(ct, index), zeros, params["makes_false_steps"])
@@ -439,10 +454,13 @@ def _set_transpose(ct: Any, pred: Any, xs: Any, x: Any, *index: Any, **params: A
 
 
 def _set_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-    """One update of all examples at once where they share predicate and place; else one of each, linear in xs and x.
+    """The batch rule: one update for all examples where predicate and index are not batched, else
+    one for each example.
 
-    A batched predicate makes false steps: examples that have ended keep what they have. The transpose is the batched one,
-    since that of what the update consists of would say that xs does not reach what is overwritten.
+    With a batched predicate, makes_false_steps is set: examples whose predicate is false keep their
+    values. The updates of the examples are a `linear_call` with the batched `_set_transpose`, since
+    the transposes of the primitives that they consist of would give xs no cotangent where it is
+    overwritten.
     """
     pred, xs, x, *index = values
     shared = [d is None for d in (dims[0], *dims[3:])]
@@ -484,7 +502,7 @@ def _set_batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
 
 
 def _summed(ct: Any, dim: int | None) -> Any:
-    """A cotangent with its batch in front as that of an operand whose batch is at `dim`, or that has none."""
+    """Move the batch axis of a cotangent from 0 to `dim`; sum over it where `dim` is None."""
     if dim is None:
         return lax.reduce_sum(ct, axes=(0,))
     order = [*range(1, len(ct.shape))]
@@ -505,16 +523,18 @@ jt.define(
 # -- vprim -------------------------------------------------------------------------------------
 
 
-_APPLIED = {"linear_solve", "maybe_set", "vprim"}  # what equinox, and lineax, have in a `vprim`
+_APPLIED = {"linear_solve", "maybe_set", "vprim"}  # those that a `vprim` applies
 
 
 def _primitive(prim: Any) -> Any:
-    """The primitive of a name; None for one that is not known here."""
+    """Return the primitive of a name; None where a `vprim` of it is not supported."""
     return declared_primitive(str(prim)) if str(prim) in _APPLIED else None
 
 
 def _given(prim: Any, params: Any) -> dict[str, Any]:
-    """The params of what is applied, by name, and those that have their defaults."""
+    """Return the params of the applied primitive by name, with the defaults of those that are not
+    given.
+    """
     return {
         **_primitive(prim).defaults,
         **{str(name): value for name, value in dict(params).items()},

@@ -1,4 +1,6 @@
-"""Rows of primitives that are defined by others: each transformation of one is that of what it computes."""
+"""Rows of primitives that are defined in terms of other primitives: transformations transform that
+expansion.
+"""
 
 from __future__ import annotations
 
@@ -23,13 +25,15 @@ def _size(in_avals: Any, out_avals: Any, **_: Any) -> int:
 
 
 def row(op: Any, types: Callable[..., Any], f: Callable[..., Any], **others: Any) -> None:
-    """The row of a primitive: every transformation is that of what it computes.
+    """Define the row of a primitive whose jvp, transpose and batch rules are those of its
+    expansion.
 
     Args:
       op: the binding function.
       types: its type rule.
-      f: f(in_avals, *operands, **params): what it computes.
-      others: columns that are not so.
+      f: f(in_avals, *operands, **params), which computes the results with other primitives (the
+        expansion).
+      others: columns of the row that are given in place of derived ones.
     """
     several = op.primitive.multiple_results
 

@@ -10,23 +10,27 @@ import jaxprtool as jt
 
 @jt.primitive(library="kfac_jax")
 def layer_tag(*operands, meta: Any, **options: Any):
-    """The output of a layer, which is one of the operands; its inputs and parameters are others.
+    """The operand that is the output of a layer; the other operands are its inputs and parameters.
 
-    meta: a record of kfac_jax; its `outputs_index` has the number of the operand that is the output.
-    options: what the layer tells the estimator of its curvature (`has_scale`, strides of a convolution, ...).
+    meta: a record of kfac_jax; its field `outputs_index` has the index of the operand that is
+    returned.
+    options: options of the layer for the curvature estimator (`has_scale`, strides of a
+    convolution, ...).
     """
 
 
 @jt.primitive(multiple_results=True, library="kfac_jax")
 def loss_tag(*operands, meta: Any):
-    """Those operands of a loss that depend on parameters.
+    """The operands of a loss that depend on parameters.
 
     meta: a record of kfac_jax; `argument_names` names the operands, `parameter_dependants` those that are returned.
     """
 
 
 def _field(primitive: str, meta: Any, name: str) -> tuple[Any, ...]:
-    """A field of the record; an error where the text has no such record."""
+    """Return a field of the record, a tuple. Raises JaxprTypeError where `meta` has no such
+    field.
+    """
     found = getattr(meta, name, None)
     if not isinstance(found, tuple):
         jt.ill_typed(f"{primitive}: meta has no tuple {name}: {meta}", "param-value")
@@ -34,7 +38,7 @@ def _field(primitive: str, meta: Any, name: str) -> tuple[Any, ...]:
 
 
 def _output(operands: Sequence[Any], meta: Any) -> int:
-    """Which operand a layer_tag returns."""
+    """Return the index of the operand that a layer_tag returns."""
     found = _field("layer_tag", meta, "outputs_index")
     if len(found) != 1 or type(found[0]) is not int or not 0 <= found[0] < len(operands):
         jt.ill_typed(
@@ -45,7 +49,7 @@ def _output(operands: Sequence[Any], meta: Any) -> int:
 
 
 def _dependants(operands: Sequence[Any], meta: Any) -> list[int]:
-    """Which operands a loss_tag returns."""
+    """Return the indices of the operands that a loss_tag returns."""
     names = _field("loss_tag", meta, "argument_names")
     wanted = _field("loss_tag", meta, "parameter_dependants")
     if len(names) != len(operands) or not set(wanted) <= set(names):
@@ -78,7 +82,9 @@ def _loss_transpose(cts: Any, *operands: Any, meta: Any) -> list[Any]:
 
 
 def _tag(op: Any, chosen: Any, transpose: Any) -> None:
-    """The row of a tag: it is there before and after a transformation, and tangents pass beside it."""
+    """Define the row of a tag: transformations bind it again for the primals; tangents do not pass
+    through it.
+    """
 
     def batch(axis_size: int, values: Any, dims: Any, *, meta: Any, **options: Any) -> Any:
         return op(*values, meta=meta, **options), chosen(dims, meta)

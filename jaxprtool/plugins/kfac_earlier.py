@@ -1,4 +1,6 @@
-"""The tags of kfac_jax to 0.0.6: a primitive for each kind of layer, and for each class of losses."""
+"""The tags of kfac_jax up to 0.0.6: one primitive for each kind of layer and each class of
+losses.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,7 @@ from typing import Any
 
 import jaxprtool as jt
 
-# The primitives, and which arguments of a loss depend on parameters.
+# The primitives; for losses, the names of the arguments that depend on parameters.
 LAYERS = ("conv2d_tag", "dense_tag", "generic_tag", "scale_and_shift_tag")
 LOSSES = {
     "CategoricalLogitsNegativeLogProbLoss_tag": ("logits",),
@@ -19,16 +21,17 @@ LOSSES = {
 
 
 def _layer(*operands: Any, **options: Any) -> None:
-    """The output of a layer, which is the first operand (of a generic one: its first parameter).
+    """The first operand: the output of a layer (of a generic layer, its first parameter).
 
-    options: what the layer tells the estimator of its curvature.
+    options: options of the layer for the curvature estimator.
     """
 
 
 def _loss(*operands: Any, **options: Any) -> None:
-    """Those operands of a loss that depend on parameters.
+    """The operands of a loss that depend on parameters.
 
-    options: since 0.0.3, `args_names` names the operands; before, all of them are returned.
+    options: `args_names` (since kfac_jax 0.0.3) names the operands; without it all operands are
+    returned.
     """
 
 
@@ -50,7 +53,9 @@ def _dependants(name: str, operands: Sequence[Any], options: dict[str, Any]) -> 
 
 
 def _declare(name: str, stub: Any, places: Callable[..., list[int]], several: bool) -> Any:
-    """A tag, which is there before and after a transformation; tangents pass beside it."""
+    """Declare a tag: transformations bind it again for the primals; tangents do not pass through
+    it.
+    """
     op = jt.primitive(name=name, multiple_results=several, library="kfac_jax")(stub)
 
     def chosen(values: Sequence[Any], options: dict[str, Any]) -> Any:

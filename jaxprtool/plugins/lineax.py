@@ -1,10 +1,17 @@
-"""lineax's `linear_solve`, as far as its text holds it: direct solvers, of matrices and of factors.
+"""lineax's `linear_solve` with direct solvers, as far as the text of a program determines it.
 
-The text says how operands make an operator A, the state of a solver and a vector b: `treedef` is the structure of
-(operator, state, vector, options, solver, throw), and `static` has a value for each leaf that is no operand. Where A is a
-matrix, or a diagonal or tridiagonal one, x is computed from A, so that it has all derivatives; where A is a function, from
-the LU or QR factors or the diagonal in the state. Its derivatives by A (of least squares it has none) are those of the function, whose jaxpr
-the text has. The transpose keeps the structure, and says `transposed`. Iterative solvers are refused: how near they come is theirs.
+The operands are leaves of an operator A, the state of a solver and a vector b: `treedef` is the
+structure of (operator, state, vector, options, solver, throw), and `static` has the value of each
+leaf that is no operand.
+
+- Where A is a matrix, diagonal or tridiagonal, x is computed from A, so that all derivatives are
+  defined.
+- Where A is a function, x is computed from the LU or QR factors or the diagonal in the state.
+  Derivatives with respect to A are those of the function, whose jaxpr the text has; with QR (least
+  squares) there are none.
+
+The transpose rule keeps the structure, and sets the param `transposed`. Iterative solvers are
+refused, since the error of their result depends on lineax's implementation.
 """
 
 from __future__ import annotations
@@ -26,12 +33,12 @@ from jaxprtool.plugins.lineax_structure import Node, read_node
 def linear_solve(
     *operands, flatten: Any, static: tuple, transposed: bool = False, treedef: TreeDef
 ):
-    """x with A x = b, of least squares or least norm where A is not square, and lineax's code of the result.
+    """x with A x = b (least squares or least norm where A is not square), and lineax's status code.
 
-    flatten: an object of equinox.
-    static: a value for each leaf of the structure, an object without value for those that are operands.
-    transposed: whether A^T x = b is solved, as only our transposition has it: the operands end with that b.
-    treedef: the structure of operator, state, vector, options, solver and whether a failure raises.
+    flatten: an object of equinox; it is not used.
+    static: the value of each leaf of the structure; a placeholder for leaves that are operands.
+    transposed: whether A^T x = b is solved, with b as the last operands; JAX's text never has it.
+    treedef: the structure of (operator, state, vector, options, solver, throw).
     """
 
 
@@ -42,18 +49,20 @@ _SUCCESSFUL, _SINGULAR, _NONFINITE_INPUT = 0, 2, 6  # positions in lineax's enum
 
 
 class _System(NamedTuple):
-    """What is solved, and how.
+    """The linear system that an equation states, and how it is solved.
 
     kind: how x is computed: a key of `_SOLVE`.
-    about: what the operator holds besides its operands: its tags.
-    places: the operands that are needed for that, those of the vector aside.
-    vector: the operands that are b.
-    turned: whether the factors are those of the transpose of what is solved.
+    about: the text of the static data of the operator: its tags.
+    places: the indices of the operands from which x is computed, b excepted.
+    vector: the indices of the operands that are b.
+    turned: whether the factors are those of the transposed operator of the system.
     transposed: whether A^T x = b is solved.
-    shapes: of the leaves of x.
-    of_transposed: of the leaves of b.
-    operator: the structure of A, with its operands, and values of leaves that are none, in `leaves`.
-    rcond: the part of its largest element up to which an element of a diagonal counts as zero; None for lineax's own.
+    shapes: the shapes of the leaves of x.
+    of_transposed: the shapes of the leaves of b.
+    operator: the structure of A.
+    leaves: for each leaf of A, its operand (a `_Place`) or its static value.
+    rcond: an element of a diagonal counts as zero up to rcond times the largest one; None for
+    lineax's default.
     """
 
     kind: str
@@ -70,7 +79,7 @@ class _System(NamedTuple):
 
 
 class _Place(NamedTuple):
-    """A leaf of the operator that is an operand, and which."""
+    """A leaf of the operator that is an operand, with its index."""
 
     number: int
 
@@ -80,7 +89,7 @@ _OPERATORS = {
     "DiagonalLinearOperator": "diagonal",
     "TridiagonalLinearOperator": "tridiagonal",
 }
-_FACTORED = {"LU": "lu", "QR": "qr"}  # how x follows from factors, where A is a function
+_FACTORED = {"LU": "lu", "QR": "qr"}  # the factors from which x is computed, where A is a function
 _SCALES = (
     "scale",
     "scale but zeros",
@@ -111,7 +120,7 @@ def _refuse(why: str) -> Any:
 
 
 def _structure(treedef: str) -> tuple[Node, ...]:
-    """The six parts of the structure."""
+    """Parse the param `treedef` into its six parts."""
     try:
         parts = read_node(treedef.strip().removeprefix("PyTreeDef(")[:-1]).parts
     except (ValueError, RecursionError):
@@ -121,7 +130,9 @@ def _structure(treedef: str) -> tuple[Node, ...]:
 
 @functools.lru_cache
 def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
-    """The system that an equation with `count` operands states. Raises JaxprTypeError for one that is not known here."""
+    """Return the system that an equation with `count` operands states. Raises JaxprTypeError for
+    unsupported ones.
+    """
     operator, state, vector, options, solver, _ = _structure(treedef)
     total = sum(map(Node.leaves, (operator, state, vector, options, solver)))
     held = [str(x).startswith("<object object") for x in static]
@@ -154,7 +165,7 @@ def _system(static: tuple[Any, ...], treedef: str, count: int) -> _System:
 
 
 def _of_operator(kind: str, operator: Node, places: Any, given: Any) -> _System:
-    """The system whose x is computed from A."""
+    """Return a system whose x is computed from A."""
     if len(given[0]) != 1:
         _refuse(f"a vector of {len(given[0])} leaves does not fit a {operator.name}")
     return _System(kind, operator.about, places, given[0], False, False, (), (), *given[1:])
@@ -163,7 +174,9 @@ def _of_operator(kind: str, operator: Node, places: Any, given: Any) -> _System:
 def _of_diagonal(
     well_posed: bool, rcond: Any, state: Node, leaves: list[Any], given: Any
 ) -> _System:
-    """The system whose x is computed from the diagonal in the state, of which there is none where all elements are 1."""
+    """Return a system whose x is computed from the diagonal in the state; the state has none where
+    all elements are 1.
+    """
     if state.parts and state.parts[0].name in _TOKENS:
         state = state.parts[1]
     if len(state.parts) != 2 or len(leaves) > 1 or not isinstance(rcond, (int, float, NoneType)):
@@ -175,13 +188,17 @@ def _of_diagonal(
 
 
 def _shapes_of(about: str, n: int) -> tuple[Any, Any]:
-    """The shapes of the `n` leaves of b, and of those of x, that a state is said to have."""
+    """Return the shapes of the `n` leaves of b, and those of the leaves of x, from the text of a
+    state.
+    """
     found = [tuple(int(size) for size in _NUMBER.findall(shape)) for shape in _SHAPE.findall(about)]
     return tuple(found[:n]), tuple(found[n:])
 
 
 def _of_factors(how: str, state: Node, leaves: list[Any], given: Any) -> _System:
-    """The system whose x is computed from the factors in the state, beside which stand a flag and the shapes of b and x."""
+    """Return a system whose x is computed from the factors in the state, which also has a flag and
+    the shapes of b and x.
+    """
     if len(state.parts) == 2 and state.parts[0].name in _TOKENS:
         state = state.parts[1]
     if not state.parts or state.parts[0].leaves() != 2:
@@ -203,7 +220,7 @@ def _of_factors(how: str, state: Node, leaves: list[Any], given: Any) -> _System
 
 
 def _places(leaves: Any) -> tuple[int, ...]:
-    """The operands among some leaves."""
+    """Return the indices of the operands among some leaves."""
     return tuple([x.number for x in leaves if isinstance(x, _Place)])
 
 
@@ -212,7 +229,7 @@ def _column(b: Any) -> Any:
 
 
 def _triangle(a: Any, b: Any, **params: Any) -> Any:
-    """x with op(a) x = b for a triangular matrix and a vector."""
+    """Return x with op(a) x = b for a triangular matrix a and a vector b."""
     x = lax.triangular_solve(a, _column(b), left_side=True, **params)
     return lax.reshape(x, new_sizes=b.shape)
 
@@ -224,7 +241,9 @@ def _by_factors(lu: Any, pivots: Any, b: Any) -> Any:
 
 
 def _by_matrix(a: Any, b: Any) -> Any:
-    """Through LU where a is square; QR of it, or of its transpose, gives least squares, or the least norm."""
+    """Return x with a x = b: by LU where a is square, else least squares (QR of a) or least norm
+    (QR of a^T).
+    """
     m, n = a.shape
     if m == n:
         lu, pivots, _ = lax.lu(a)
@@ -237,7 +256,7 @@ def _by_matrix(a: Any, b: Any) -> Any:
 
 
 def _product(q: Any, b: Any, axis: int) -> Any:
-    """The contraction of an axis of a matrix with a vector."""
+    """Return the contraction of one axis of a matrix with a vector."""
     return lax.dot_general(q, b, dimension_numbers=(((axis,), (0,)), ((), ())))
 
 
@@ -254,7 +273,7 @@ def _by_diagonals(d: Any, below: Any, above: Any, b: Any) -> Any:
 
 
 def _by_lu(lu: Any, pivots: Any, b: Any, turned: bool) -> Any:
-    """x with A x = b, or A^T x = b: P A is L U."""
+    """Return x with A x = b, or with A^T x = b where `turned`, from the factors P A = L U."""
     if not turned:
         return _by_factors(lu, pivots, b)
     permutation = lax.lu_pivots_to_permutation(pivots, permutation_size=b.shape[0])
@@ -264,9 +283,11 @@ def _by_lu(lu: Any, pivots: Any, b: Any, turned: bool) -> Any:
 
 
 def _by_qr(q: Any, r: Any, b: Any, turned: bool) -> Any:
-    """Least squares by the factors of A, or the least norm by those of its transpose.
+    """Return the least-squares solution from the QR factors of A, or the least-norm solution from
+    those of A^T.
 
-    Since lineax 0.1 the state has them packed, as LAPACK's geqrf: R, and below it the reflectors of Q with their scales.
+    Since lineax 0.1 the state has the packed factors of LAPACK's geqrf: R, and below it the
+    Householder reflectors of Q.
     """
     if len(r.shape) == 1:
         q, r = lax.householder_product(q, r), q[: r.shape[0]]
@@ -276,7 +297,7 @@ def _by_qr(q: Any, r: Any, b: Any, turned: bool) -> Any:
 
 
 def _by_scale(system: _System, diagonal: Any, b: Any) -> Any:
-    """x with d x = b; 0 where an element of d counts as zero."""
+    """Return x with d x = b for a diagonal d; x is 0 where an element of d counts as zero."""
     if system.kind == "scale but zeros":
         size, largest = lax.abs(diagonal), lax.reduce_max(lax.abs(diagonal), axes=(0,))
         eps = 2.0 ** -_DIGITS[diagonal.dtype.name]
@@ -288,19 +309,19 @@ def _by_scale(system: _System, diagonal: Any, b: Any) -> Any:
 
 
 def _raveled(leaves: Any) -> Any:
-    """One vector of all elements of some arrays."""
+    """Return all elements of some arrays as one vector."""
     flat = [lax.reshape(x, new_sizes=(x.size,)) for x in leaves]
     return flat[0] if len(flat) == 1 else lax.concatenate(*flat, dimension=0)
 
 
 def _shapes_of_x(system: _System, operands: Any) -> list[tuple[int, ...]]:
-    """Of the leaves of x where it is computed from factors."""
+    """Return the shapes of the leaves of x, for systems that are solved by factors."""
     shapes = system.shapes or [operands[i].shape for i in system.vector]
     return [tuple(shape) for shape in shapes]
 
 
 def _transposed(system: _System) -> _System:
-    """The system of the transposed operator."""
+    """Return the system of the transposed operator."""
     first = min(system.vector)
     n = len(system.shapes or system.vector)
     return system._replace(
@@ -313,7 +334,7 @@ def _transposed(system: _System) -> _System:
 
 
 def _solution(system: _System, operands: Any) -> list[Any]:
-    """The leaves of x."""
+    """Return the leaves of x."""
     parts, vector = ([operands[i] for i in which] for which in (system.places, system.vector))
     if system.kind == "triangular":
         return [_by_triangle(parts[0], vector[0], system.about)]
@@ -345,7 +366,9 @@ _SOLVE: dict[str, Any] = {
 
 
 def _of(operands: Any, params: Any) -> _System:
-    """The system of an equation. That of a transposed one has the structure of the one that was transposed."""
+    """Return the system of an equation; where `transposed` is set, that of the transposed
+    operator.
+    """
     static, treedef = params["static"], str(params["treedef"])
     if not params["transposed"]:
         return _system(static, treedef, len(operands))
@@ -381,7 +404,7 @@ def _types(*operands: Any, **params: Any) -> Any:
 
 
 def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any, bool]:
-    """The shapes of the leaves of x, and whether these, the factors and b fit together."""
+    """Return the shapes of the leaves of x, and whether these, the factors and b fit together."""
     b = [operands[i] for i in system.vector]
     n = sum([x.size for x in b])
     outs = _shapes_of_x(system, operands)
@@ -399,7 +422,9 @@ def _types_by_factors(system: _System, operands: Any, shapes: Any) -> tuple[Any,
 
 
 def _expanded(in_avals: Any, *operands: Any, **params: Any) -> Any:
-    """The leaves of x, and the code: whether x is finite, and if not, whether b was."""
+    """Return the leaves of x, and the status code: whether x is finite, and if not, whether b
+    was.
+    """
     system = _of(operands, params)
     x = _solution(system, operands)
     fine = _finite(x)
@@ -416,7 +441,7 @@ def _finite(leaves: Any) -> Any:
 
 
 def _some(system: _System, operands: Any, which: list[int]) -> Any:
-    """The leaves of x as a function of some of the operands."""
+    """Return the function from the operands `which` to the leaves of x."""
 
     def f(*xs: Any) -> list[Any]:
         full = list(operands)
@@ -428,7 +453,9 @@ def _some(system: _System, operands: Any, which: list[int]) -> Any:
 
 
 def _applied(operator: Node, leaves: list[Any], operands: Any, x: list[Any]) -> list[Any]:
-    """A x, of leaves, for operators whose text says what they do. `leaves` loses those of the operator."""
+    """Return the leaves of A x, for operators that the text determines. Removes the leaves of A
+    from `leaves`.
+    """
     name = operator.name
     if name in ("AddLinearOperator", "ComposedLinearOperator"):
         first = leaves[: operator.parts[0].leaves()]
@@ -463,7 +490,7 @@ def _applied(operator: Node, leaves: list[Any], operands: Any, x: list[Any]) -> 
 
 
 def _product_of(system: _System, operands: Any, x: list[Any]) -> list[Any]:
-    """A x, or A^T x where that is solved: what turns A y around."""
+    """Return A x, or A^T x where the system is transposed."""
     if not system.transposed:
         return _applied(system.operator, [*system.leaves], operands, x)
     zeros = [lax.full_like(operands[i], 0) for i in system.vector]
@@ -475,7 +502,7 @@ def _product_of(system: _System, operands: Any, x: list[Any]) -> list[Any]:
 
 
 def _moved_vector(system: _System, primals: Any, tangents: Any, x: list[Any]) -> list[Any]:
-    """What A x' is: b' - A' x."""
+    """Return b' - A' x, which equals A x', where ' marks tangents."""
     moved = [jt.instantiate(tangents[i]) for i in system.vector]
     places = _places(system.leaves)
     live = [i for i in places if type(tangents[i]) is not jt.Zero]
@@ -494,7 +521,12 @@ def _moved_vector(system: _System, primals: Any, tangents: Any, x: list[Any]) ->
 
 
 def _jvp(primals: Any, tangents: Any, **params: Any) -> Any:
-    """By A and b where x is computed from A; else A x' = b' - A' x, for a triangle by all elements of A, as lineax has it."""
+    """The jvp rule: it differentiates the solver where x is computed from A, else it solves A x' =
+    b' - A' x.
+
+    A triangular A is differentiated as a full matrix, with tangents of all its elements, as lineax
+    does.
+    """
     system = _of(primals, params)
     out = linear_solve(*primals, **params)
     zeros = [jt.Zero(jt.ShapedArray(x.shape, x.dtype)) for x in out]

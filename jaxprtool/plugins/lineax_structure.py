@@ -1,4 +1,6 @@
-"""The structures of trees that texts of lineax's programs hold: `PyTreeDef(...)` as parts with names."""
+"""Parses the pytree structures in the text of lineax's programs: `PyTreeDef(...)` becomes a tree of
+`Node`.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ __all__ = ["Node", "read_node"]
 
 
 class Node(NamedTuple):
-    """A part of a structure: what it is, and its parts.
+    """A node of a pytree structure.
 
-    name: `*` for a leaf, that of a class for a custom node, "" for others.
-    about: the text of what a custom node holds besides its parts.
+    name: `*` for a leaf, the name of the class for a custom node, `None` for None, "" for others.
+    about: the text of the static data of a custom node.
+    parts: the children.
     """
 
     name: str
@@ -19,11 +22,11 @@ class Node(NamedTuple):
     parts: tuple[Node, ...]
 
     def leaves(self) -> int:
-        """The number of its leaves."""
+        """Return the number of its leaves."""
         return 1 if self.name == "*" else sum(part.leaves() for part in self.parts)
 
     def names(self) -> set[str]:
-        """The names of its custom nodes."""
+        """Return the names of all its nodes."""
         return {self.name}.union(*[part.names() for part in self.parts])
 
 
@@ -31,7 +34,7 @@ _CLOSING = {"(": ")", "[": "]", "{": "}"}
 
 
 def _end(text: str, start: int) -> int:
-    """The offset of the bracket that closes the one at `start`."""
+    """Return the offset of the bracket that closes the one at `start`."""
     depth = 0
     for i in range(start, len(text)):
         if text[i] in "([{":
@@ -44,7 +47,7 @@ def _end(text: str, start: int) -> int:
 
 
 def _items(text: str) -> list[str]:
-    """What the commas of a text separate, those inside of brackets aside."""
+    """Split a text at its commas outside brackets."""
     found, start, i = [], 0, 0
     while i < len(text):
         if text[i] in _CLOSING:
@@ -57,7 +60,7 @@ def _items(text: str) -> list[str]:
 
 
 def read_node(text: str) -> Node:
-    """The structure that a text of JAX's describes. Raises ValueError for other texts."""
+    """Parse the text that JAX prints for a structure. Raises ValueError for other texts."""
     if text in ("*", "None"):
         return Node(text, "", ())
     if text.startswith("CustomNode("):

@@ -1,12 +1,14 @@
 """What the plug-ins for `jax.experimental.sparse` share: the records in params, positions, and rows of rules.
 
 The primitives are in `plugins.bcoo` (batched coordinates), `plugins.bcsr` (batched compressed rows) and `plugins.coo`
-(coordinates, compressed rows, of one matrix). A live program keeps them, as its text does: JAX prints them, so that text and
-program are the same to `diff`; every rule is ours, in terms of `lax`; and `to_jax` gives JAX's primitive where
-`jax.experimental.sparse` is loaded, else one that computes what the row says. Transformed, a linear primitive stays what it
-is where its tangent is; what else becomes of them is gathers, scatters, sorts and products.
+(coordinates and compressed rows of one matrix). `from_jax` keeps these primitives, as the text
+does, so that `diff` finds a live program equal to its text. Their rules are defined here in terms
+of `lax`. `to_jax` gives JAX's own primitive where `jax.experimental.sparse` is loaded, else one
+that is computed by the rules here. The jvp of a linear primitive binds the same primitive; other
+transformations give gathers, scatters, sorts and products.
 
-A position outside of the array stands for no element (arrays are padded with them): it is read as 0 and written nowhere.
+A position outside the array is padding: `take` reads 0 there, and `put` drops what is written
+there.
 """
 
 from __future__ import annotations
@@ -51,7 +53,9 @@ LIBRARY = "jax.experimental.sparse"
 
 
 class _InfoKind(Kind):
-    """Records that say the shape of a sparse array: `SparseInfo(shape=...)`, `BCOOInfo`, `COOInfo`."""
+    """The kind of params that hold the shape of a sparse array: `SparseInfo(shape=...)`,
+    `BCOOInfo`, `COOInfo`.
+    """
 
     def fits(self, value: Any) -> bool:
         fields = value.fields if isinstance(value, Record) else {}
@@ -63,7 +67,9 @@ INFO = _InfoKind("SparseInfo", "a SparseInfo(shape=...)", "SparseInfos", "the sh
 
 
 def shape_of_info(name: str, info: Any, shape: Any) -> tuple[int, ...]:
-    """The shape that a record says, or, in texts of the releases to 0.2.26, a param of its own."""
+    """Return the shape that a record holds, or, in texts of releases of JAX up to 0.2.26, the param
+    `shape`.
+    """
     found = shape if info is None else info.fields["shape"]
     if found is None:
         jt.ill_typed(f"{name}: no param says the shape of the sparse array", "missing-param")
@@ -71,7 +77,9 @@ def shape_of_info(name: str, info: Any, shape: Any) -> tuple[int, ...]:
 
 
 def index_dtype_of(name: str, dtype: Any) -> DType:
-    """The element type of indices that a param says."""
+    """Return the element type of the param `index_dtype`. Raises JaxprTypeError where it is no
+    integer type.
+    """
     found = dtype.dtype if isinstance(dtype, ElementClass) else dtype
     if not found.is_integer:
         jt.ill_typed(f"{name}: index_dtype is {found}, and has to be an integer type")
@@ -79,12 +87,12 @@ def index_dtype_of(name: str, dtype: Any) -> DType:
 
 
 def misfit(message: str) -> Any:
-    """Raise the error for operands that do not fit together."""
+    """Raise JaxprTypeError for operands whose shapes do not fit together."""
     jt.ill_typed(message, "operand-shapes")
 
 
 def whole_numbers(name: str, what: str, aval: Any) -> None:
-    """Refuse indices that are no integers."""
+    """Raise JaxprTypeError for indices that are no integers."""
     if not aval.dtype.is_integer:
         jt.ill_typed(f"{name}: {what} have to be integers, and are {aval}")
 
@@ -95,38 +103,38 @@ _FILL = INDEX_MODE.word("FILL_OR_DROP")
 
 
 def remaining(n: int, *taken: Sequence[int]) -> list[int]:
-    """The axes of n that are in none of the sequences."""
+    """Return the axes in range(n) that are in none of the sequences."""
     return [i for i in range(n) if not any(i in t for t in taken)]
 
 
 def integer(value: int, like: Any) -> Any:
-    """A number everywhere in an array of the shape and type of another one."""
+    """Return an array of one number, with the shape and element type of `like`."""
     return lax.full(like.shape, value, like.dtype)
 
 
 def filled(shape: Sequence[int], dtype: DType) -> Any:
-    """An array of zeros."""
+    """Return an array of zeros."""
     return lax.full(tuple(shape), False if dtype.kind == "b" else 0, dtype)
 
 
 def as_type(x: Any, dtype: DType) -> Any:
-    """x with elements of a type."""
+    """Return x converted to an element type."""
     return x if x.dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
 def numbered(shape: Sequence[int], axis: int) -> Any:
-    """i32: each element is its position along an axis."""
+    """Return an i32 iota: each element is its index along `axis`."""
     return lax.iota(dtype=INT32, shape=tuple(shape), dimension=axis)
 
 
 def transposed(x: Any, order: Sequence[int]) -> Any:
-    """x with its first axes in another order; the others stay."""
+    """Return x with its first axes permuted by `order`; the other axes stay."""
     full = (*order, *range(len(order), len(x.shape)))
     return x if full == tuple(range(len(full))) else lax.transpose(x, permutation=full)
 
 
 def spread(x: Any, sizes: Sequence[int]) -> Any:
-    """x with its first axes of these sizes, where they may be 1."""
+    """Return x with its first axes broadcast to `sizes`."""
     shape = (*sizes, *x.shape[len(sizes) :])
     if shape == tuple(x.shape):
         return x
@@ -134,7 +142,7 @@ def spread(x: Any, sizes: Sequence[int]) -> Any:
 
 
 def columns(indices: Any) -> list[Any]:
-    """The components [..., nse] of indices [..., nse, n]."""
+    """Return the n components [..., nse] of indices [..., nse, n]."""
     *lead, n = indices.shape
     zeros = (0,) * len(lead)
     parts = (
@@ -145,7 +153,9 @@ def columns(indices: Any) -> list[Any]:
 
 
 def joined(parts: Sequence[Any], shape: Sequence[int], dtype: DType) -> Any:
-    """Indices [..., n] of n components [...]; the shape and the element type say what there is of none."""
+    """Return indices [..., n] of n components [...], which have this shape; `dtype` is used where n
+    is 0.
+    """
     if not parts:
         return filled((*shape, 0), dtype)
     axes = tuple(range(len(shape)))
@@ -154,18 +164,19 @@ def joined(parts: Sequence[Any], shape: Sequence[int], dtype: DType) -> Any:
 
 
 def _wide(x: Any) -> Any:
-    """Indices of 32 or 64 bits with a sign."""
+    """Return indices as i32 or i64."""
     return as_type(x, INT64 if x.dtype.itemsize == 8 else INT32)
 
 
 def located(parts: Sequence[Any], sizes: Sequence[int], lead: Sequence[int], axes: int) -> Any:
-    """The positions [*lead, axes + n] for `take` and `put`.
+    """Return the positions [*lead, axes + n] for `take` and `put`.
 
     Args:
-      parts: components [*lead]; negative ones count from the end.
-      sizes: of the axes that they are for.
-      lead: the shape of each.
-      axes: how many axes of `lead`, the first ones, are axes of the array too, and come first in a position.
+      parts: n components [*lead]; negative ones count from the end.
+      sizes: the sizes of the n axes that they index.
+      lead: the shape of each component.
+      axes: the number of first axes of `lead` that are batch axes of the array; their indices come
+        first in a position.
     """
     found = [_wide(p) for p in parts]
     found = [
@@ -178,7 +189,9 @@ def located(parts: Sequence[Any], sizes: Sequence[int], lead: Sequence[int], axe
 
 
 def take(x: Any, positions: Any) -> Any:
-    """x[positions] along its first axes, 0 where that is outside: [*lead, *rest] for positions [*lead, n], x [*n axes, *rest]."""
+    """Return x[positions]: [*lead, *rest] for positions [*lead, n] and x [*n axes, *rest]; 0 where
+    a position is outside.
+    """
     *lead, n = positions.shape
     rest = tuple(x.shape[n:])
     shape = (*lead, *rest)
@@ -200,13 +213,14 @@ def take(x: Any, positions: Any) -> Any:
 
 
 def put(shape: Sequence[int], positions: Any, x: Any, into: Any = None, scatter: Any = None) -> Any:
-    """x [*lead, *rest] added up at positions [*lead, n] of an array of zeros [*n axes, *rest]; dropped where that is outside.
+    """Return zeros [*n axes, *rest] to which x [*lead, *rest] is added at positions [*lead, n];
+    those outside are dropped.
 
     Args:
-      shape: of the result.
-      positions, x: where, and what.
-      into: what is there before, in the place of zeros.
-      scatter: the binding function of another scatter than `scatter_add`.
+      shape: the shape of the result.
+      positions, x: the positions, and what is added there.
+      into: the array to which x is added in place of zeros.
+      scatter: the binding function of another scatter, in place of `scatter_add`.
     """
     *lead, n = positions.shape
     start = filled(shape, x.dtype) if into is None else into
@@ -225,11 +239,12 @@ def put(shape: Sequence[int], positions: Any, x: Any, into: Any = None, scatter:
 def linear_row(
     op: Any, types: Callable[..., Any], f: Callable[..., Any], linear: tuple[int, ...]
 ) -> None:
-    """The row of a primitive with one result that is linear in each of some operands, and depends on indices besides.
+    """Define the row of a primitive with one result that is linear in each of some operands; the
+    others are indices.
 
     Args:
       op, types, f: see `row`.
-      linear: the positions of those operands.
+      linear: the positions of the linear operands.
     """
 
     def jvp(primals: Any, tangents: Any, **params: Any) -> Any:

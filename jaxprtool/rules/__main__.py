@@ -31,13 +31,16 @@ _ROOT = Path(jaxprtool.__file__).parent.parent
 
 
 def _unwrapped(rule: Any) -> Value:
-    """The function behind a bound method, a `functools.partial` or the rule of a maker."""
+    """Return the function behind a bound method, a `functools.partial` or the rule of a maker."""
     rule = rule.tangent if isinstance(rule, MadeRule) else getattr(rule, "func", rule)
     return getattr(rule, "__func__", rule)
 
 
 def rule_name(rule: Any) -> str:
-    """What to call a rule: its maker, its own name, or `-` for one that is absent on purpose."""
+    """Return the name of a rule for the table: that of its maker, or its own.
+
+    It is `-` where a rule is absent on purpose, and "" where there is none.
+    """
     if rule is None:
         return ""
     if isinstance(rule, Unsupported):
@@ -78,7 +81,11 @@ def _primitives() -> list[Value]:
 
 
 def table_text() -> str:
-    """The whole table, one primitive a line; `-` is absent on purpose, blank has no rule."""
+    """Return the whole table, one line for each primitive and one column for each interpreter.
+
+    A cell is the name of a rule, `-` where the rule is absent on purpose, or blank where none is
+    needed.
+    """
     rows = [["primitive", *COLUMNS]]
     for p in _primitives():
         rows.append([p.name, *(rule_name(table.find(p)) for table in COLUMNS.values())])
@@ -126,7 +133,7 @@ def _indented(text: str) -> str:
 
 
 def _mathematics(primitive: Primitive) -> str:
-    """The docstring of the stub, up to its lines on params."""
+    """Return the docstring of the stub up to its lines on params."""
     lines = itertools.takewhile(
         lambda line: line.partition(": ")[0] not in primitive.params, primitive.doc.splitlines()
     )
@@ -169,7 +176,9 @@ def _served(rule: Any) -> tuple[str, str]:
 
 
 def _sources(primitive: Primitive) -> list[list[str]]:
-    """Where the stub and the row stand."""
+    """Return the places of the stub and of the `define` calls: rows of ("stub" or "define",
+    `file:line`).
+    """
     rows = [["define", _place(*place)] for place in PLACES.get(primitive, ())]
     if primitive.stub is None:
         return rows
@@ -178,7 +187,9 @@ def _sources(primitive: Primitive) -> list[list[str]]:
 
 
 def _suggestion(name: str) -> str:
-    """The primitives that a name may stand for, in words."""
+    """Return "; did you mean ...?" with the primitives whose names are close; "" if there are
+    none.
+    """
     known = meant(name, SYNONYMS)
     first = [known] if known else []
     near = first + [n for n in close_names(name, vocabulary()) if n not in first]

@@ -1,7 +1,7 @@
 """Elementwise functions of two operands: arithmetic, extrema, powers, angles.
 
-A tangent may have rank 0 where the result has a higher rank. Each term of a derivative has the shape of the result all the
-same: it multiplies the tangent by a factor of that shape, or broadcasts it.
+A tangent may be a scalar although the result is an array. Each term of a derivative has the shape
+of the result nevertheless: it multiplies the tangent by a factor of that shape, or broadcasts it.
 """
 
 from __future__ import annotations
@@ -206,13 +206,13 @@ define(
 
 
 def _div_impl(xp: Namespace, x: Value, y: Value) -> Value:
-    """Division of integers: towards zero, all ones for a zero divisor."""
+    """Divide integers: round towards zero; if the divisor is 0, set all bits of the result."""
     whole = xp.floor_divide(xp.subtract(x, xp.fmod(x, y)), y)
     return xp.where(y == 0, xp.invert(xp.zeros_like(whole)), whole)
 
 
 def _rem_impl(xp: Namespace, x: Value, y: Value) -> Value:
-    """Remainder of integers, with the sign of x; x itself for a zero divisor."""
+    """Return the remainder of integers, with the sign of x; x itself if the divisor is 0."""
     return xp.where(y == 0, x, xp.fmod(x, y))
 
 
@@ -309,7 +309,11 @@ define(
 
 
 def extremum_jvp(op: Any) -> Value:
-    """Slope 1 for the operand that is the result, 1/2 for each at a tie."""
+    """Return the jvp rule of `max` or `min`.
+
+    The derivative is 1 by the operand that is the result, and 1/2 by each operand where they are
+    equal.
+    """
 
     def rule(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
         out = op(*primals)
@@ -326,8 +330,8 @@ def extremum_jvp(op: Any) -> Value:
 
 
 def _shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]:
-    """Return a mask that is 1 where an operand equals the result, and how many of the two operands
-    do, where this one does.
+    """Return a mask that is 1 where an operand equals the result, and the number of operands that
+    equal the result there, 1 or 2.
 
     Args:
       mine: where this operand equals the result.
@@ -350,8 +354,8 @@ def _scalar_shares(mine: Any, other: Value, dtype: DType) -> tuple[Value, Value]
 class _Extremum(numpy_function):
     """The impl rule of `max` and `min`.
 
-    Complex numbers compare by their real parts, then by their imaginary ones, and a comparison with
-    NaN gives y.
+    Complex numbers are compared by their real parts, then by their imaginary parts; y is the result
+    if one of the compared parts is NaN.
 
     Attributes:
       compare: the name of the comparison that is true where x is the result.
@@ -384,7 +388,9 @@ class _Extremum(numpy_function):
 
 
 def _extremum_lower(name: str, direction: str) -> Value:
-    """Complex numbers compare by their real parts, then by their imaginary ones."""
+    """Return the lower rule of `max` or `min`; complex numbers are compared by real, then imaginary
+    part.
+    """
     simple = hlo(name)
 
     def rule(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
@@ -430,13 +436,15 @@ def _pow_impl(xp: Namespace, x: Value, y: Value) -> Value:
     found, half = xp.power(x, y), y == 0.5
     if not half.any():
         return found
-    # for an exponent that is broadcast NumPy takes square roots, which are other ones of -inf and -0
+    # where the exponent is a broadcast 0.5, NumPy calls sqrt, which differs from pow at -inf and -0
     roots = xp.where(x == -xp.inf, xp.inf, xp.abs(found))
     return xp.where(half, roots, found).astype(x.dtype)[()]
 
 
 def _pow_base_term(t: Value, _out: Value, x: Value, y: Value) -> Value:
-    """y * x^(y-1); for an integer y of 0 it is 0 whatever x is."""
+    """Return t * y * x^(y-1), the derivative by the base; for an integer y = 0 it is 0 for all
+    x.
+    """
     if not get_aval(y).dtype.is_integer:
         return lax.mul(t, lax.mul(y, lax.pow(x, lax.sub(y, 1.0))))
     step = lax.convert_element_type(lax.ne(y, 0), new_dtype=get_aval(y).dtype)
@@ -445,7 +453,7 @@ def _pow_base_term(t: Value, _out: Value, x: Value, y: Value) -> Value:
 
 
 def _pow_exponent_term(t: Value, out: Value, x: Value, _y: Value) -> Value:
-    """x^y * log x, with log 0 taken as 0."""
+    """Return t * x^y * log(x), the derivative by the exponent, where log(0) counts as 0."""
     nonzero = lax.select_n(lax.eq(x, 0.0), x, full_like(x, 1.0))
     return lax.mul(t, lax.mul(lax.log(nonzero), out))
 

@@ -1,6 +1,7 @@
 """Rows of the operations on the bits of numbers.
 
-They have no derivatives, or zero ones, except that `nextafter` follows its first operand.
+Their derivatives are zero or do not exist, except that the derivative of `nextafter` by its first
+operand is 1.
 """
 
 from __future__ import annotations
@@ -131,7 +132,11 @@ def _bitcast_batch(
 
 
 def _bitcast_determined(in_avals: Sequence[Aval], params: dict[str, Any]) -> bool:
-    """XLA gives other elements of less than a byte when it computes the bits of a constant (jaxlib 0.10.2) than when it runs."""
+    """Return False for conversions from or to elements narrower than a byte, unless the widths are
+    equal.
+
+    For these, XLA's constant folding and its compiled code disagree (jaxlib 0.10.2).
+    """
     widths = in_avals[0].dtype.bits, params["new_dtype"].bits
     return min(widths) >= 8 or widths[0] == widths[1]
 
@@ -161,7 +166,9 @@ def _as_unsigned(xp: Namespace, x: Value) -> tuple[Value, int]:
 
 
 def _popcount_impl(xp: Namespace, x: Value) -> Value:
-    """XLA's CPU backend counts i4 sign-extended to a byte, and so do we."""
+    """Count the bits that are 1; those of an i4 after sign extension to a byte, as XLA does on
+    CPUs.
+    """
     dtype = dtype_of(x.dtype)
     narrow = dtype is not None and dtype.kind == "i" and dtype.bits == 4
     bits = x.astype(xp.int8).view(xp.uint8) if narrow else _as_unsigned(xp, x)[0]
@@ -179,7 +186,10 @@ def _clz_impl(xp: Namespace, x: Value) -> Value:
 
 
 def _nextafter_impl(xp: Namespace, x: Value, y: Value) -> Value:
-    """Zero goes to the smallest subnormal number; of narrow types through their bits."""
+    """Return the next number from x towards y; from 0 it is the smallest subnormal number.
+
+    For types that NumPy's `nextafter` does not know, it is computed from their bits.
+    """
     if x.dtype.itemsize >= 4 or x.dtype == xp.float16:
         return xp.nextafter(x, y)
     return _nextafter_bits(xp, *xp.broadcast_arrays(x, y))
@@ -198,8 +208,10 @@ def _nextafter_bits(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _stepped(in_avals: Sequence[Aval], x: Value, y: Value) -> Value:
-    """Return `nextafter` for types without a signed zero: each number has an integer place in the
-    order of all, and zero has place 0.
+    """Return `nextafter` for types without a signed zero.
+
+    Each number is converted to its integer position in the order of all numbers, with 0 for zero;
+    the position is changed by 1 and converted back.
     """
     dtype, shape = in_avals[0].dtype, broadcast_avals("nextafter", in_avals).shape
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
@@ -246,9 +258,11 @@ def _mulhi_impl(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _mulhi_64(xp: Namespace, x: Value, y: Value) -> Value:
-    """The high half of a 64-bit product, from products of 32-bit halves.
+    """Return the upper 64 bits of the product of 64-bit integers, from products of their 32-bit
+    halves.
 
-    For signed integers each negative factor subtracts the other factor from the unsigned result.
+    For signed integers, the other factor is subtracted from the unsigned result for each negative
+    one.
     """
     a, b = x.astype(xp.uint64), y.astype(xp.uint64)
     half, mask = xp.uint64(32), xp.uint64(0xFFFFFFFF)
@@ -264,7 +278,10 @@ def _mulhi_64(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _mulhi_lower(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
-    """chlo.mulhi; but types narrower than a byte are multiplied in a wider type, since XLA takes the wrong bits of them."""
+    """Write `chlo.mulhi`; for types narrower than a byte, a product in a wider type and a shift.
+
+    XLA returns the wrong bits for the narrow types.
+    """
     dtype = x.aval.dtype
     if dtype.bits >= 8:
         return hlo("chlo.mulhi")(ctx, x, y)

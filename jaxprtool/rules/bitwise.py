@@ -1,4 +1,4 @@
-"""Bitwise operations and shifts: integers (and booleans), and no derivative."""
+"""Rows of bitwise operations and shifts of integers and booleans; they have no derivatives."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _width(x: Value) -> int:
 
 
 def _as_kind(xp: Namespace, x: Value, kind: str) -> Value:
-    """The bits of `x` as signed ("i") or unsigned ("u") integers, of a byte at least."""
+    """Return the bits of `x` as signed ("i") or unsigned ("u") integers of at least one byte."""
     width = _width(x)
     if width >= 8:
         return x.view(xp.dtype(f"{kind}{x.dtype.itemsize}"))
@@ -55,7 +55,9 @@ def _shift_right_logical_impl(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _shift_right_arithmetic_impl(xp: Namespace, x: Value, y: Value) -> Value:
-    """Shifts out of range shift by width - 1, which leaves copies of the sign."""
+    """Shift right; where the shift is out of range, by width - 1, which leaves copies of the sign
+    only.
+    """
     valid, by = _in_range(xp, x, y)
     by = xp.where(valid, by, xp.asarray(_width(x) - 1, by.dtype))
     signed = _as_kind(xp, x, "i")
@@ -63,7 +65,7 @@ def _shift_right_arithmetic_impl(xp: Namespace, x: Value, y: Value) -> Value:
 
 
 def _all_ones(dtype: DType) -> Value:
-    """The number with all bits set."""
+    """Return the number of a type whose bits are all 1."""
     return True if dtype.kind == "b" else lowest(dtype, 1) if dtype.kind == "u" else -1
 
 

@@ -1,7 +1,7 @@
-"""Rows of `new_box`, `box_set` and `box_get`: NumPy runs them on lists that are changed in place.
+"""Rows of `new_box`, `box_set` and `box_get`: they are evaluated on Python lists, changed in place.
 
-The type of a box, `BoxTy`, says nothing of what is in it, so that a transformation cannot tell what its tangent or a
-batch of it holds.
+The type of a box, `BoxTy`, does not include the types of its contents. So a transformation cannot
+tell which tangents or batches a box holds, and there are no rules for transformations.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comparisons: boolean results, and no derivative."""
+"""Rows of comparisons; their results are boolean, and they have no derivatives."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ _ORDERED, _ANY = "biuf", "biufck"
 
 
 def _compare(direction: str, *, total: bool = False) -> Value:
-    """Return the lower rule of a comparison; floats are compared in total order where the param asks for it."""
+    """Return the lower rule of a comparison; with `total`, floats are compared in the total
+    order.
+    """
 
     def rule(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
         shape = ctx.out_aval.shape
@@ -48,7 +50,9 @@ for _op, _kinds, _function, _direction, _laws, _keys in (
 
 
 def _place(xp: Namespace, x: Value) -> Value:
-    """Return integers in the same order as the floats: for numbers below zero all bits but the sign are flipped.
+    """Return integers that are in the same order as floats in the total order.
+
+    They are the bits of the floats; of negative numbers, all bits but the sign are flipped.
 
     Three kinds of narrow types are converted to f32 first, which is exact: types without a sign,
     types whose NaN has the bits of -0 (XLA orders it before all numbers), and types narrower than a
@@ -65,7 +69,7 @@ def _place(xp: Namespace, x: Value) -> Value:
 
 
 def _in_total_order(function: str) -> Value:
-    """Return the impl rule of a comparison in total order.
+    """Return the impl rule of a comparison in the total order; `function` is NumPy's comparison.
 
     Complex numbers are equal where both parts are.
     """

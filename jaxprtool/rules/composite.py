@@ -1,4 +1,6 @@
-"""The row of `composite`: it lowers to the operation of its name; transformations apply to the jaxpr that defines it."""
+"""The row of `composite`: it is lowered to a named StableHLO operation; transformations inline its
+jaxpr.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,7 @@ from jaxprtool.stablehlo.attributes import composite_attributes
 
 __all__: list[str] = []
 
-# Names that StableHLO takes (spec of `composite`, as its verifier has it).
+# The names that StableHLO's verifier accepts for a `composite`.
 _NAMESPACED = re.compile(r"[a-zA-Z]\w*(\.[\w$]+)+", re.ASCII)
 
 

@@ -31,7 +31,7 @@ def _convert_type(
     if dtype is not None and dtype is operand.dtype and dtype.kind == "k":
         return (
             operand.strong
-        )  # a conversion of keys to their own kind, as concatenations of them had to 0.4.30
+        )  # keys converted to their own type, as JAX up to 0.4.30 did to concatenate them
     if dtype is None or dtype.kind not in _NUMERIC:
         ill_typed(f"convert_element_type to {new_dtype}: not a numeric element type", "param-value")
     if operand.dtype.kind not in _NUMERIC:
@@ -40,7 +40,9 @@ def _convert_type(
 
 
 def convert(x: Value, dtype: Any) -> Value:
-    """x in another element type; no operation when it has it already, or is a floating literal."""
+    """Return x in another element type, without an equation if x has the type or is a float
+    literal.
+    """
     old = get_aval(x).dtype
     if old is dtype:
         return x
@@ -68,7 +70,7 @@ def _convert_batch(
 
 
 def _converter(xp: Namespace, old: Value, new: Value) -> Value:
-    """The function of one array that converts from one element type to another."""
+    """Return the function of one array that converts from one element type to another."""
     if new.kind == "k":
         return lambda x: x
     dtype = xp.dtype_of_aval(new)
@@ -88,12 +90,14 @@ def _converter(xp: Namespace, old: Value, new: Value) -> Value:
 
 
 def _is_narrow(dtype: DType) -> bool:
-    """Whether an element type is one of ml_dtypes' of at most 8 bits."""
+    """Whether an element type is one of at most 8 bits that the package ml_dtypes declares."""
     return dtype.bits < 8 or (dtype.kind == "f" and dtype.bits == 8)
 
 
 def _saturate(xp: Namespace, kind: str, bits: int, dtype: DType, x: Value) -> Value:
-    """Floats to integers: towards zero, out of range to the nearest bound, NaN to 0."""
+    """Convert floats to integers: round towards zero, clamp to the range of the integers, NaN to
+    0.
+    """
     low, high = (0, 2**bits) if kind == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1))
     wide = x if x.dtype.itemsize > 4 else x.astype(xp.float32)
     inside = (wide > low - 1) & (wide < high) if bits < 32 else (wide >= low) & (wide < high)
@@ -125,7 +129,9 @@ class _ConvertImpl:
 
 
 def _convert_lower(ctx: LoweringContext, x: HloValue, **_params: ParamValue) -> HloValue:
-    """Conversion to boolean is a comparison with zero; of a complex number, that of its real part."""
+    """Write a conversion; to boolean it is `x != 0`; of a complex number, the real part is
+    converted.
+    """
     old, new = x.aval.dtype, ctx.out_aval.dtype
     if new.kind == "k":
         return x
@@ -164,7 +170,11 @@ _OWN = "the elements are of a type that a library declares, and no text says wha
 
 
 def _edtype_type(name: str, makes_own: bool) -> Callable[..., Aval]:
-    """The type rule. A text has arrays of elements of a library's own as types that are known by their text alone."""
+    """Return the type rule of `to_edtype` (makes_own) or `from_edtype`.
+
+    Of an array with elements of a type that a library declares, a program read from a text knows
+    only how the type is printed.
+    """
 
     def rule(x: Aval, *, out_avals: Any, **_: ParamValue) -> Aval:
         if not isinstance(out_avals, (tuple, list)) or len(out_avals) != 1:

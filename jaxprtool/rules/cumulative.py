@@ -1,4 +1,4 @@
-"""Rules of cumulative reductions along an axis."""
+"""Rows of cumulative reductions along an axis."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ def _cumulative_type(name: str) -> Callable[..., Aval]:
 
 
 def _cumulative_impl(ufunc: str) -> Callable[..., Value]:
-    """Types of 16 bits and less accumulate in f32 and round once."""
+    """Return the impl rule that accumulates by a ufunc.
+
+    Floats of 16 bits or fewer are accumulated in f32, and rounded once.
+    """
 
     def make(xp: Namespace, x: Value, *, axis: int, reverse: bool) -> Value:
         accumulate, dtype = ufunc_of(xp, ufunc, x.dtype).accumulate, xp.dtype_of_aval(x.dtype)
@@ -74,7 +77,9 @@ def _cumulative_batch(op: Any) -> Callable[..., Value]:
 
 
 def _cumulative_lower(name: Any, unit: Callable[[DType], Value]) -> Callable[..., HloValue]:
-    """A reduction of windows that reach from the start to each element; XLA makes a scan of it."""
+    """Return the lower rule: a reduce_window whose windows reach from the start of the axis to each
+    element, which XLA compiles to a scan.
+    """
 
     def lower(ctx: LoweringContext, x: HloValue, *, axis: int, reverse: bool) -> HloValue:
         rank, n = x.aval.ndim, x.aval.shape[axis]
@@ -93,10 +98,12 @@ def _cumulative_lower(name: Any, unit: Callable[[DType], Value]) -> Callable[...
 def _cumprod_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, reverse: bool
 ) -> PrimalAndTangent:
-    """Doubling: with p and d the product and its tangent over windows of 1, 2, 4, ... elements.
+    """The jvp rule, by doubling: p and d are the product and its tangent over windows of 1, 2, 4,
+    ... elements that end at each position.
 
-    A window is joined to the one before it by d = d * p_before + d_before * p, so zeros are right; where there is
-    none before, p_before is 1 and nothing is added, so infinities are right too.
+    Two adjacent windows are joined by d = d * p_before + d_before * p. There is no division, so
+    zeros give the right tangents; at the start of the axis p_before is 1 and nothing is added, so
+    infinities do.
     """
     (p,), (d,) = primals, tangents
     aval = get_aval(p)
@@ -124,7 +131,9 @@ def _cumprod_jvp(
 
 
 def _shifted(v: Value, fill: Value, axis: int, step: int, reverse: bool, *, crop: bool) -> Value:
-    """v moved by some places along an axis; with `crop` the result has the length of v."""
+    """Return v shifted by `step` positions along an axis; with `crop` the result has the size of
+    v.
+    """
     config = [(0, 0, 0)] * get_aval(v).ndim
     cut = -step if crop else 0
     config[axis] = (cut, step, 0) if reverse else (step, cut, 0)
@@ -132,11 +141,13 @@ def _shifted(v: Value, fill: Value, axis: int, step: int, reverse: bool, *, crop
 
 
 def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Value]:
-    """Of elements that tie, each has the share that a scan by pairs gives it, where every comparison halves.
+    """Return the jvp rule of `cummax` or `cummin`: the derivative of the scan by pairs that JAX
+    uses.
 
-    Neighbours are joined and the half as many results scanned; what is left are the even places but the first, each
-    a result before it joined to an element. JAX differentiates this scan. A result that is NaN has no slope, but for
-    the first one, which is the element itself.
+    That scan combines neighbouring elements, scans the results, which are half as many and give the
+    odd positions, and combines each of them with the element after it for the even positions. Each
+    combination halves the tangents of equal elements. NaN results have the tangent 0, except the
+    first one, which is the element itself.
 
     Args:
       op: the cumulative operation.
@@ -158,7 +169,7 @@ def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Value]:
         return out, lax.rev(scan(x, y, d, axis), dimensions=dims)
 
     def scan(x: Value, y: Value, d: Any, axis: int) -> Value:
-        """The tangent of y, the running extrema of x."""
+        """Return the tangent of y, the running maxima or minima of x, for the tangent d of x."""
         n = get_aval(x).shape[axis]
         if n < 2:
             return d
@@ -178,7 +189,7 @@ def _extremum_scan_jvp(op: Any, combine: Any) -> Callable[..., Value]:
 
 
 def _strided(v: Value, axis: int, start: int, limit: int, stride: int = 1) -> Value:
-    """Every stride-th element along an axis; v itself when that is all of it."""
+    """Return v[start:limit:stride] along an axis; v itself if that is all of it."""
     shape = get_aval(v).shape
     if (start, limit, stride) == (0, shape[axis], 1):
         return v
@@ -190,7 +201,9 @@ def _strided(v: Value, axis: int, start: int, limit: int, stride: int = 1) -> Va
 
 
 def _interleaved(even: Value, odd: Value, axis: int) -> Value:
-    """even[0], odd[0], even[1], odd[1], ... along an axis; there may be one even element more."""
+    """Return even[0], odd[0], even[1], odd[1], ... along an axis; `even` may have one element
+    more.
+    """
     aval = get_aval(even)
     zero = full(ShapedArray((), aval.dtype), 0)
     spare = aval.shape[axis] - get_aval(odd).shape[axis]
@@ -255,7 +268,9 @@ def _cumlogsumexp_type(x: Aval, *, axis: int, reverse: bool) -> Aval:
 
 
 def _cumlogsumexp_impl(xp: Namespace, x: Value, *, axis: int, reverse: bool) -> Value:
-    """Types of 16 bits and less are computed in f32 and rounded once."""
+    """Return the function that evaluates `cumlogsumexp`; floats of 16 bits or fewer go through
+    f32.
+    """
     dtype = xp.dtype_of_aval(x.dtype)
     inner = xp.float32 if x.dtype.kind == "f" and x.dtype.bits < 32 else dtype
     accumulate = _complex_accumulate if x.dtype.kind == "c" else _real_accumulate
@@ -273,7 +288,7 @@ def _real_accumulate(xp: Namespace, v: Value, axis: int) -> Value:
 
 
 def _complex_accumulate(xp: Namespace, v: Value, axis: int) -> Value:
-    """Imaginary parts are brought to [-pi, pi)."""
+    """Accumulate complex numbers one after the other; imaginary parts are brought to [-pi, pi)."""
     v, out = xp.moveaxis(v, axis, 0), xp.empty_like(v)
     rows, pi = xp.moveaxis(out, axis, 0), v.real.dtype.type(xp.pi)
     last = xp.full(v.shape[1:], -xp.inf, v.dtype)
@@ -289,9 +304,10 @@ def _complex_accumulate(xp: Namespace, v: Value, axis: int) -> Value:
 def _cumlogsumexp_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, axis: int, reverse: bool
 ) -> PrimalAndTangent:
-    """d_i = a_i d_(i-1) + b_i t_i with a_i = exp(out_(i-1) - out_i), b_i = exp(x_i - out_i), by doubling.
+    """The jvp rule: d[i] = a[i] d[i-1] + b[i] t[i] with a[i] = exp(out[i-1] - out[i]) and
+    b[i] = exp(x[i] - out[i]), computed by doubling.
 
-    Infinite values are taken as large ones, so that differences of them are numbers.
+    Infinite values are replaced by the largest finite ones, so that their differences are not NaN.
     """
     (x,), (t,) = primals, tangents
     aval = get_aval(x)
@@ -315,7 +331,8 @@ def _cumlogsumexp_jvp(
     return out, d
 
 
-# Nearly the largest numbers of floating types with infinities; of others that have them it is 3e38.
+# A number close to the largest finite one, for float types with infinities other than f32 and bf16
+# (3e38).
 _LARGE = {
     "float16": 6e4,
     "float64": 1e308,
@@ -326,7 +343,9 @@ _LARGE = {
 
 
 def _cumlogsumexp_lower(ctx: Any, x: HloValue, *, axis: int, reverse: bool) -> Value:
-    """Types of 8 bits and less, of which some have no infinity to start from, are computed in f32."""
+    """Write the scan; floats of 8 bits or fewer, some of which have no infinity, are computed in
+    f32.
+    """
     dtype = x.aval.dtype
     inner = FLOAT32 if dtype.bits <= 8 else dtype
     scalar = ShapedArray((), inner)
@@ -336,7 +355,7 @@ def _cumlogsumexp_lower(ctx: Any, x: HloValue, *, axis: int, reverse: bool) -> V
 
 
 def _real_logaddexp(ctx: LoweringContext, scalar: Aval, a: HloValue, b: HloValue) -> HloValue:
-    """max + log1p(exp(-|a - b|)); a + b where the difference is NaN: of equal infinities, or NaN."""
+    """Write max(a, b) + log1p(exp(-|a - b|)); a + b where a - b is NaN, as for equal infinities."""
 
     def op(name: str, *xs: Value) -> Value:
         return ctx.op(name, *xs, out=scalar)

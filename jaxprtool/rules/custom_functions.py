@@ -1,4 +1,6 @@
-"""Rows of functions with derivatives of their own: `custom_jvp_call`, `custom_vjp_call` and `custom_lin`."""
+"""Rows of calls with derivatives that the user has defined: `custom_jvp_call`, `custom_vjp_call`,
+and `custom_lin`, the linear part of the latter.
+"""
 
 from __future__ import annotations
 
@@ -105,7 +107,10 @@ def _not_mapped(name: str, error: UnsupportedError) -> LostRule:
 
 
 def _custom_jvp_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Remove the results that nobody reads, and their tangents. All operands stay, because the derivative rule takes them all."""
+    """Remove the results that are not used, and their tangents.
+
+    All operands stay, because the derivative rule takes them all.
+    """
     params, kept = eqn.params, [True] * len(eqn.inputs)
     call: ClosedJaxpr = params["call_jaxpr"]
     rule: ClosedJaxpr | None = params["jvp_jaxpr"]
@@ -146,7 +151,7 @@ def _custom_partial_eval(op: Any) -> Value:
     return rule
 
 
-# Columns of calls with custom derivatives, in which the call does what its body does.
+# The columns in which calls with custom derivatives are like their bodies.
 _CUSTOM = {
     "impl": CallImpl("call_jaxpr"),
     "transpose": lambda cts, *args, call_jaxpr, **_: inline_transpose(cts, args, call_jaxpr),

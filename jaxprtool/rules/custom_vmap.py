@@ -1,13 +1,15 @@
-"""The row of `custom_vmap_call`: a function with a batching rule of its own.
+"""The row of `custom_vmap_call`: calls of functions with a batching rule that the user has defined.
 
-What the rule gives depends on the size of the batch, so no jaxpr is the rule: it is an object with a method
+The results of the rule depend on the size of the batch, so the rule cannot be a jaxpr. It is an
+object with a method
 
     batched(axis_size, in_batched, avals) -> (jaxpr of the batched arguments, which results are batched)
 
-where batched arguments have the batch's axis in front, and so have batched results. A program from `trace` has
-such an object in the process that traced it; in text there is none, and the function's body is batched, with a warning,
-but for the rule of `sequential_vmap`, which the text tells. A text
-that says that the rule does something else (`batched_by`) is not batched.
+where the batch axis of batched arguments and results is the first one. Only the process that traced
+a program with `trace` has this object. For a program read from a text, the body of the function is
+batched instead, with a warning. There are two exceptions: the text names the rule of
+`sequential_vmap`, which is applied; and where the param `batched_by` says that the rule is known to
+do something else than batch the body, batching is refused.
 """
 
 from __future__ import annotations
@@ -46,10 +48,14 @@ def is_sequential(rule: ParamValue) -> bool:
 
 
 class _JvpRule(Opaque):
-    """The batching rule of the derivative of a function with a batching rule: (arguments, tangents
-    of the inexact ones).
+    """The batching rule of the jvp of a function with a batching rule.
 
-    An argument and its tangent are both batched, or neither is.
+    The jvp takes the arguments, then the tangents of the inexact ones. An argument and its tangent
+    are both batched, or neither is.
+
+    Attributes:
+      rule: the batching rule of the function.
+      inexact: for each argument whether it has a tangent.
     """
 
     __slots__ = ("inexact", "rule")
@@ -158,7 +164,7 @@ def _partial_eval(
 ) -> Value:
     """Split the function's body.
 
-    Record the call whole if nothing is known, or if its rule does something else than batch the
+    Record the call unsplit if nothing is known, or if its rule does something else than batch the
     body.
     """
     rule = params["rule"]
@@ -170,7 +176,7 @@ def _partial_eval(
 
 
 _COLUMNS = CallRules(lax.custom_vmap_call, "call").columns()
-del _COLUMNS["saving"]  # a policy sees it as one operation
+del _COLUMNS["saving"]  # for a policy of `remat2` the call is one operation
 
 define(
     lax.custom_vmap_call,

@@ -1,4 +1,35 @@
-"""`define`: one row of the table of rules, all columns at once."""
+"""`define`, which adds one row to the table of rules: the rules and facts of a primitive.
+
+Columns of rules:
+  abstract_eval, impl, lower: the types of the results; evaluation on NumPy; writing StableHLO.
+  jvp, transpose, batch, cost: forward derivatives; transposition; vmap; the number of operations.
+  partial_eval, saving, linearize, dce: rules of primitives whose params hold jaxprs.
+  discharge: how to remove references and futures.
+  order: when its side effects are ordered.
+  layout: the sharding of the result on a mesh; None: that of the first operand that has one and the
+    shape of the result.
+  keys: how the batch rule treats arrays of keys; None: like other arrays.
+  runs, passing: which jaxprs run, and how often; how to pass them further numbers.
+  sends: the bytes that the members of a collective send.
+  identity, determined, range: when it returns its first operand; whether the operands determine the
+    results on all backends; bounds of the results.
+  monoid, algebra: the NumPy function that reduces by it; the laws that hold exactly
+    (`interpreters.columns.monoids`).
+  solution: the equation that its results solve.
+
+Columns of facts:
+  effects: whether it has side effects ("inside": only on references of its jaxprs; "state": results
+    differ from call to call).
+  liveness, memory: whether later equations may use its operands; in which memory its results are.
+  varying: what determines the mesh axes along which the types of its results vary.
+  residual, derivative, batching: whether a result of literals is saved as a residual; what its
+    derivative consists of; what a batched operation computes.
+  masks, steers, elements: which of NaN and infinity may be absent from the results though an
+    operand has it; which operands only decide; whether elements are computed or moved
+    (`interpreters.columns.flow`).
+  sums: which operands may be unreduced, still to be summed over a mesh axis.
+  on_keys: what it does with keys of random numbers.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +133,7 @@ COLUMNS: dict[str, RuleTable] = {
     "discharge": discharge_rules,
 }
 
-# Columns that few primitives have; the table of all primitives and columns leaves them out.
+# Columns that few primitives have; `python -m jaxprtool.rules` without arguments leaves them out.
 FEW: dict[str, RuleTable] = {
     "order": order_rules,
     "identity": identity_rules,
@@ -140,7 +171,8 @@ REQUIRED = ("abstract_eval", "impl", "jvp", "transpose", "batch", "lower", "cost
 LOCALLY_CONSTANT: dict[str, Any] = {"jvp": zero_derivative, "transpose": NONLINEAR}
 
 
-# What `define` takes in place of a rule: a maker of one, the reason why there is none, or nothing.
+# What `define` accepts in place of a rule: a maker of a rule, the reason why there is none, or
+# None.
 Other = Maker | Unsupported | None
 
 
@@ -184,33 +216,26 @@ def define(
     range: RangeRule | None = None,
     solution: SolutionRule | None = None,
 ) -> None:
-    """Give a primitive its row: a rule for each column.
+    """Add the row of a primitive: a rule or fact for each column (see this module).
 
-    A rule is a function (`interpreters.contracts`), a `Maker` of one, or `unsupported("why")`. Ours have those up to `cost`.
-    Raises TypeError where a rule is no function, or a column lacks; ValueError where there is a rule in a column already.
+    A rule is a function (`interpreters.contracts` has the signatures), a `Maker` of one, or
+    `unsupported("why")`. Primitives of this package need the rules up to `cost`.
 
     Args:
-      op: the binding function that `primitive` returned. abstract_eval, impl, lower: types, evaluation on NumPy, StableHLO.
-      jvp, transpose, batch, cost: derivatives in forward mode; transposition; vectorisation; the number of operations.
-      partial_eval, saving, linearize, dce: for params that hold jaxprs; discharge: for references and futures.
-      effects, order: whether it has side effects ("inside": only on references of its jaxprs; "state": results differ each time); when they are ordered.
-      liveness, memory: whether later equations may use its operands; whether results are in their memory, or where the types say.
-      layout: the layout of the result on a mesh; None: that of the first operand with a layout and the result's shape. sums: see there.
-      keys, on_keys: how its batch rule applies it to arrays of keys (None: it needs no rule for that); whether it uses up a key.
-      runs, passing: which of its jaxprs run, and how often; how to hand them numbers. sends, varying: bytes that members send; how results vary.
-      residual, derivative, batching: whether a result of literals is saved; what its derivative and its batch consist of.
-      masks, steers, elements: which of NaN and infinity it may drop; which operands decide; which elements it moves (`interpreters.columns.flow`).
-      identity, determined, range: when it returns its first operand; whether operands determine the results; the bounds of these.
-      monoid, algebra: the NumPy function that reduces by it; which laws hold exactly (`interpreters.columns.monoids`). solution: what its results solve.
+      op: the binding function that `primitive` returned.
+
+    Raises:
+      TypeError: a rule is not a function, or a needed one is missing.
+      ValueError: a column has a rule for this primitive already.
     """
     _fill(op, locals())
 
 
 def _fill(op: Any, given: dict[str, Any]) -> None:
-    """Put what `define` was given into the tables."""
+    """Put the rules and facts that `define` was given into the tables."""
     primitive, caller = primitive_of(op), sys._getframe(2)
     if primitive.pending and rows_of(primitive.pending) not in sys.modules:
-        gateways.load_rows(primitive.pending)  # a user adds rules to a row of ours
+        gateways.load_rows(primitive.pending)  # a user adds rules to a primitive of this package
     rules = {column: given[column] for column in _RULES if given[column] is not None}
     needed = REQUIRED if is_ours(primitive) else TAKING_KEYS if "keys" in rules else ()
     missing = [c for c in needed if c not in rules and primitive not in COLUMNS[c].rules]
@@ -227,7 +252,7 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
     for column, rule in rules.items():
         _RULES[column].define(primitive, rule)
     if given["varying"] is None and "partial_eval" in rules:
-        given["varying"] = "rule"  # its params hold jaxprs, whose types say what varies
+        given["varying"] = "rule"  # its params hold jaxprs, whose types say which results vary
     if given["jvp"] is zero_derivative:
         given["derivative"] = "zero"
     for column, table in FACTS.items():
@@ -237,7 +262,9 @@ def _fill(op: Any, given: dict[str, Any]) -> None:
 
 
 def rows_of(declared_in: str) -> str:
-    """The module with the rows of the primitives that a module of `ops` declares."""
+    """Return the name of the module with the rows of the primitives that a module of `ops`
+    declares.
+    """
     return declared_in.replace(".ops.", ".rules.", 1)
 
 

@@ -1,6 +1,6 @@
-"""Rows of steps of kernels that address parts of one device.
+"""Rows of primitives of kernels that use parts of a TPU or GPU: semaphores, barriers, ...
 
-They have type rules; no CPU has these parts, so they cannot run.
+They have type rules. They cannot be evaluated, since a CPU does not have these parts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__: list[str] = []
 
 
 def _on_references(name: str, out: Value) -> Callable[..., Value]:
-    """Return the type rule of a step that takes references among its operands."""
+    """Return the type rule of a primitive that needs a reference among its operands."""
 
     def rule(*avals: Aval, **_: ParamValue) -> Value:
         if not any(isinstance(a, RefType) for a in avals):

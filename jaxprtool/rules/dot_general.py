@@ -1,4 +1,4 @@
-"""Rules of the general contraction of two arrays."""
+"""The row of `dot_general`, the general contraction of two arrays."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def _numbers(dimension_numbers: Any) -> _Numbers:
 
 # -- types -----------------------------------------------------------------------------------------
 
-# (largest exponent, bits of mantissa) of floating types: what XLA orders operand types by
+# (largest exponent, bits of the mantissa) of float types; XLA orders the operands' types by them
 _PRECISION = {
     "f4_e2m1fn": (3, 1),
     "f6_e2m3fn": (3, 3),
@@ -168,7 +168,9 @@ def _arranged(order: Axes, shape: tuple[int, ...]) -> Value:
 def _dot_impl(
     xp: Namespace, x: Value, y: Value, *, dimension_numbers: ParamValue, **params: ParamValue
 ) -> Value:
-    """A matmul of (batch, rows, k) and (batch, k, columns); without batch axes, of matrices."""
+    """Return the function that evaluates it: a matmul of (batch, rows, k) and (batch, k, columns),
+    or of matrices if there are no batch axes.
+    """
     numbers = _numbers(dimension_numbers)
     out = _dot_type(x, y, dimension_numbers=dimension_numbers, **params)
     wide = xp.dtype_of_aval(_compute_dtype(x.dtype, y.dtype, out.dtype))
@@ -193,7 +195,7 @@ def _dot_impl(
 
 
 def _matrix_product(xp: Namespace, left: int, right: int) -> Value:
-    """The product of two matrices, summed over an axis of each."""
+    """Return the function of two matrices that multiplies them, summed over one axis of each."""
     matmul = xp.matmul
     if (left, right) == (1, 0):
         return matmul
@@ -274,7 +276,9 @@ def _dot_batch(
     dimension_numbers: ParamValue,
     **params: ParamValue,
 ) -> OutAndDim:
-    """A batch axis of both operands becomes a batch axis, one of a single operand a free axis."""
+    """The batch rule: the batch axis becomes a batch axis of the product if both operands have it,
+    and a free axis if one has it.
+    """
     (x, y), (x_dim, y_dim) = vals, dims
     lc, rc, lb, rb = _numbers(dimension_numbers)
     if x_dim is not None:
@@ -297,7 +301,7 @@ def _place(axis: int | None, ndim: int, taken: Sequence[int]) -> int:
 
 # -- lowering --------------------------------------------------------------------------------------
 
-# Algorithms that XLA has on a CPU: the types that they convert operands to and accumulate in.
+# Algorithms that XLA has on CPUs -> the types to which they convert operands, and of their sums.
 _ALGORITHMS = {
     "F16_F16_F16": (FLOAT16, FLOAT16),
     "F32_F32_F32": (FLOAT32, FLOAT32),
@@ -309,7 +313,7 @@ _ALGORITHMS = {
 
 
 def _algorithm(precision: Any) -> str | None:
-    """The name of an algorithm given as the precision; None for the ordinary precisions."""
+    """Return the name of the algorithm that a precision names; None for the ordinary precisions."""
     if precision is None or isinstance(precision, tuple | list):
         return None
     if PRECISION_LEVEL.fits(precision):
@@ -353,7 +357,9 @@ def _dot_lower(
 
 
 def _dot_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **params: ParamValue) -> Cost:
-    """A multiplication and an addition for each pair of elements, and conversions of element types."""
+    """The cost rule: two operations for each product of elements, and conversions of element
+    types.
+    """
     shape = in_avals[0].shape
     depth = math.prod(shape[a] for a in _numbers(params["dimension_numbers"]).lhs_contract)
     products = Cost(2 * max(out_avals[0].size, 0) * depth)
@@ -363,7 +369,9 @@ def _dot_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **params: Par
 def _dot_layout(
     ins: Value, out: Value, *, dimension_numbers: Any, **_: Any
 ) -> list[tuple[str, ...]]:
-    """Batch dimensions, then the free ones of the left operand, then those of the right one."""
+    """Return the layout of the result: of the batch axes, the free axes of lhs, and those of
+    rhs.
+    """
     (left, right), (left_batch, right_batch) = dimension_numbers
     x, y = map(spec_of, ins[:2])
     batch = [x[i] or y[j] for i, j in zip(left_batch, right_batch, strict=True)]
@@ -372,7 +380,9 @@ def _dot_layout(
 
 
 def _dot_determined(in_avals: Any, params: Any) -> bool:
-    """Not with an algorithm, whose types of operands and sums a platform has or has not."""
+    """The determined rule: False with an algorithm, since platforms implement algorithms
+    differently.
+    """
     del in_avals
     return _algorithm(params["precision"]) is None
 

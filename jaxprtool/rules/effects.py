@@ -1,9 +1,8 @@
-"""Rows of output, callbacks, tokens and checks.
+"""Rows of printing, callbacks, tokens and checks.
 
 The function of a callback is not in the text of a program. It only exists in the process that
-traced the program, where the param `callback` holds it. Without it, calls that only put something
-out (`debug_callback`) are left out with a warning; others raise an error, and only when they are
-reached.
+traced the program, where the param `callback` holds it. Without it, calls without results
+(`debug_callback`) are skipped with a warning; others raise an error when they are evaluated.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ def _example(x: Value, dim: int | None, i: int) -> Value:
 
 
 def _stopping(op: Any) -> dict[str, Any]:
-    """Return the columns of an operation without results that stops the program where something is wrong."""
+    """Return the columns of a primitive without results that may stop the program with an error."""
 
     def batch(
         axis_size: int, vals: Any, dims: Any, **params: ParamValue
@@ -118,9 +117,9 @@ def _print(
 def _format_arguments(
     values: Sequence[Value], in_tree: Any, static_args: Any
 ) -> tuple[list[Value], dict[str, Value]]:
-    """The positional and named values of a format, from JAX's tree of them.
+    """Return the positional and keyword arguments of a format, by JAX's pytree of them.
 
-    Values whose tree cannot be read are all positional.
+    If the pytree is unknown, all values are positional.
     """
     pairs = static_args if isinstance(static_args, (tuple, list)) else ()
     static = {p[0]: p[1] for p in pairs if isinstance(p, (tuple, list)) and len(p) == 2}
@@ -139,7 +138,9 @@ def _format_arguments(
 def _format_types(
     *avals: Aval, in_tree: ParamValue = None, static_args: Any = (), **_: ParamValue
 ) -> list[Aval]:
-    """No results; the tree of what is formatted has the operands and the static arguments as leaves."""
+    """The type rule: no results. The leaves of in_tree must be the operands and static
+    arguments.
+    """
     static = len(static_args) if isinstance(static_args, (tuple, list)) else 0
     check_leaves("debug_print", "in_tree", in_tree, len(avals) + static, "value")
     return []
@@ -195,7 +196,7 @@ def _lower_output(impl: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _has_order(params: dict[str, ParamValue]) -> bool:
-    """Whether an equation of output or of an io_callback keeps the order of the program."""
+    """Whether the params of a print or callback say that the order of calls is kept."""
     return (
         bool(params.get("ordered")) or DEBUG_EFFECT.member(params.get("effect")) == "OrderedDebug"
     )
@@ -232,7 +233,8 @@ def _sink_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAnd
     return [], []
 
 
-# What looks at a value when a program is compiled, or keeps it: nothing happens when the program runs.
+# Primitives that look at a value when a program is compiled, or keep it: nothing happens at run
+# time.
 for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink_batch)):
     define(
         _op,
@@ -280,8 +282,9 @@ def _absence(name: str, callback: ParamValue) -> str:
 
 
 def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
-    """Return the function that JAX calls in the place of one that is not in the text: it warns, or
-    fails if results are needed.
+    """Return the function that JAX calls in place of one that is not in the text.
+
+    It warns, and raises a UsageError if the equation has results.
     """
     name, callback = eqn.primitive.name, eqn.params["callback"]
 
@@ -294,7 +297,7 @@ def absent_function(eqn: JaxprEqn) -> Callable[..., Sequence[Value]]:
     return call
 
 
-_SEEN = 120  # characters of a message that are looked for
+_SEEN = 120  # how many characters of a message are searched for in that of the compiler
 
 
 def refuse_absent(program: ClosedJaxpr, said: str) -> None:

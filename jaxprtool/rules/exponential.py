@@ -1,4 +1,4 @@
-"""Exponentials, logarithms, the logistic and the error functions."""
+"""Rows of exponentials, logarithms, the logistic function and the error functions."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ define(
 
 
 def _bell(scale: float, x: Value) -> Value:
-    """scale * exp(-x^2)."""
+    """Return scale * exp(-x^2)."""
     return lax.mul(lax.exp(lax.neg(lax.square(x))), scale)
 
 

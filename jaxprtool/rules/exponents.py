@@ -1,4 +1,4 @@
-"""Rows of `Ldexp` and `Frexp`, on the bits of numbers: sign, exponent, mantissa."""
+"""Rows of `Ldexp` and `Frexp`, computed from the bits of numbers: sign, exponent and mantissa."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _Parts(NamedTuple):
       sign, mantissa: the word with the other parts cleared.
       exponent: the biased exponent as i32, shifted down; 0 for zeros and subnormal numbers, `top`
         for infinities and NaN.
-      top: the largest exponent, of `1 << n` values of an n-bit exponent.
+      top: the largest biased exponent, (1 << n) - 1 for n bits of exponent.
       shift: the number of bits of the mantissa.
     """
 

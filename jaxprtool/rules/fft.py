@@ -1,4 +1,4 @@
-"""Rules of the discrete Fourier transform."""
+"""The row of `fft`, the discrete Fourier transform."""
 
 from __future__ import annotations
 
@@ -96,10 +96,10 @@ def _along_last(v: Value, shape: tuple[int, ...]) -> Value:
 def _transpose(ct: Value, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value:
     """The transpose rule.
 
-    The matrix of a transform is symmetric; that of RFFT leaves out the redundant elements.
-
-    So a cotangent of RFFT is spread over all occurrences of an element before the inverse
-    transform, and one of IRFFT is collected from them after the transform.
+    The matrix of FFT and IFFT is symmetric, so each is its own transpose. RFFT leaves out the
+    elements of the transform that are conjugates of others: its transpose is IRFFT after weighting
+    each element by how often it occurs in the whole transform, and that of IRFFT is RFFT before
+    such a weighting.
     """
     kind, lengths = _kind(fft_type), tuple(fft_lengths)
     if kind in (_FFT, _IFFT) or not lengths:
@@ -130,7 +130,9 @@ def _lower(ctx: LoweringContext, x: Value, *, fft_type: Any, fft_lengths: Any) -
 
 
 def _cost(ins: Value, outs: Value, *, fft_type: Any, fft_lengths: Any) -> int:
-    """The cost rule: four multiplications and additions for each element and each halving, along each axis."""
+    """The cost rule: eight operations for each element, times the product of floor(log2 n) of the
+    axes.
+    """
     halvings = math.prod([max(n, 1).bit_length() - 1 for n in fft_lengths])
     return 2 * 4 * max(ins[0].size, 0) * halvings
 

@@ -1,9 +1,9 @@
-"""Format strings that come from a file.
+"""Formatting by format strings that come from a file, and so cannot be trusted.
 
-Python's own `str.format` reads attributes and items of the values (`{0.__class__}`) and makes a
-text of any width (`{:9999999999d}`). A file could thus read attributes that it has no business to
-read, or exhaust the memory. Here a field is a name or a position, `!r` or `!s`, and a format of
-bounded width and precision; everything else is literal text.
+Python's `str.format` reads attributes and items of values (`{0.__class__}`) and pads to any width
+(`{:9999999999d}`), so a file could read internals of the process or exhaust its memory. Here a
+field is a name or a position, optionally `!r` or `!s`, and a format of bounded width and precision;
+everything else is literal text.
 """
 
 from __future__ import annotations

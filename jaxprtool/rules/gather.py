@@ -1,4 +1,4 @@
-"""Rules of gather."""
+"""The row of `gather`."""
 
 from __future__ import annotations
 

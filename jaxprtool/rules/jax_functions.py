@@ -1,16 +1,15 @@
-"""Derivative rules of JAX's own functions, which a text names without containing the rules.
+"""Custom derivative rules of functions of JAX, such as `jax.nn.relu`.
 
-A print of JAX has the body of `jax.nn.relu` and the name of its rule. The derivative of the body
-differs from the rule where two numbers are equal (1/2 at 0, in place of 0) or at the ends of a
-domain (NaN, in place of a number), and a body of bit operations has none. So the rules of these
-functions are written here, as JAX has them. A function is taken for JAX's when its name, the name
-of its rule, and the operations of its body are those of JAX's (`known_function`). A rule is a
-function of the call and its operands:
+The text of a program has the body of such a function and the name of its rule, but not the rule.
+The derivative of the body differs from the rule at some points (1/2 instead of 0 for relu at 0, or
+NaN instead of a number at the ends of a domain), and a body of bit operations has none. So the
+rules are written here, with the same values as in JAX. A call is regarded as one of JAX's function
+if its name, the name of its rule, and the operations of its body are the same (`known_function`). A
+rule is a function of the call and its operands:
 
     rule(call, tangents, *primals) -> (results, their tangents)
 
-where a tangent is Zero only for an operand that has none, such as an integer, and for a result of
-that kind.
+where a tangent is Zero only for an operand or a result that has none, such as an integer.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from jaxprtool.rules.linalg.matrices import adjoint, matmul
 __all__ = ["known_function"]
 
 _CALLS = frozenset({"jit", "custom_jvp_call"})
-_UNNAMED = "f"  # name of a custom call that has none in the text
+_UNNAMED = "f"  # the name of a custom call whose text has no name
 _SHAPES = frozenset({"broadcast_in_dim", "convert_element_type", "copy", "copy_p", "pvary"})
 
 
@@ -143,8 +142,8 @@ def _takes(known: KnownFunction, body: ClosedJaxpr) -> bool:
 
 
 def _of_answer(rule: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
-    """Return the derivative rule for rule(answer, tangents, *primals), which gives the tangent of
-    the only result, the answer.
+    """Return the derivative rule of a function with one result, the answer, given a function
+    rule(answer, tangents, *primals) that returns its tangent.
     """
 
     def jvp(call: Call, tangents: Sequence[Value], *primals: Value) -> PrimalAndTangent:
@@ -155,7 +154,9 @@ def _of_answer(rule: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
 
 
 def _slope(slope: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
-    """Return the derivative rule of a function of one number for slope(answer, x), its derivative."""
+    """Return the derivative rule of a function of one number, given its derivative slope(answer,
+    x).
+    """
     return _of_answer(lambda answer, tangents, x: lax.mul(tangents[0], slope(answer, x)))
 
 
@@ -172,7 +173,9 @@ def _relu6(answer: Value, tangents: Sequence[Value], x: Value) -> Value:
 
 
 def _log_of_sum(exp: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
-    """Of log(exp(x) + exp(y)): each tangent times the share of its operand, where +inf counts for 0."""
+    """Return the rule of log(exp(x) + exp(y)): dx exp(x - answer) + dy exp(y - answer), where +inf
+    is replaced by 0 in the differences.
+    """
 
     def finite(x: Value) -> Value:
         return lax.select_n(lax.eq(x, math.inf), x, full_like(x, 0.0))
@@ -189,7 +192,7 @@ def _log_of_sum(exp: Callable[..., Value]) -> Callable[..., PrimalAndTangent]:
 
 
 def _x_times_log(log: Callable[..., Value], shifted: Callable[..., Value]) -> Any:
-    """Of x log(y), or of x log(1 + y)."""
+    """Return the rule of x log(y), or of x log(1 + y): dx log(..) + dy x / shifted(y)."""
 
     def rule(answer: Value, tangents: Sequence[Value], x: Value, y: Value) -> Value:
         t, u = tangents
@@ -199,7 +202,9 @@ def _x_times_log(log: Callable[..., Value], shifted: Callable[..., Value]) -> An
 
 
 def _log_of_normal(answer: Value, x: Value) -> Value:
-    """The density of the normal distribution divided by its distribution function, by logarithms."""
+    """Return exp(log p(x) - answer), where p is the density of the normal distribution and `answer`
+    the logarithm of its distribution function.
+    """
     logpdf = lax.neg(lax.div(lax.add(math.log(2 * math.pi), lax.mul(x, x)), 2.0))
     return lax.exp(lax.sub(logpdf, answer))
 
@@ -208,20 +213,26 @@ def _log_of_normal(answer: Value, x: Value) -> Value:
 
 
 def _i0(call: Call, tangents: Sequence[Value], x: Value) -> PrimalAndTangent:
-    """That of the body, but 0 at 0, where the absolute value has slope 1."""
+    """Return the derivative of the body, but 0 at x = 0, where that of the absolute value would be
+    1.
+    """
     outs, (t,) = inline_jvp(call.body, [x], tangents)
     return outs, [lax.select_n(lax.eq(x, 0.0), t, full_like(t, 0.0))]
 
 
 def _frexp(call: Call, tangents: Sequence[Value], x: Value) -> PrimalAndTangent:
-    """The mantissa is x 2^-exponent, and the exponent does not change."""
+    """Return the derivative of mantissa = x 2^-exponent; the exponent is constant."""
     mantissa, exponent = call.again(x)
     scale = lax.exp2(lax.neg(lax.convert_element_type(exponent, new_dtype=get_aval(x).dtype)))
     return [mantissa, exponent], [lax.mul(tangents[0], scale), Zero(get_aval(exponent))]
 
 
 def _pinv(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
-    """dP = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P (Golub and Pereyra, SIAM J. Numer. Anal. 10, 1973, 413-432)."""
+    """Return dP = -P dA P + P P^T dA^T (I - A P) + (I - P A) dA^T P^T P for the pseudoinverse P of
+    A.
+
+    Golub and Pereyra, SIAM J. Numer. Anal. 10 (1973), 413-432.
+    """
     (p,) = call.again(a)
     da, tall = tangents[0], get_aval(a).shape[-2] >= get_aval(a).shape[-1]
     if tall:
@@ -243,7 +254,7 @@ def _slogdet(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangen
 
 
 def _det(call: Call, tangents: Sequence[Value], a: Value) -> PrimalAndTangent:
-    """The trace of adj(A) dA, for singular matrices too."""
+    """Return the derivative trace(adj(A) dA), which is right for singular matrices, too."""
     det, product = det_and_adjugate_product(a, tangents[0])
     return [det], [trace(product)]
 

@@ -25,7 +25,7 @@ __all__ = ["compiled", "jit"]
 
 
 def compiled(closed: ClosedJaxpr) -> Callable[..., list[Value]]:
-    """Return a compiled function of values from a jaxpr."""
+    """Return the function of values that evaluates a jaxpr compiled by XLA."""
     return gateways.compile_jaxpr(closed)
 
 
@@ -34,13 +34,14 @@ def jit(
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
 ) -> Callable[..., Value]:
-    """f, staged to a jaxpr once for each combination of types, and compiled by XLA.
+    """Return f traced to a jaxpr once for each combination of argument types, and compiled by XLA.
 
     Args:
       f: a function of pytrees.
-      static_argnums: positions of arguments that are not traced; they have to be hashable, and each
-        value is staged anew.
-      static_argnames: likewise by name. Where one of the two is given, f's signature says the other.
+      static_argnums: positions of arguments that are not traced; they have to be hashable, and f is
+        traced anew for each value.
+      static_argnames: names of such arguments. If one of the two is given, the other is derived
+        from f's signature.
 
     Returns:
       A function like f. Called on values, it runs the compiled program, and its results stay on
@@ -73,9 +74,9 @@ def jit(
 
 
 def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozenset[Any]:
-    """Return a memo key for static arguments.
+    """Return a cache key for static arguments.
 
-    It has their types, since 1, 1.0 and True are equal but give different programs.
+    It contains their types, since 1, 1.0 and True are equal but give different programs.
     """
     for where, value in fixed.items():
         try:

@@ -1,4 +1,4 @@
-"""Rules of the operations that join arrays and cut them apart."""
+"""Rows of the operations that concatenate, stack, pad, repeat and split arrays."""
 
 from __future__ import annotations
 
@@ -193,9 +193,7 @@ define(
 )
 
 
-_MOST_RESULTS = (
-    1_000_000  # more are in no program, and the list of them would take the memory of the machine
-)
+_MOST_RESULTS = 1_000_000  # no real program has more, and the list of them would exhaust the memory
 
 
 def _unstack_type(x: Aval, *, axis: int) -> list[Aval]:
@@ -272,8 +270,8 @@ def _pad_impl(xp: Namespace, x: Value, value: Value, *, padding_config: ParamVal
 
 
 def _unpadded(ct: Value, x: Value, padding_config: Any) -> Value:
-    """Return the elements of `ct` at the places where `pad` puts the elements of its operand; zeros
-    for elements that it cuts off.
+    """Return the elements of `ct` at the positions where `pad` puts the elements of its operand;
+    zeros for elements that it removes.
     """
     grow = [(max(0, -low), max(0, -high), 0) for low, high, _ in padding_config]
     if any(any(g) for g in grow):
@@ -294,7 +292,7 @@ def _pad_transpose(ct: Value, x: Value, value: Value, *, padding_config: ParamVa
     inside = _unpadded(ct, aval, padding_config) if is_linear(x) or is_linear(value) else None
     rest = None
     if is_linear(value):
-        # the sum over the padding alone: total - inside, which holds where no element is cut off
+        # the sum over the padding is total - inside; elements that `pad` removes are in neither
         rest = lax.sub(summed(ct, range(aval.ndim)), summed(inside, range(aval.ndim)))
     return [inside if is_linear(x) else None, rest]
 
@@ -347,7 +345,9 @@ def _tile_type(x: Aval, *, reps: Any) -> Aval:
 
 
 def _interleaved(reps: Sequence[int], shape: Sequence[int]) -> tuple[int, ...]:
-    """Return the shape with an axis of copies before each axis."""
+    """Return the sizes reps[0], shape[0], reps[1], shape[1], ...: an axis of copies before each
+    axis.
+    """
     return tuple([n for pair in zip(reps, shape, strict=True) for n in pair])
 
 

@@ -1,4 +1,4 @@
-"""Rules of `custom_linear_solve`: derivatives come from the equation, not from the steps of the solver."""
+"""The row of `custom_linear_solve`: the equation is differentiated, not the steps of the solver."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class _Four(NamedTuple):
         return _Four(self.vecmat, self.matvec, self.transpose_solve, self.solve)
 
     def record(self) -> Record:
-        """The values as the record that a param holds."""
+        """Return the values as a record, the form of a param."""
         return Record(_RECORD, (), **self._asdict())
 
 
@@ -92,7 +92,7 @@ def _types(*operands: Aval, const_lengths: ParamValue, jaxprs: ParamValue) -> li
 
 @prepared_impl
 def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
-    """Runs the solver."""
+    """Return the function that runs the jaxpr `solve` on its constants and b."""
     lengths = _four("const_lengths", params["const_lengths"])
     solve = runner(_four("jaxprs", params["jaxprs"]).solve)
     start = lengths.matvec + lengths.vecmat
@@ -107,7 +107,9 @@ def _jvp(
     const_lengths: ParamValue,
     jaxprs: ParamValue,
 ) -> PrimalAndTangent:
-    """A x = b gives A x' = b' - A' x; further values that the solver returns have no tangent."""
+    """The jvp rule: x' solves A x' = b' - A' x, since A x = b; results after x have zero
+    tangents.
+    """
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     outs = lax.linear_solve(*primals, const_lengths=const_lengths, jaxprs=jaxprs)
     consts, b = _split(primals, lengths)
@@ -163,8 +165,8 @@ def _batch(
 ) -> OutAndDim:
     """The batch rule.
 
-    A part of x and the same part of b are batched together in all four jaxprs; as few parts as
-    possible are batched.
+    x and b have the same number of arrays. Array i of x is batched if and only if array i of b is,
+    in all four jaxprs; as few arrays as possible are batched.
     """
     lengths, four = _four("const_lengths", const_lengths), _four("jaxprs", jaxprs)
     b = vals[sum(lengths) :]
@@ -193,7 +195,7 @@ def _batch(
 
 
 def _batched_parts(four: _Four, batched: Any, start: list[bool]) -> list[bool]:
-    """Return which parts of x (and of b) are batched in consequence of those flagged in `start`, by
+    """Return which arrays of x and b are batched as a consequence of those flagged in `start`, by
     iteration to a fixed point.
     """
     flags = start

@@ -1,4 +1,6 @@
-"""Rows of calls to code outside of the program. They have type rules, and cannot run here."""
+"""Rows of calls to code outside of the program; they have type rules, but cannot be evaluated
+here.
+"""
 
 from __future__ import annotations
 
@@ -74,9 +76,9 @@ def _ffi_batch(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim
 
 
 def _with_front(layouts: Any, widened: Sequence[bool]) -> Any:
-    """Return the layouts of arrays, some of which get a new first dimension.
+    """Return the layouts of arrays, some of which get a new first axis.
 
-    It becomes the slowest one, the last of its layout.
+    A layout lists the axes from the fastest to the slowest; the new axis becomes the slowest.
     """
     if not isinstance(layouts, tuple):
         return layouts

@@ -1,4 +1,6 @@
-"""Rows of the operations that place values on devices and in memories. Placement never changes a value."""
+"""Rows of the primitives that place values on devices and in memories; they do not change
+values.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ from jaxprtool.stablehlo.text import mlir_type
 
 
 def _one_device(primitive: str, sharding: Any) -> None:
-    """Raise UnsupportedError for a sharding over several devices that is not just a mesh and a spec."""
+    """Raise UnsupportedError for a sharding over several devices whose mesh or spec cannot be
+    read.
+    """
     mesh = find_mesh(sharding)
     if mesh is not None and mesh.size > 1:
         fail(
@@ -109,7 +113,9 @@ def _constraint_type(
 def _constraint_lower(
     ctx: LoweringContext, x: Value, *, sharding: Any, unconstrained_dims: Any, **_params: Any
 ) -> Value:
-    """An sdy.sharding_constraint over the axes of the mesh that no shard_map around it has taken."""
+    """Write an sdy.sharding_constraint over the axes of the mesh that are not manual, that is,
+    which no surrounding shard_map maps over.
+    """
     spec, mesh = find_spec(sharding), find_mesh(sharding)
     if spec is None or mesh is None:
         _one_device("sharding_constraint", sharding)
@@ -128,7 +134,9 @@ def _constraint_lower(
 
 @Maker
 def _constraint_batch(_op: Any) -> Value:
-    """The operand without the constraint, which says nothing about the batch axis; the values are the same."""
+    """Return the batch rule, which drops the constraint, since it says nothing about the batch
+    axis.
+    """
     return lambda _size, vals, dims, **_params: (vals[0], dims[0])
 
 
@@ -182,7 +190,7 @@ define(
 
 
 def _metadata_transpose(ct: Value, x: Value, *, xla_metadata_kvs: ParamValue) -> list[Value]:
-    """The transpose rule: as in JAX, the cotangent's operations carry no attributes."""
+    """The transpose rule: as in JAX, operations on cotangents get no attributes."""
     return [ct if is_linear(x) else None]
 
 

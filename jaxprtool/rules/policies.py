@@ -1,6 +1,7 @@
-"""The policies of `remat2`: which results are saved for the second computation, and in which memory.
+"""The policies of `remat2`: which results are saved for the recomputation, and in which memory.
 
-A policy of a traced program may be a live function (`asks`); in a file it is one of JAX's by name.
+In the process that traced a program, a policy may be a Python function, which is called (`asks`).
+In a file it is the name or the constructor of a policy of JAX.
 """
 
 from __future__ import annotations
@@ -34,11 +35,11 @@ class PolicyWarning(JaxprToolWarning):
 
 
 def save_everything(eqn: JaxprEqn) -> bool:
-    """The policy that saves everything, as a derivative without `remat2` does."""
+    """Return True: the policy that saves everything, as a derivative without `remat2` does."""
     return True
 
 
-# JAX defines its policies of "dots" by these primitives.
+# The primitives whose results JAX's policies named "dots" save.
 _DOTS = ("dot_general", "conv_general_dilated", "scaled_matmul_wrapper")
 
 
@@ -57,7 +58,9 @@ def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
 
 @dataclass(frozen=True)
 class _Named:
-    """A policy that saves values that `checkpoint_name` gave one of these names; with `but`, any other name."""
+    """A policy that saves the values to which `checkpoint_name` gave one of these names; with
+    `but`, one of all other names.
+    """
 
     names: frozenset[str]
     but: bool = False
@@ -102,7 +105,7 @@ POLICIES: dict[str, Saves] = {
     "checkpoint_dots": _is_dot,
     "dots_with_no_batch_dims_saveable": _is_dot_without_batch,
     "checkpoint_dots_with_no_batch_dims": _is_dot_without_batch,
-    "dot_with_no_batch_dims": _is_dot_without_batch,  # its name to 0.3, and that to 0.5
+    "dot_with_no_batch_dims": _is_dot_without_batch,  # its name in JAX up to 0.3, and up to 0.5
     "dot_with_no_batch_dims_saveable": _is_dot_without_batch,
 }
 
@@ -114,15 +117,16 @@ _MADE_BY: dict[str, Saves] = {
 
 
 def policy_saves(policy: Any) -> Saves:
-    """Return which equations' results a policy keeps, and which of them it moves to another memory meanwhile.
+    """Return a policy as a function of equations: whether the results of an equation are saved, or
+    moved to another memory meanwhile.
 
     Args:
       policy: None, a name (`dots_saveable`), a record (`SaveOnlyTheseNames(...)`), the text of a
-        function, or an object with a method `asks`, which answers for the live function.
+        function, or an object with a method `asks`, which calls the Python function.
 
     Returns:
-      The policy as a function of equations; for the same policy, the same function or an equal one.
-        A function that is only known as text, and is none of JAX's, saves nothing, with a warning.
+      The function; for the same policy, the same function or an equal one. A policy that is only
+        known as text, and not one of JAX's, saves nothing, with a warning.
     """
     if policy is None:
         return save_nothing
@@ -136,19 +140,21 @@ def policy_saves(policy: Any) -> Saves:
 
 
 def policy_name(policy: Any) -> str | None:
-    """Return the name of a policy of JAX's own, however a release prints it; None for any other,
-    and for one that JAX made from arguments.
+    """Return the name of a policy that is defined in JAX, in whatever form a release prints it.
+
+    It is None for other policies, and for those that JAX makes from arguments.
     """
     made = policy.is_local if isinstance(policy, PrintedFunction) else isinstance(policy, Record)
     if (
         made and getattr(policy, "name", "") != "DotsSaveable"
-    ):  # the class of two of them, since 0.10
+    ):  # since 0.10 the class of two policies in POLICIES
         return None
     found = _known(policy)
     return next((name for name, saves in POLICIES.items() if saves is found), None)
 
 
-# Classes of JAX's policies that print their fields, in 0.10 and 0.11; before and after that all are functions.
+# Classes of policies in JAX 0.10 and 0.11, which print their fields; in other releases all are
+# functions.
 POLICY_RECORDS = (
     *("DotsSaveable", "SaveAnyNamesButThese", "SaveOnlyTheseNames"),
     *("OffloadDotWithNoBatchDims", "SaveAndOffloadOnlyTheseNames"),
@@ -162,8 +168,10 @@ _CALLED = {
 
 
 def policy_as_called(policy: Any) -> Any:
-    """Return a policy that prints as a class in the form of the call that makes it, as other
-    releases print it; others unchanged.
+    """Return a policy that is printed as a class as the call that makes it, the form of other
+    releases.
+
+    Other policies are returned unchanged.
     """
     if not isinstance(policy, Record) or policy.name not in _CALLED:
         return policy
@@ -172,7 +180,9 @@ def policy_as_called(policy: Any) -> Any:
 
 
 def _known(policy: Any) -> Saves | None:
-    """Return what a policy saves, if its name or its record is known; None otherwise."""
+    """Return a policy as a function of equations if its name or its record is known, otherwise
+    None.
+    """
     if isinstance(policy, str):
         return POLICIES.get(Word(policy).member)
     if isinstance(policy, Record) and policy.name in _RECORDS:

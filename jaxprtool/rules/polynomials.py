@@ -27,7 +27,7 @@ from jaxprtool.rules.define import define
 
 __all__: list[str] = []
 
-_UNROLLED = 8  # terms up to which JAX unrolls the loop if the equation does not say
+_UNROLLED = 8  # the largest number of terms that JAX unrolls, if the equation does not say
 
 
 def _type(x: Aval, *coefficients: Aval, **_: Any) -> Aval:
@@ -41,7 +41,11 @@ def _type(x: Aval, *coefficients: Aval, **_: Any) -> Aval:
 def _horner(
     in_avals: Sequence[Aval], x: Value, *coefficients: Value, unroll: int | None = None
 ) -> Value:
-    """The loop that JAX makes of many terms starts at zero, whose product with an infinite x is NaN."""
+    """Evaluate the polynomial by Horner's rule.
+
+    With many terms, JAX writes a loop that starts from zero, so that the result is NaN for infinite
+    x; the same is done here.
+    """
     shape = broadcast_avals("polynomial", in_avals).shape
     x, *terms = [broadcast_to(c, shape) for c in (x, *coefficients)]
     loops = len(terms) > (_UNROLLED if unroll is None else unroll)
@@ -69,7 +73,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], **params: Any) -> Prim
 
 
 def _of(x: Value, coefficients: list[Value], params: Any) -> Value:
-    """Return the polynomial as an expression; the constant where there is one coefficient."""
+    """Bind `polynomial`; return the coefficient if there is only one."""
     if len(coefficients) > 1:
         return lax.polynomial(x, *coefficients, **params)
     return coefficients[0]

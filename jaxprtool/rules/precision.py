@@ -1,4 +1,4 @@
-"""Rules of rounding to fewer bits."""
+"""The row of `reduce_precision`, which rounds to fewer bits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.axes import static_impl
 from jaxprtool.rules.define import define
 
-# Bits of exponent and mantissa of the types that round in their own format; others round as f32.
+# (bits of exponent, bits of mantissa) of types that are rounded by their own bits; others go
+# through f32.
 _FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64": (11, 52)}
 
 
@@ -48,7 +49,9 @@ def _precision_impl(xp: Namespace, x: Value, *, exponent_bits: int, mantissa_bit
     highest, lowest = (bias + reduced) << mantissa, (bias - reduced) << mantissa
 
     def rounded(bits: Value) -> Value:
-        """Halves to even: a carry out of the mantissa goes to the exponent, where it belongs."""
+        """Round ties to even; a carry out of the mantissa increments the exponent, which is
+        right.
+        """
         odd = (bits >> word.type(shift)) & word.type(1)
         bits = bits + odd + word.type((1 << (shift - 1)) - 1)
         return bits & word.type(~((1 << shift) - 1) & ((1 << (8 * word.itemsize)) - 1))

@@ -1,4 +1,4 @@
-"""Rows of contractions in which an axis is divided into groups."""
+"""The row of `ragged_dot_general`: contractions in which an axis is divided into groups."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Numbers(NamedTuple):
       lhs_contract, rhs_contract: the contracted axes.
       lhs_batch, rhs_batch: the batch axes.
       ragged: the ragged axis of lhs.
-      groups: the axes of rhs that count the groups.
+      groups: the axes of rhs whose index is the number of the group.
     """
 
     lhs_contract: Axes
@@ -77,7 +77,7 @@ class _Numbers(NamedTuple):
         )
 
     def prefix(self, ndim: int) -> Axes:
-        """Return the axes of lhs outside of the ragged one, which group_sizes may have as well."""
+        """Return the axes of lhs that group_sizes may have before its axis of groups."""
         if self.mode == "batch":
             return self.lhs_batch[: self.lhs_batch.index(self.ragged)]
         inner = self.lhs_contract
@@ -86,7 +86,7 @@ class _Numbers(NamedTuple):
         return self.lhs_batch + inner[: inner.index(self.ragged)]
 
     def without_groups(self) -> tuple[Value, Value]:
-        """Return the dimension_numbers of a dot_general with rhs without its group axis."""
+        """Return the dimension_numbers of a dot_general whose rhs has no axis of groups."""
         down = [
             tuple(a - sum(g < a for g in self.groups) for a in axes)
             for axes in (self.rhs_contract, self.rhs_batch)
@@ -174,7 +174,7 @@ def _expanded(x: Value, sizes: Sequence[int], axis: int, prefix: Axes) -> Value:
     shape = (get_aval(sizes).shape[-1], *aval.shape)
     ends = lax.cumsum(sizes, axis=last)
     starts = lax.sub(ends, sizes)
-    # the sizes' axes in the order of x's, the groups in front
+    # the axes of sizes in the order of the axes of x, after the axis of groups
     places = prefix if last else ()
     order = sorted(range(last), key=lambda i: places[i])
     dims = (0, *sorted(p + 1 for p in places))
@@ -191,8 +191,9 @@ def _expanded(x: Value, sizes: Sequence[int], axis: int, prefix: Axes) -> Value:
 def _as_dot(
     x: Value, y: Value, sizes: Sequence[int], numbers: _Numbers, params: dict[str, ParamValue]
 ) -> Value:
-    """Express the operation as a dot_general of lhs expanded by groups, and of rhs too where the
-    ragged axis is contracted.
+    """Express the operation as a dot_general of lhs, expanded to one masked copy for each group.
+
+    If the ragged axis is contracted, rhs is expanded, too.
     """
     up = lambda axes: tuple(a + 1 for a in axes)  # noqa: E731
     lc, rc, lb, rb, ragged, groups = numbers
@@ -229,7 +230,9 @@ def _ragged_lower(ctx: LoweringContext, x: Value, y: Value, sizes: Any, **params
 
 
 class _RaggedImpl:
-    """Evaluates one product for each group, and for each element of the batch if group sizes differ there."""
+    """Evaluates one product for each group; by a masked `dot_general` if there are batches of group
+    sizes.
+    """
 
     def __call__(self, xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         avals = [get_aval(v) for v in values]
@@ -262,7 +265,7 @@ class _RaggedImpl:
 
 
 def _group(numbers: _Numbers, g: int, run: slice, ndim: int) -> tuple[Value, Value, Value]:
-    """Return the index of group g in lhs, in rhs and in the result."""
+    """Return the indices that select group g of lhs, of rhs and of the result on NumPy."""
     every = slice(None)
     part = (*[every] * numbers.ragged, run)
     if numbers.mode == "contract":
@@ -323,8 +326,9 @@ def _cotangent(
     aval: Aval,
     params: Any,
 ) -> Value:
-    """Return the product whose axes are those of the operand after the permutation `order`, with
-    them permuted back.
+    """Return the cotangent of an operand: a product of left and right, with its axes permuted.
+
+    Axis i of the product is axis order[i] of the operand.
     """
     out = lax.ragged_dot_general(
         left, right, sizes, ragged_dot_dimension_numbers=numbers.record, **params
@@ -346,7 +350,7 @@ def _ragged_batch(
     ragged_dot_dimension_numbers: ParamValue,
     **params: ParamValue,
 ) -> OutAndDim:
-    """The batch axis becomes the first batch axis of all operands."""
+    """The batch rule: the batch axis becomes the first batch axis of all operands."""
     numbers = _numbers(ragged_dot_dimension_numbers)
     x, y, sizes = (materialize(v, d, size) for v, d in zip(vals, dims, strict=True))
     lc, rc, lb, rb, ragged, groups = numbers
@@ -383,8 +387,8 @@ def _ragged_cost(
 
 
 def _ragged_determined(in_avals: Any, params: Any) -> bool:
-    """The determined rule: group sizes may be negative, or have too large a sum, and the result is
-    then unspecified.
+    """The determined rule: False, since the result is unspecified if group sizes are negative or
+    their sum is too large.
     """
     del in_avals, params
     return False

@@ -1,4 +1,4 @@
-"""Rules of reductions over axes."""
+"""Rows of reductions over axes."""
 
 from __future__ import annotations
 
@@ -68,9 +68,9 @@ def _reducer_batch(op: Any) -> Callable[..., Any]:
 
 
 def _sum_like(ufunc: str) -> Callable[..., Value]:
-    """Return the impl of a sum or product.
+    """Return the impl rule of a sum or product.
 
-    Types of 16 bits and less accumulate in f32 and are rounded once.
+    Floats of 16 bits or fewer are accumulated in f32 and rounded once.
     """
 
     def make(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
@@ -122,7 +122,9 @@ def _prod_jvp(
     axes: Sequence[int],
     **params: ParamValue,
 ) -> PrimalAndTangent:
-    """d prod(x) = sum_i t_i * prod_{j < i} x_j * prod_{j > i} x_j, which is right where x has zeros."""
+    """The jvp rule: sum over i of t[i] * prod(x[:i]) * prod(x[i+1:]), which is right if x has
+    zeros.
+    """
     (x,), (t,) = primals, tangents
     aval, kept = get_aval(x), removed(range(get_aval(x).ndim), axes)
     n = math.prod(aval.shape[a] for a in axes)
@@ -133,7 +135,7 @@ def _prod_jvp(
     if n == 0:
         return out, Zero(get_aval(out))
     axis = axes[0]
-    if len(axes) > 1:  # make them one, in front
+    if len(axes) > 1:  # merge them into one axis, the first
         shape, order = (n, *get_aval(out).shape), (*axes, *kept)
         dimensions = None if order == tuple(range(aval.ndim)) else order
         x, t = (lax.reshape(v, new_sizes=shape, dimensions=dimensions) for v in (x, t))
@@ -180,7 +182,9 @@ def _chooser_impl(ufunc: str, sign: int) -> Callable[..., Value]:
 
 
 def _chooser_jvp(op: Any) -> Callable[..., Value]:
-    """Elements that tie for the largest share the derivative equally."""
+    """Return the jvp rule of reduce_max or reduce_min: equal extreme elements have equal
+    derivatives, whose sum is 1.
+    """
 
     def rule(
         primals: Sequence[Value],
@@ -244,7 +248,8 @@ for _op, _name, _unit in (
 
 # -- by a jaxpr ------------------------------------------------------------------------------------
 
-# So many elements are folded one after the other; of more, neighbours are first combined in pairs.
+# Up to this many elements are folded one after the other; of more, neighbours are first combined in
+# pairs.
 _FOLD = 256
 
 
@@ -264,7 +269,7 @@ def _reduce_impl(
     axes, n = tuple(dimensions), len(xs)
     if all(
         xs[0].shape[a] == 1 for a in axes
-    ):  # XLA removes such a reduction together with its initial values
+    ):  # XLA removes such a reduction, and does not combine with the initial values
         shape = removed(xs[0].shape, axes)
         return lambda *values: [v.reshape(shape) for v in values[:n]]
     if monoid is not None:
@@ -284,7 +289,9 @@ def _reduce_impl(
 def _reduce_fold(
     xp: Namespace, xs: Sequence[Value], axes: tuple[int, ...], jaxpr: ClosedJaxpr
 ) -> Callable[..., list[Value]]:
-    """Fold in the order of the elements, so that reducers need not be commutative."""
+    """Return a function that folds the elements in their order; the jaxpr need not be
+    commutative.
+    """
     n, shape = len(xs), removed(xs[0].shape, axes)
     count = math.prod(xs[0].shape[a] for a in axes)
     order = (*axes, *removed(range(xs[0].ndim), axes))
@@ -316,7 +323,10 @@ def _reduce_jvp(
     dimensions: Sequence[int],
     jaxpr: ClosedJaxpr,
 ) -> PrimalAndTangent:
-    """Differentiate the reduction as a tree that combines halves. Initial values are taken to be neutral elements."""
+    """The jvp rule: differentiate the reduction as a tree (`_reduce_tree`).
+
+    Initial values are assumed to be neutral elements.
+    """
     n = len(primals) // 2
     no_initial_tangents("reduce", tangents[n:])
     outs = lax.reduce(*primals, computation=computation, dimensions=dimensions, jaxpr=jaxpr)
@@ -454,7 +464,7 @@ def _arg_lower(direction: str, sign: int) -> Callable[..., Value]:
             def both(op: str, a: Value, b: Value) -> Value:
                 return ctx.op(op, a, b, out=a.aval)
 
-            # the accumulated value stays if it is better or NaN; of equal ones the first counts
+            # keep the accumulated value if it is better, or NaN; of equal values keep the first
             stays = ctx.compare(direction, value, new)
             if x.aval.dtype.kind == "f":
                 stays = both("or", stays, ctx.compare("NE", value, value))

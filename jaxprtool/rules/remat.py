@@ -1,9 +1,9 @@
 """Rows of `remat2` (`jax.checkpoint`) and `name`, and the Python function `checkpoint`.
 
-In the derivative of a `remat2` the known part of its jaxpr is computed twice. The first computation
-gives the results, and keeps nothing but the arguments. The second one is inside another `remat2`,
-and computes the values that the tangents or cotangents need. Values that a policy names are saved
-after all: they become arguments of the second computation.
+The derivative of a `remat2` computes the known part of its jaxpr twice. The first computation
+returns the results, and only the arguments are kept. The recomputation is in another `remat2`, and
+computes the values that the tangents or cotangents need. Values that the policy saves are kept,
+too: they become arguments of the recomputation.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ __all__ = ["checkpoint"]
 
 
 def _one_flag(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """Return params with one flag `prevent_cse` where it has one for each argument, since the
-    arguments are about to change.
+    """Return the params with `prevent_cse` as a single flag, if it has one for each argument.
+
+    The arguments are about to change.
     """
     prevent = params["prevent_cse"]
     return {**params, "prevent_cse": any(prevent)} if isinstance(prevent, tuple) else params
@@ -59,7 +60,9 @@ _TRANSPOSED = MemoTable[tuple[ClosedJaxpr, list[bool]]]("transposed remat2")
 
 
 class _RematRules(CallRules):
-    """The rules of a call, except for what is kept between the two computations."""
+    """The rules of a call, except those that say which values are kept between the two
+    computations.
+    """
 
     def transposed(
         self, closed: ClosedJaxpr, linear: Sequence[bool], nonzero: Sequence[bool]
@@ -88,7 +91,9 @@ class _RematRules(CallRules):
         return merge_lists(parts.unks_out, outs, unknown)
 
     def saving(self, eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
-        """The saving rule: the policy of the outer `remat2` decides; both parts are again calls of the inner one."""
+        """The saving rule: the policy of the outer `remat2` decides; both parts remain `remat2`
+        calls.
+        """
         cut = split_saving(eqn.params["jaxpr"], unks, saves)
         if not cut.n_saved:
             return None
@@ -152,14 +157,16 @@ _PARTS = MemoTable[_Parts]("parts of a remat2")
 
 
 def _keep_residuals(closed: ClosedJaxpr, unks: Sequence[bool]) -> _Parts:
-    """Split the jaxpr like that of an ordinary call: save all values that the unknown part reads."""
+    """Split the jaxpr like that of an ordinary call: save all values that the unknown part uses."""
     known, rest, unks_out, _n_res = partial_eval_jaxpr(_keeping(closed), unks)
     used = [i for i, u in enumerate(unks) if u]
     return _Parts(known, unks_out.count(False), rest, used, unks_out)
 
 
 def _keeping(closed: ClosedJaxpr) -> ClosedJaxpr:
-    """Return the same jaxpr in which no inner `remat2` recomputes anything either, since the outer policy decides."""
+    """Return the jaxpr with inner `remat2`s that save everything, since the outer policy
+    decides.
+    """
     return _KEEPING.of(closed, lambda: _made_keeping(closed))
 
 
@@ -214,8 +221,8 @@ def _lower(
 ) -> list[Any]:
     """Write the body in place.
 
-    Arguments of the second computation go through a barrier, so that XLA does not merge it with the
-    first.
+    Arguments of the recomputation go through a barrier, so that XLA does not merge it with the
+    first computation.
     """
     guarded = prevent_cse if isinstance(prevent_cse, tuple) else (prevent_cse,) * len(args)
     if params["differentiated"] and any(guarded):
@@ -256,7 +263,7 @@ define(
 def _name_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, name: str
 ) -> PrimalAndTangent:
-    """The tangent is not named: a policy that keeps the value does not keep it."""
+    """The jvp rule: the tangent gets no name, so a policy that saves the value does not save it."""
     return lax.checkpoint_name(*primals, name=name), tangents[0]
 
 
@@ -280,13 +287,14 @@ def checkpoint(
     prevent_cse: bool = True,
     static_argnums: int | Sequence[int] = (),
 ) -> Callable[..., Value]:
-    """f, whose derivatives compute its intermediate values again instead of keeping them.
+    """Return f with derivatives that recompute its intermediate values instead of storing them.
 
     Args:
       f: a function of pytrees; it may close over tracers.
-      policy: the name of a policy that says what is kept: `nothing_saveable` (as None), `everything_saveable`,
-        `dots_saveable`, `dots_with_no_batch_dims_saveable`.
-      prevent_cse: whether a compiler is kept from merging the second computation with the first.
+      policy: the name of a policy that says which values are stored nevertheless:
+        `nothing_saveable` (the same as None), `everything_saveable`, `dots_saveable`,
+        `dots_with_no_batch_dims_saveable`.
+      prevent_cse: whether the compiler must not merge the recomputation with the first computation.
       static_argnums: positions of arguments that are not traced.
 
     Raises:

@@ -1,4 +1,4 @@
-"""The row of `CustomRoot`: a call of its solver with the solver's operands."""
+"""The row of `CustomRoot`: a call of its solver with the first operands."""
 
 from __future__ import annotations
 

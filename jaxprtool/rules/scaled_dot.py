@@ -1,8 +1,8 @@
-"""The rows of `scaled_dot` and `scaled_matmul_wrapper`: contractions of arrays of narrow numbers
-with one scale per block.
+"""Rows of `scaled_dot` and `scaled_matmul_wrapper`: contractions of arrays of narrow elements, with
+one scale for each block of elements.
 
-The blocks are those of the Open Compute Project's OCP Microscaling Formats (MX) Specification
-(2023); the product is in bf16.
+The blocks are those of the OCP Microscaling Formats (MX) Specification of the Open Compute Project
+(2023). `scaled_dot` multiplies in bf16.
 """
 
 from __future__ import annotations
@@ -30,7 +30,11 @@ Axes = Sequence[int]
 
 
 def _check_scale(name: str, side: str, x: Aval, scale: Aval, contracting: Axes) -> None:
-    """Raise a type error for a scale whose shape is not that of its operand with shorter contracting axes."""
+    """Raise a type error for a scale whose shape does not fit its operand.
+
+    Along contracting axes the size of the operand is a multiple of that of the scale; along others
+    the sizes are equal.
+    """
     least = 2 if name == "scaled_dot" else 1
     for axis, (n, m) in enumerate(zip(x.shape, scale.shape, strict=True)):
         if axis not in contracting and n != m:
@@ -77,7 +81,8 @@ def _check_operands(name: str, *avals: Aval) -> None:
 
 
 def _scaled(x: Value, scale: Value, contracting: Axes, dtype: DType = BFLOAT16) -> Value:
-    """Return an operand times its scale in a type; of complex numbers, the product of the real parts.
+    """Return an operand times its scale, both converted to a type; of complex numbers only the real
+    parts count.
 
     Scales are repeated along the contracting axes.
     """

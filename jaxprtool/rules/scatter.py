@@ -1,4 +1,6 @@
-"""Rows of scatter, and of the scatters that combine updates with old elements."""
+"""Rows of `scatter`, and of the scatters that combine updates with old elements, such as
+`scatter-add`.
+"""
 
 from __future__ import annotations
 
@@ -107,11 +109,11 @@ Combine = Callable[
 
 
 def _replace(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
-    table[places] = rows  # where places are equal the last update counts
+    table[places] = rows  # of equal places the last update counts
 
 
 def _combine(name: str, unique: bool, dtype: DType) -> Combine:
-    """Combine with a NumPy ufunc. Updates of the same element are combined in order."""
+    """Return a function that combines updates with elements by a NumPy ufunc, in their order."""
 
     def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         ufunc = ufunc_of(xp, name, dtype)
@@ -124,7 +126,9 @@ def _combine(name: str, unique: bool, dtype: DType) -> Combine:
 
 
 def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
-    """Combine by a jaxpr of scalars, in rounds, in each of which no element is updated twice."""
+    """Return a function that combines by a jaxpr of scalars, in rounds that update no element
+    twice.
+    """
 
     def run(xp: Namespace, table: Any, places: Any, rows: Value) -> None:
         order = xp.argsort(places, kind="stable")
@@ -143,8 +147,8 @@ def _apply_jaxpr(closed: ClosedJaxpr) -> Combine:
 
 
 def _is_that_of(update_jaxpr: Any, op: Any) -> bool:
-    """Whether a jaxpr is the single operation `op` on its two arguments in order, which the
-    primitive's name stands for.
+    """Whether an update_jaxpr is the single operation `op` of its two arguments in order, the
+    operation in the primitive's name.
     """
     jaxpr = update_jaxpr.jaxpr
     if len(jaxpr.eqns) != 1 or jaxpr.const_binders:
@@ -210,7 +214,7 @@ def _options(params: dict[str, ParamValue]) -> dict[str, Any]:
 
 
 def _linear_jvp(op: Any) -> Callable[..., Value]:
-    """The rule of a scatter that is linear in operand and updates together."""
+    """Return the jvp rule of a scatter that is linear in (operand, updates)."""
 
     def rule(
         primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
@@ -227,8 +231,11 @@ def _linear_jvp(op: Any) -> Callable[..., Value]:
 def _scatter_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
 ) -> PrimalAndTangent:
-    """Where updates overlap, each has a number, and those that were not overwritten are found by gathering
-    the numbers that were scattered; value and tangent are then sums over those.
+    """The jvp rule of `scatter`.
+
+    Of overlapping updates only the last one counts. To find these, each update gets a number; the
+    numbers are scattered, then gathered at the updates' positions: an update whose number comes
+    back was not overwritten. Value and tangent are sums over these updates.
     """
     if params["update_jaxpr"] is not None:
         fail(
@@ -293,10 +300,11 @@ def _need_unique(name: str, unique: bool) -> None:
 
 
 def _extremal_jvp(op: Any) -> Callable[..., Value]:
-    """Updates that tie, with each other or with the old element, share the derivative equally.
+    """Return the jvp rule of scatter-min or scatter-max: equal extreme values, among the updates of
+    an element and the old element, have equal derivatives, whose sum is 1.
 
-    All that reads and writes the places takes indices out of range as the scatter does, so that an update that is
-    clipped to a place counts among those of the place.
+    The rule gathers and scatters with the same mode as the primitive, so that an update whose
+    position is clipped counts at the position to which it is written.
     """
 
     def rule(
@@ -474,7 +482,7 @@ def _scatter_lower(op: Any) -> Callable[..., Value]:
     return lower
 
 
-# What the updates are combined with, where the name says it.
+# Primitive -> the operation that combines an old element with an update.
 COMBINED_BY: dict[str, Any] = {
     "scatter-add": lax.add,
     "scatter-sub": lax.sub,

@@ -1,4 +1,4 @@
-"""Rows of `SearchSorted`, one binary search for all queries at once, and of `Nonzero`, a stable sort."""
+"""Rows of `SearchSorted`, a binary search of all queries at once, and `Nonzero`, a stable sort."""
 
 from __future__ import annotations
 
@@ -95,7 +95,9 @@ def _i32(n: int) -> Value:
 
 
 def _taken(rows: Value, places: Value, n: int) -> Value:
-    """Return the elements of each row at its positions; a position behind the end reads the last element."""
+    """Return the elements of each row at positions; a position after the end reads the last
+    element.
+    """
     shape = get_aval(places).shape
     within = lax.min(places, lax.broadcast_in_dim(_i32(n - 1), shape=shape))
     indices = lax.reshape(within, new_sizes=(*shape, 1))
@@ -182,7 +184,9 @@ def _nonzero(
     axes: tuple[int, ...],
     out_dtype: DType,
 ) -> list[Value]:
-    """Sort the positions stably, those of nonzero elements first, and keep the requested number of them."""
+    """Return the positions: sort them stably, nonzero elements first, and keep the first `size` of
+    them.
+    """
     shape, axes = in_avals[0].shape, tuple(sorted(axes))
     others = tuple(i for i in range(len(shape)) if i not in axes)
     batch, sizes = tuple(shape[i] for i in others), [shape[i] for i in axes]
@@ -210,7 +214,9 @@ def _nonzero(
 
 
 def _stretched(fill: Value, shape: tuple[int, ...]) -> Value:
-    """Broadcast one value per row of a batch to the shape of the result, whose last axis is not a batch axis."""
+    """Broadcast one value for each example of a batch to a shape whose last axis is not a batch
+    axis.
+    """
     own = get_aval(fill).shape
     first = len(shape) - 1 - len(own)
     return lax.broadcast_in_dim(

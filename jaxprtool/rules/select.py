@@ -1,6 +1,6 @@
-"""Rows of elementwise choice, `select_n` and `clamp`.
+"""Rows of `select_n` and `clamp`.
 
-Operands have equal shapes, or rank 0 for selectors and bounds.
+Operands have equal shapes; the selector and the bounds may also be scalars.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ def _select_n_type(which: Any, *cases: Aval) -> Aval:
     return first
 
 
-_MANY = 10_000  # elements from which looking at all of them costs little beside an array of as many
+_MANY = 10_000  # from this size on, checking all elements costs little compared to making an array
 
 
 def _select_n_impl(xp: Namespace, which: Any, *cases: Value) -> Value:
-    """An index out of range takes the nearest case."""
+    """Evaluate; an index out of range selects the nearest case."""
     if which.dtype.kind == "b":
-        if which.size > _MANY and which.shape:  # indices are seldom negative: then no array is made
+        if which.size > _MANY and which.shape:  # often all are equal, and no new array is needed
             if not which.any():
                 return cases[0]
             if which.all():
@@ -98,14 +98,16 @@ def _select_n_transpose(ct: Value, which: Any, *cases: Value) -> Value:
 
 
 def _takes(which: Any, i: int, n: int) -> Value:
-    """Whether an integer selector takes case i of n, where n is at least 2."""
+    """Return whether an integer selector takes case i of n, elementwise; n is at least 2."""
     if i == 0:
         return lax.le(which, 0)
     return lax.ge(which, i) if i == n - 1 else lax.eq(which, i)
 
 
 def _select_n_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
-    """The axis goes where the first batched operand of full rank has it; a selector may keep rank 0."""
+    """The batch rule: the batch axis is where the first batched operand has it that is not a scalar
+    selector; such a selector is only broadcast if it is batched.
+    """
     rank = get_aval(vals[1]).ndim - (dims[1] is not None)
     which, which_dim = vals[0], dims[0]
     scalar = get_aval(which).ndim - (which_dim is not None) == 0
@@ -125,7 +127,7 @@ def _select_n_lower(ctx: LoweringContext, which: Any, *cases: HloValue) -> HloVa
         return ctx.select(which, cases[1], cases[0]) if len(cases) == 2 else cases[0]
 
     def between(first: int, cases: Any) -> Value:
-        """A binary search for the case, the first of which has index `first`."""
+        """Write a binary search for the case; the first of `cases` has index `first`."""
         if len(cases) == 1:
             return cases[0]
         middle = len(cases) // 2
@@ -139,7 +141,7 @@ def _select_n_lower(ctx: LoweringContext, which: Any, *cases: HloValue) -> HloVa
 
 
 def _select_n_determined(in_avals: Any, params: Any) -> bool:
-    """Not where the choice is an integer, which may be out of range."""
+    """The determined rule: False for an integer selector, which may be out of range."""
     del params
     return in_avals[0].dtype.kind == "b"
 
@@ -182,9 +184,9 @@ def _clamp_impl(xp: Namespace, low: Value, x: Value, high: Value) -> Value:
 
 
 def _where(pred: Value, t: Value, out: Value) -> Value:
-    """Return t where pred, else 0.
+    """Return t where pred is True, elsewhere 0, with the shape of out.
 
-    A tangent of rank 0 is multiplied by the mask, which is cheaper than to broadcast and select.
+    A scalar t is multiplied by the mask, which is cheaper than to broadcast and select.
     """
     if get_aval(t).shape != get_aval(out).shape:
         return lax.mul(t, lax.convert_element_type(pred, new_dtype=get_aval(t).dtype))
@@ -192,7 +194,7 @@ def _where(pred: Value, t: Value, out: Value) -> Value:
 
 
 def _clamp_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
-    """As for select_n, with bounds in the place of the selector."""
+    """The batch rule, as for select_n; scalar bounds are only broadcast if they are batched."""
     ranks = [get_aval(v).ndim - (d is not None) for v, d in zip(vals, dims, strict=True)]
     target = next(
         (d for d, r in zip(dims, ranks, strict=True) if d is not None and r == ranks[1]), 0

@@ -1,4 +1,4 @@
-"""Rules of the operations that move elements about and compute nothing."""
+"""Rows of the operations that rearrange elements, and of those that return sizes of axes."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ from jaxprtool.makers.axes import (
 from jaxprtool.makers.keys import MOVES_KEYS
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
-# Results of at most so many elements are copied: making a view costs more than copying them.
+# Results of up to this many elements are copied, which is cheaper than making a NumPy view.
 _SMALL = 4096
 
 
 def _shape_impl(shape_of: Callable[..., tuple[int, ...]]) -> Callable[..., Value]:
-    """The impl rule of an operation that only changes the shape."""
+    """Return the impl rule of an operation that only changes the shape."""
     return static_impl(
         lambda xp, x, **params: operator.methodcaller("reshape", shape_of(x, **params))
     )
@@ -125,7 +125,7 @@ def _broadcast_transpose(
         if x.shape[i] == shape[d]  # the others have size 1 and were repeated
     }
     out = summed(ct, [d for d in range(len(shape)) if d not in kept])
-    if len(kept) > 1:  # axes of the sum, in the operand's order
+    if len(kept) > 1:  # permute the axes of the sum to the order of the operand's axes
         axes = [kept[d] for d in sorted(kept)]
         out = transposed(out, inverse_permutation([sorted(axes).index(i) for i in axes]))
     if len(kept) == x.ndim:
@@ -140,7 +140,8 @@ def _broadcast_batch(
     increasing = _keeps_order(broadcast_dimensions)
     if not increasing:
         x, dim = moveaxis(x, dim, 0), 0
-    # the batch axis goes in front of where the operand's next axis goes, so that none has to move
+    # insert the batch axis before the result's axis of the operand's next axis, so that no axis
+    # moves
     at = 0
     if increasing and dim:
         at = broadcast_dimensions[dim] if dim < len(broadcast_dimensions) else len(shape)
@@ -220,7 +221,8 @@ def _reshape_batch(
     if dimensions is not None:
         dimensions = inserted(bumped(dimensions, dim), 0, dim)
     elif dim:
-        # The batch axis can stay between the same elements if the axes before it are kept whole.
+        # The batch axis need not move if the sizes before it have the same product in the new
+        # shape.
         before = math.prod(get_aval(x).shape[:dim])
         products = list(itertools.accumulate(new_sizes, operator.mul, initial=1))
         if before in products and math.prod(new_sizes):
@@ -313,7 +315,7 @@ def _expand_dims_batch(
     size: int, vals: Sequence[Value], dims: Sequence[int | None], *, dimensions: Sequence[int]
 ) -> OutAndDim:
     rank = get_aval(vals[0]).ndim - 1 + len(dimensions)
-    old = removed(range(rank), dimensions)  # where the example's axes are in the result
+    old = removed(range(rank), dimensions)  # the positions of an example's axes in the result
     at = old[dims[0] - 1] + 1 if dims[0] else 0
     return lax.expand_dims(vals[0], dimensions=bumped(dimensions, at)), at
 

@@ -137,9 +137,8 @@ def _dynamic_slice_type(x: Aval, *starts: Aval, slice_sizes: Sequence[int]) -> A
 
 
 def _window(starts: Sequence[Value], parts: Sequence[tuple[int, int]]) -> tuple[Value, ...]:
-    """Return the index of a slice on NumPy.
-
-    For each axis, `parts` has the size of the slice and its largest start.
+    """Return the NumPy index of a slice; `parts` has the size and the largest start along each
+    axis.
     """
     return tuple(
         [
@@ -186,7 +185,7 @@ def _needed(
 ) -> tuple[list[Value], list[Value]]:
     """Return the starts and their batch axes.
 
-    Where the slice has the size of the axis, only start 0 is possible, so a batched start becomes
+    Along an axis that the slice covers, only start 0 is possible, so a batched start is replaced by
     0.
     """
     zero, whole = _start_like(starts), [s == n for s, n in zip(sizes, shape, strict=True)]
@@ -203,9 +202,10 @@ def _start_vectors(
     shape: Sequence[int],
     size: int,
 ) -> tuple[Value, tuple[int, ...]]:
-    """Return the starts of each example as vectors along a last axis, and the axes that they are for.
+    """Return the starts of each example as vectors along a last axis, and the axes of their
+    components.
 
-    Axes of which the slice takes the whole are left out.
+    Axes that the slice covers are left out.
     """
     axes = [i for i, (s, n) in enumerate(zip(sizes, shape, strict=True)) if s != n]
     columns = [
@@ -221,9 +221,8 @@ def _start_vectors(
 def _slice_windows(
     axes: tuple[int, ...], rank: int, size: int, dim: int | None, shape: Sequence[int]
 ) -> tuple[Windows, tuple[int, ...]]:
-    """Return the windows of a gather or scatter that moves one slice of `shape` for each example, and the slice sizes.
-
-    The batch axis is the first.
+    """Return the windows of a gather or scatter of one slice of `shape` for each example, and the
+    slice sizes; the batch axis of the result is the first.
     """
     w, _ = batched_indices(Windows(tuple(range(rank)), (), axes), 0, 0, dim)
     return w, tuple(shape) if dim is None else inserted(shape, dim, min(size, 1))

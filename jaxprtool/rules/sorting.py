@@ -1,4 +1,4 @@
-"""Rules of sorting, and of the largest elements."""
+"""Rows of sorting, and of selection of the largest elements."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from jaxprtool.rules.define import define
 
 
 def _along(xp: Namespace, values: Any, order: Any, axis: int) -> Any:
-    """Return the values at positions along an axis.
+    """Return the values at positions along an axis, as `numpy.take_along_axis`.
 
-    They are reshaped to three axes, since NumPy can index fewer axes than an array may have.
+    They are reshaped to three axes first, since NumPy can index fewer axes than an array may have.
     """
     shape, n = values.shape, values.ndim
     axis %= max(n, 1)
@@ -50,7 +50,9 @@ def _along(xp: Namespace, values: Any, order: Any, axis: int) -> Any:
 
 
 def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
-    """Integers in the order of the elements; floats by sign, then by magnitude, NaN being the largest."""
+    """Return integers in the same order as the elements; floats in the order -NaN < -inf < ... <
+    NaN.
+    """
     if dtype.kind == "b":
         return x.view(xp.uint8)
     if dtype.kind != "f":
@@ -59,21 +61,23 @@ def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
         x, dtype_bits = x.astype(xp.float32), 32
     else:
         dtype_bits = dtype.bits
-    if dtype_bits == 8:  # the layouts of these differ; all of them are exact in f32
+    if dtype_bits == 8:  # 8-bit floats have different bit layouts; all are exact in f32
         x, dtype_bits = x.astype(xp.float32), 32
     bits = xp.ascontiguousarray(x).view(getattr(xp, f"int{dtype_bits}"))
     return bits ^ ((bits >> (dtype_bits - 1)) & ((1 << dtype_bits - 1) - 1))
 
 
 def _plain(xp: Namespace, x: Value) -> Value:
-    """Return floats with one kind of zero and one kind of NaN."""
+    """Return floats with all zeros replaced by +0, and all NaNs by one NaN."""
     zero = x.dtype.type(0)
     x = xp.where(x == zero, zero, x)
     return xp.where(x != x, xp.asarray(xp.nan).astype(x.dtype), x)
 
 
 def _keys(xp: Namespace, x: Value, dtype: DType) -> list[Value]:
-    """Return integers in the order of the elements to sort, for each sort key, the most important first."""
+    """Return arrays of integers whose lexicographic order is that of the elements: two for complex
+    elements (real part first), otherwise one.
+    """
     if dtype.kind == "c":
         return [*_keys(xp, x.real, dtype.real), *_keys(xp, x.imag, dtype.real)]
     return [_ordinals(xp, _plain(xp, x) if dtype.kind == "f" else x, dtype)]
@@ -89,9 +93,10 @@ def _order(xp: Namespace, keys: Sequence[Value], axis: int) -> Value:
 
 
 def _packed(xp: Namespace, key: Value, axis: int, k: int | None) -> Value:
-    """The positions of the k smallest keys (of 32 bits) in order: key and position make one integer.
+    """Return the positions of the k smallest keys of up to 32 bits, stably sorted; None means all.
 
-    No two of these integers are equal, so the fastest sort, which is not stable, gives the same result.
+    Key and position are packed into one integer. No two of these are equal, so that the fastest
+    sort, which is not stable, gives the same result as a stable one.
     """
     n = key.shape[axis]
     place = xp.arange(n, dtype=xp.int64).reshape([n if i == axis else 1 for i in range(key.ndim)])
@@ -140,7 +145,9 @@ def _sort_impl(
 
 
 def _picked(t: Value, positions: Any, axis: int, indices: Value) -> Value:
-    """The elements of t at positions along an axis; `indices` are the positions with an axis of 1 at the end."""
+    """Return the elements of t at positions along an axis; `indices` are the positions with a last
+    axis of size 1.
+    """
     rank = get_aval(positions).ndim
     rest = tuple(i for i in range(rank) if i != axis)
     numbers = Windows((), (axis,), (axis,), rest, rest).gather_numbers()
@@ -181,7 +188,9 @@ def _sort_batch(
 
 
 def _lower_key(ctx: LoweringContext, x: HloValue) -> list[HloValue]:
-    """What to compare in total order: floats with one kind of zero and of NaN."""
+    """Return the values to compare in the total order: real and imaginary parts, +0 for zeros, one
+    NaN.
+    """
     if x.aval.dtype.kind == "c":
         real = ShapedArray((), x.aval.dtype.real)
         parts = [ctx.op(part, x, out=real) for part in ("real", "imag")]
@@ -194,7 +203,9 @@ def _lower_key(ctx: LoweringContext, x: HloValue) -> list[HloValue]:
 
 
 def _lower_less(ctx: LoweringContext, pairs: Sequence[tuple[HloValue, HloValue]]) -> HloValue:
-    """Whether the first of the pairs come before the second, the first pair being the most important."""
+    """Return whether (x0, x1, ...) comes before (y0, y1, ...) lexicographically, for pairs (x,
+    y).
+    """
     flag = ShapedArray((), BOOL)
     keys = [
         both for x, y in pairs for both in zip(_lower_key(ctx, x), _lower_key(ctx, y), strict=True)
@@ -231,7 +242,9 @@ def _sort_lower(
 
 
 def _sort_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval], **_: ParamValue) -> int:
-    """n log2(n) comparisons, where n counts all elements, as XLA has it."""
+    """The cost rule: n log2(n) comparisons, where n is the number of all elements, as XLA estimates
+    it.
+    """
     n = max(in_avals[0].size, 0)
     return n * max(n - 1, 0).bit_length()
 
@@ -245,7 +258,7 @@ define(
     batch=_sort_batch,
     lower=_sort_lower,
     cost=_sort_cost,
-    varying="rule",  # each result as its operand, as in JAX
+    varying="rule",  # as in JAX, each result varies along the axes of its own operand
     steers="num_keys",
     elements="ordered",
 )
@@ -274,14 +287,15 @@ def _top_k_type(x: Aval, *, k: int, axis: int, is_stable: bool) -> list[Aval]:
     return _with_size(x, axis, k)
 
 
-_BLOCKS = 16  # blocks for each wanted key
+_BLOCKS = 16  # the number of blocks for each of the k keys
 
 
 def _few_with_the_smallest(xp: Namespace, row: Value, k: int) -> Value:
-    """Return, in order, the positions of a superset of a row's k smallest keys, which is mostly not much larger.
+    """Return, in order, the positions of a superset of the k smallest keys of a row; usually it is
+    small.
 
-    Take the smallest key of each block, and the k-th smallest of these. Then k blocks have a key
-    that is at most this bound, so none of the k smallest keys is above it.
+    Take the smallest key of each block, and the k-th smallest of these as a bound. At least k keys
+    are at most the bound, so none of the k smallest keys is above it.
     """
     width = len(row) // (k * _BLOCKS)
     blocks = len(row) // width
@@ -290,7 +304,9 @@ def _few_with_the_smallest(xp: Namespace, row: Value, k: int) -> Value:
 
 
 def _first(xp: Namespace, key: Value, axis: int, k: int) -> Value:
-    """Return the positions of the k smallest of integers along an axis; among equal ones the first come first."""
+    """Return the positions of the k smallest integers along an axis, in order; equal ones by
+    position.
+    """
     n = key.shape[axis]
     if key.size == n and 0 < k * _BLOCKS < n:
         row = key.reshape(n)
@@ -357,10 +373,10 @@ define(
 
 
 def _candidates(n: int, rank: int, k: int, recall: float, override: int) -> int:
-    """How many candidates XLA keeps (arXiv:2206.14286), where it does not reduce them to k.
+    """Return how many candidates XLA keeps if it does not reduce them to k (arXiv:2206.14286).
 
-    The elements are cut into as many parts as the recall needs, (1 - k) / log(recall), and each keeps its best;
-    the number of parts is that of tiles, halved some times.
+    The elements are divided into parts, and the best of each part is a candidate. The recall needs
+    (1 - k) / log(recall) parts; the number of parts is that of tiles, halved some times.
     """
     tile = 1024 if rank == 1 else 128
     if n <= tile:
@@ -450,7 +466,7 @@ def _approx_lower(
     reduction_input_size_override: int,
     aggregate_to_topk: bool,
 ) -> list[HloValue]:
-    """XLA's own call, which for CPUs it turns into a sort."""
+    """Write XLA's custom call, which XLA expands to a sort on CPUs."""
     dtype, axis = x.aval.dtype, reduction_dimension % x.aval.ndim
     scalar, place = ShapedArray((), dtype), ShapedArray((), INT32)
     better = lax.gt if is_max_k else lax.lt
@@ -483,7 +499,7 @@ define(
     batch=_approx_batch,
     lower=_approx_lower,
     cost=_sort_cost,
-    determined=undetermined,  # which of equal elements are taken
+    determined=undetermined,  # backends may select different ones of equal elements
     masks="both",
     steers="all",
 )

@@ -1,4 +1,4 @@
-"""Trigonometric and hyperbolic functions, and their inverses."""
+"""Rows of trigonometric and hyperbolic functions, and their inverses."""
 
 from __future__ import annotations
 
@@ -20,20 +20,21 @@ from jaxprtool.rules.define import define
 
 
 def _inverse_root(sign: int, x: Value) -> Value:
-    """1 / sqrt(1 + sign * x^2)."""
+    """Return 1 / sqrt(1 + sign * x^2)."""
     square = lax.square(x)
     return lax.rsqrt(lax.add(square, 1.0) if sign > 0 else lax.sub(1.0, square))
 
 
 def _over(denominator: Callable[[Value], Value]) -> Maker:
-    """The jvp rule of a function whose derivative is 1 / denominator(x)."""
+    """Return the jvp rule of a function whose derivative is 1 / denominator(x)."""
     return jvp_terms(lambda t, y, x: lax.div(t, denominator(x)))
 
 
 def _by_parts(name: str) -> Callable[..., Value]:
-    """The lower rule that computes the parts of complex results, since XLA's complex sine and cosine differ from JAX's.
+    """Return the lower rule of sin or cos, which computes real and imaginary part separately.
 
-    sin(x + i y) = sin x cosh y + i cos x sinh y, and cos(x + i y) = cos x cosh y - i sin x sinh y.
+    XLA's complex sine and cosine differ from JAX's. The formulas are sin(x + iy) = sin x cosh y + i
+    cos x sinh y and cos(x + iy) = cos x cosh y - i sin x sinh y.
     """
 
     def rule(ctx: LoweringContext, z: HloValue, **_params: ParamValue) -> HloValue:
@@ -61,7 +62,7 @@ def _by_parts(name: str) -> Callable[..., Value]:
     return rule
 
 
-# operation, NumPy's function, lowering rule, derivative from x and y = f(x)
+# (primitive, name of NumPy's function, lower rule, jvp rule given the derivative of x and y = f(x))
 _ROWS: Any = (
     (lax.sin, "sin", _by_parts("sine"), derivative(lambda x, y, **params: lax.cos(x, **params))),
     (

@@ -1,7 +1,7 @@
-"""Elementwise functions of one operand: signs, rounding, powers, parts of complex numbers.
+"""Rows of elementwise functions of one operand: signs, rounding, powers, parts of complex numbers.
 
-Derivatives are those of JAX, at special points too (`abs` has slope 1 at 0). The tangent is an operand of the last
-operation of each rule only, so that the linear part is one multiplication.
+Derivatives are those of JAX, also at special points (that of `abs` is 1 at 0). In each jvp rule the
+tangent is an operand of the last operation only, so that the linear part is one multiplication.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ define(
 
 
 def _sign_impl(xp: Namespace, x: Value) -> Value:
-    """A zero keeps its sign; of complex numbers x / |x|."""
+    """Evaluate; a zero keeps its sign; of complex numbers x / |x|."""
     dtype = dtype_of(x.dtype)
     if dtype is not None and dtype.kind == "c":
         size, out = xp.abs(x), xp.array(x)
@@ -177,7 +177,7 @@ def _round_type(x: Aval, *, rounding_method: int) -> Aval:
 
 
 def _to_even(method: Any) -> bool:
-    """Whether halves are rounded to the even neighbour, and not away from zero."""
+    """Whether ties are rounded to the even neighbour, rather than away from zero."""
     return ROUNDING_METHOD.member(method) == "TO_NEAREST_EVEN"
 
 
@@ -243,7 +243,7 @@ define(
 
 
 def _abs_term(t: Value, y: Value, x: Value) -> Value:
-    """The tangent: along x/|x| for complex x (1 at 0), by the sign for real x (1 at 0)."""
+    """Return the tangent of |x|: Re(conj(x) t) / |x|; 0 at complex x = 0, and t at real x = 0."""
     if get_aval(x).dtype.kind != "c":
         return lax.select_n(lax.ge(x, 0.0), lax.neg(t), t)
     dtype = get_aval(x).dtype
@@ -328,7 +328,7 @@ def _integer_pow_term(t: Value, _out: Value, x: Value, *, y: int) -> Value:
 
 
 def _power(multiply: Any, x: Value, n: int) -> Value:
-    """x^n for n >= 1 by repeated squaring, in the order in which XLA multiplies."""
+    """Return x^n for n >= 1 by repeated squaring, with products in the same order as XLA's."""
     acc = None
     while n:
         if n & 1:

@@ -1,4 +1,6 @@
-"""Rows of plain calls, `linear_call`, `optimization_barrier`, `shard_alike` and `platform_index`."""
+"""Rows of calls (plain, `remat_opt`, `fused_call`, `linear_call`, `custom_partitioning`), and of
+`optimization_barrier`, `shard_alike` and `platform_index`.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,8 @@ def _remat_opt_types(
 
 
 def _uncounted(params: dict[str, ParamValue]) -> dict[str, Any]:
-    """Return the params with the numbers of constants and residuals set to 0, since nothing reads
-    them once a rule is transformed.
+    """Return the params with the numbers of constants and residuals set to 0: once fwd_jaxpr has
+    been transformed, nothing uses them.
     """
     return {**params, "num_consts": 0, "num_res": 0, "fun_jaxpr_thunk": None}
 
@@ -94,7 +96,9 @@ def _fused_types(
 
 
 def _in_space(aval: Aval, space: ParamValue) -> Aval:
-    """Return a type in the memory of a memory space; None stands for the device's own."""
+    """Return a type in the memory that a memory space names; None stands for the device's
+    memory.
+    """
     member = None if space is None else MEMORY.required("fused_call", "out_spaces", space)
     memory = "" if member in (None, "Device") else str(member).lower()
     return aval.update(memory=memory) if isinstance(aval, ShapedArray) else aval
@@ -112,7 +116,8 @@ def _fused_dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list
 _dce_fused = call_dce_rule("jaxpr")
 
 
-# Inlined equations are in the memory of their operands; in the call they may be in any.
+# The results of inlined equations are in the memory of their operands; those of a fused call in
+# any.
 define(
     lax.fused_call,
     **{
@@ -166,7 +171,7 @@ def _linear_jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTang
 
 
 def _linear_transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
-    """The transpose of the transpose is the function itself."""
+    """The transpose rule: a linear_call with callee and transpose exchanged, where possible."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
     consts, residuals, linear = split_list(args, n_consts, n_res)
@@ -185,7 +190,7 @@ def _linear_transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
 
 
 def _linear_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """Batch all linear operands if any operand is batched, because their cotangents are batched then."""
+    """The batch rule: batch all linear operands, because their cotangents are batched."""
     n_consts, n_res = params["num_callee_consts"], params["num_res"]
     back: ClosedJaxpr | None = params["transpose_jaxpr"]
     if back is not None:
@@ -279,7 +284,9 @@ def _alike_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAnd
 def _alike_batch(
     axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]
 ) -> tuple[Sequence[Value], list[int]]:
-    """The batch rule: both operands get their batch axis where the first batched one has it."""
+    """The batch rule: both operands get the batch axis at the position where the first batched one
+    has it.
+    """
     at = next(d for d in dims if d is not None)
     placed = [materialize(x, d, axis_size, at) for x, d in zip(vals, dims, strict=True)]
     return lax.shard_alike(*placed), [at, at]
@@ -297,7 +304,7 @@ define(
     jvp=_alike_jvp,
     transpose=_alike_transpose,
     batch=_alike_batch,
-    lower=lambda ctx, x, y: [x, y],  # it only matters to a partitioner
+    lower=lambda ctx, x, y: [x, y],  # only relevant to the partitioner
     cost=FREE,
     varying="rule",
     elements="kept",
@@ -306,11 +313,13 @@ define(
 
 # -- platform_index ----------------------------------------------------------------------------
 
-_PLATFORM = "cpu"  # both NumPy and our client of XLA run on the CPU
+_PLATFORM = "cpu"  # NumPy and this package's XLA client run on CPUs
 
 
 def platform_position(platforms: Any) -> int:
-    """Return the first of these entries that is for the CPU; ill-typed when none is."""
+    """Return the index of the first entry that contains the CPU; raise a type error if there is
+    none.
+    """
     for i, names in enumerate(platforms):
         if names is None or _PLATFORM in names:
             return i

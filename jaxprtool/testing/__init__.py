@@ -6,7 +6,8 @@
         assert_jaxpr(step, params, batch).has_no("f64", "callback").holds("count(dot_general) <= 4", "peak <= 2GiB")
         assert_jaxpr_equal(step, "jaxprs/step.jaxpr", params, batch)
 
-With pytest there are besides the fixture `jaxpr_snapshot` and the collection of case files, see `jaxprtool.pytest_plugin`.
+pytest also gets the fixture `jaxpr_snapshot` and tests from case files, see
+`jaxprtool.pytest_plugin`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a test says of a program, and what it prints where that is not so."""
+"""Assertions about programs, with messages that show where a program violates them."""
 
 from __future__ import annotations
 
@@ -20,33 +20,36 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 __all__ = ["JaxprAssertions", "assert_jaxpr", "assert_jaxpr_equal"]
 
-_SHOWN = 10  # matches that a message names
+_SHOWN = 10  # the number of matches that a message lists
 
 
 def assert_jaxpr(program: Any, *args: Any) -> JaxprAssertions:
-    """Begin to say something of a program: `assert_jaxpr(f, x).has_no("f64").holds("count(mul) <= 2")`.
+    """Return an object with the assertions about a program: `assert_jaxpr(f,
+    x).has_no("f64").holds("count(mul) <= 2")`.
 
     Args:
-      program: a program, JAX's or ours; the name of a file (`step.jaxpr`, `step.jaxpr#unknown`); or a function.
-      args: of a function its arguments: pytrees of arrays, of numbers, of `jax.ShapeDtypeStruct`s. Only types matter.
+      program: a program of JAX or of this package; the name of a file (`step.jaxpr`,
+        `step.jaxpr#unknown`); or a function.
+      args: the arguments of a function: pytrees of arrays, numbers or `jax.ShapeDtypeStruct`s. Only
+        their types matter.
 
     Raises:
-      UsageError, JaxprParseError: there is no such program.
+      UsageError, JaxprParseError: there is no such program, or its text cannot be parsed.
     """
     return JaxprAssertions(*_named(program, args))
 
 
 def assert_jaxpr_equal(a: Any, b: Any, *args: Any, equivalent: bool = False) -> None:
-    """Say that two programs are equal up to names, layout and dialect.
+    """Assert that two programs are equal up to names, layout and dialect.
 
     Args:
       a, b: programs, names of files, or functions; see `assert_jaxpr`.
-      args: the arguments of those that are functions.
-      equivalent: whether it is enough that they have one normal form (see `jaxprtool equiv`), or constants that differ as much as
-        rounding explains.
+      args: the arguments for a and b where they are functions.
+      equivalent: whether programs with the same normal form (see `jaxprtool equiv`), or whose
+        constants differ by rounding only, count as equal.
 
     Raises:
-      AssertionError: they are not, with the difference.
+      AssertionError: they are not equal; the message shows the difference.
     """
     __tracebackhide__ = True
     (one, name_a), (other, name_b) = (_named(x, args if is_function(x) else ()) for x in (a, b))
@@ -60,7 +63,7 @@ def assert_jaxpr_equal(a: Any, b: Any, *args: Any, equivalent: bool = False) -> 
 
 
 def _named(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, str]:
-    """A program, and what it is called."""
+    """Return a program and its name for messages."""
     if isinstance(program, (str, os.PathLike)):
         if args:
             fail(UsageError, "arguments are for functions, and this is a file", "argument-count")
@@ -73,39 +76,43 @@ def _named(program: Any, args: Sequence[Any]) -> tuple[ClosedJaxpr, str]:
 
 
 class JaxprAssertions:
-    """What a test says of a program. Each method returns the object, so that several can follow.
+    """Assertions about a program. Each method returns the object, so that calls can be chained.
 
-    `holds` takes expressions of `jaxprtool assert`; `has`, `has_no` and `count` are short for the most usual of them. They take patterns
-    of the same language: the name of a primitive (`dot_general`), a word in the names of several (`callback`), an element type
-    (`f64`), a type (`f32[3,4]`), or one with filters (`dot_general {scope~"attn"}`). A pattern is looked for in the program and in
-    all jaxprs that it runs. A name that no primitive has is an error, since such an assertion would never fail.
+    `holds` takes expressions of `jaxprtool assert`; `has`, `has_no` and `count` are abbreviations
+    of the most common ones. They take patterns of the same language: the name of a primitive
+    (`dot_general`), a word in the names of several (`callback`), an element type (`f64`), a type
+    (`f32[3,4]`), or one of these with filters (`dot_general {scope~"attn"}`). A pattern is searched
+    in the program and in all nested jaxprs. A name that no primitive has is an error, since such an
+    assertion would never fail.
 
     Attributes:
       program: the program.
-      name: what it is called in messages.
+      name: its name in messages.
     """
 
     def __init__(self, program: ClosedJaxpr, name: str):
         self.program, self.name = with_places(program, name), name
 
     def holds(self, *expressions: str, vs: Any = None, trips: int | None = None) -> Self:
-        """Each of the expressions of `jaxprtool assert` is true of the program: `count(transpose) <= 2`, `peak <= 2GiB`.
+        """Assert that expressions of `jaxprtool assert` are true of the program: `count(transpose)
+        <= 2`, `peak <= 2GiB`.
 
         Args:
           expressions: see `jaxprtool assert --help`.
-          vs: the program that is called B in them, as `assert_jaxpr` takes it without arguments.
-          trips: the turns of a loop whose number of turns is not known.
+          vs: the program B of the expressions: a program or the name of a file.
+          trips: the number of iterations of loops for which it is unknown.
 
         Raises:
-          AssertionError: one is false, with what was found and where.
-          UsageError: one cannot be read, names what no primitive is called, or asks for a figure that is not known.
+          AssertionError: an expression is false; the message shows what was found, and where.
+          UsageError: an expression cannot be parsed, names no primitive, or needs a figure that is
+            unknown.
         """
         __tracebackhide__ = True
         other = None if vs is None else _named(vs, ())[0]
         try:
             found = ask(self.program, expressions, vs=other, trips=trips, title=self.name)
         except JaxprToolError as e:
-            raise e.with_traceback(None) from None  # a test shows its own line alone
+            raise e.with_traceback(None) from None  # so that a test shows only its own line
         unknown = [w for v in found.verdicts for w in warnings_of(v.expression, v.warnings)]
         if unknown:
             raise UsageError([replace(w, severity="error") for w in unknown])
@@ -115,12 +122,12 @@ class JaxprAssertions:
         return self
 
     def has(self, *patterns: str) -> Self:
-        """Each of the patterns occurs: `some PATTERN`. Raises as `holds`."""
+        """Assert that each of the patterns occurs: `some PATTERN`. Raises as `holds`."""
         __tracebackhide__ = True
         return self.holds(*(f"some {x}" for x in patterns))
 
     def has_no(self, *patterns: str) -> Self:
-        """None of the patterns occurs: `no PATTERN`. Raises as `holds`."""
+        """Assert that none of the patterns occurs: `no PATTERN`. Raises as `holds`."""
         __tracebackhide__ = True
         return self.holds(*(f"no {x}" for x in patterns))
 
@@ -132,7 +139,10 @@ class JaxprAssertions:
         at_least: int | None = None,
         at_most: int | None = None,
     ) -> Self:
-        """A pattern occurs so often: `count(PATTERN) == N`; what is in a nested jaxpr, as often as the jaxpr is used. Raises as `holds`."""
+        """Assert how often a pattern occurs: `count(PATTERN) == N`. Raises as `holds`.
+
+        A match in a nested jaxpr counts once for each use of the jaxpr.
+        """
         __tracebackhide__ = True
         limits = {"==": exactly, ">=": at_least, "<=": at_most}
         said = [f"count({pattern}) {op} {n}" for op, n in limits.items() if n is not None]
@@ -141,15 +151,16 @@ class JaxprAssertions:
         return self.holds(*said)
 
     def within(self, budget: str, trips: int | None = None) -> Self:
-        """The program costs no more than a budget: `peak=2GiB,flops=1e12`, as `jaxprtool cost --budget` has it.
+        """Assert that the program costs at most a budget, written as for `jaxprtool cost --budget`:
+        `peak=2GiB,flops=1e12`.
 
         Args:
           budget: the limits.
-          trips: the turns of a loop whose number of turns is not known.
+          trips: the number of iterations of loops for which it is unknown.
 
         Raises:
           AssertionError: it costs more.
-          UsageError: a figure that is not known, or no limit.
+          UsageError: the budget has no limit, or names a figure that is unknown.
         """
         __tracebackhide__ = True
         found = cost(self.program, budget=budget, trips=trips)
@@ -159,7 +170,7 @@ class JaxprAssertions:
         return self
 
     def equals(self, other: Any, *args: Any, equivalent: bool = False) -> Self:
-        """The program equals another one; see `assert_jaxpr_equal`."""
+        """Assert that the program equals another one; see `assert_jaxpr_equal`."""
         __tracebackhide__ = True
         assert_jaxpr_equal(self.program, other, *args, equivalent=equivalent)
         return self

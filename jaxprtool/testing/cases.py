@@ -1,13 +1,14 @@
-"""Case files: a command line, its input, and what it has to print.
+"""Case files: a command line, its standard input, and its expected output.
 
     # run: jvp --wrt 0 -
     { lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }
     # ---- output
     { lambda ; a:f32[3] b:f32[3]. let ...
 
-The first line is the command line, the text up to the line `# ----` its standard input. What follows is what it prints:
-`# ---- output` on standard output with status 0, `# ---- output 1` with another one, `# ---- error 2` on standard error.
-`{folder}` is the folder of the file, in the command line and in what is printed.
+The first line is the command line; the text up to the line that begins with `# ----` is its
+standard input. The expected output follows: after `# ---- output` standard output with exit status
+0, after `# ---- output 1` with exit status 1, after `# ---- error 2` standard error with exit
+status 2. `{folder}` in the command line and the output is the folder of the file.
 """
 
 from __future__ import annotations
@@ -27,12 +28,13 @@ _RUN = "# run: "
 
 
 class Ran(NamedTuple):
-    """A case file that was run.
+    """The result of running a case file.
 
     Attributes:
-      given: its command line and its input.
-      expected: what it has to print, with the mark above; "" where that is not said.
-      printed: what it prints now, in the same form.
+      given: the part of the file with command line and input.
+      expected: the part with the expected output, from the line `# ----` on; "" where the file has
+        none.
+      printed: the actual output, in the same form.
       status: the exit status.
     """
 
@@ -42,7 +44,7 @@ class Ran(NamedTuple):
     status: int
 
     def difference(self) -> list[str]:
-        """How what is printed differs from what is expected, as a unified diff."""
+        """Return the unified diff of expected and actual output, as lines."""
         sides = (self.expected.splitlines(), self.printed.splitlines())
         return [*difflib.unified_diff(*sides, "expected", "printed", lineterm="")]
 

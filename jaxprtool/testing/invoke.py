@@ -1,4 +1,4 @@
-"""A command line, run in this process."""
+"""Runs a command line of jaxprtool in this process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Done", "invoke"]
 
 
 class Done(NamedTuple):
-    """How a command ended."""
+    """The result of a command."""
 
     status: int
     output: str
@@ -25,10 +25,10 @@ class Done(NamedTuple):
 
 
 def invoke(argv: str | Sequence[str], stdin: str | bytes = "") -> Done:
-    """Run `jaxprtool ARGV` with results verified.
+    """Run `jaxprtool ARGV`; every program that a transformation gives is type-checked.
 
     Args:
-      argv: the words after `jaxprtool`, or one line of them.
+      argv: the arguments after `jaxprtool`, as a list or as one shell-quoted line.
       stdin: standard input.
     """
     words = shlex.split(argv) if isinstance(argv, str) else list(argv)

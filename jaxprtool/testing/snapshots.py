@@ -1,4 +1,4 @@
-"""The fixture `jaxpr_snapshot`: programs of tests, kept as files beside them."""
+"""The fixture `jaxpr_snapshot`: compares programs of tests with files beside the tests."""
 
 from __future__ import annotations
 
@@ -19,17 +19,19 @@ _UNUSUAL = re.compile(r"[^\w.+=@-]+")
 
 
 def file_name(test: str) -> str:
-    """What the file of a test is called, without its ending: `test_loss-f32-3` for `test_loss[f32-3]`."""
+    """Return the name of the file of a test, without its ending: `test_loss-f32-3` for
+    `test_loss[f32-3]`.
+    """
     return _UNUSUAL.sub("-", test).strip("-")
 
 
 class JaxprSnapshot:
-    """Compares the programs of one test with its files.
+    """Compares the programs of one test with its snapshot files.
 
     Attributes:
-      folder: where the files are.
-      test: the name of the test, as `file_name` makes it.
-      updates: whether files are written that are missing or differ.
+      folder: the folder of the files.
+      test: the name of the test, as `file_name` returns it.
+      updates: whether files that are missing or differ are written.
     """
 
     def __init__(self, folder: str, test: str, *, updates: bool):
@@ -44,17 +46,19 @@ class JaxprSnapshot:
         rtol: float | None = None,
         atol: float | None = None,
     ) -> None:
-        """Say that a program is the one that was kept, up to names, layout and the release of JAX that printed it.
+        """Assert that a program equals its snapshot, up to names, layout and the release of JAX
+        that printed it.
 
         Args:
-          program: a program, JAX's or ours; or a function.
-          args: of a function its arguments; only their types matter.
-          name: of the file, where a test keeps several: `test_loss.NAME.jaxpr`; by default `2`, `3` and so on.
-          rtol, atol: how far constants may be from those that were kept; by default they are the same.
+          program: a program of JAX or of this package; or a function.
+          args: the arguments of a function; only their types matter.
+          name: the NAME of the file `test_loss.NAME.jaxpr`, where a test has several; by default
+            `2`, `3` and so on.
+          rtol, atol: the tolerances for constants; by default constants have to be equal.
 
         Raises:
-          AssertionError: it differs, or it is not kept; `--update-jaxprs` writes it.
-          UsageError: there is no such program; the name was given before.
+          AssertionError: the program differs, or has no snapshot; `--update-jaxprs` writes it.
+          UsageError: there is no such program, or the test has used the name before.
         """
         __tracebackhide__ = True
         made = {"": without_origins(as_program(program, *args))}
@@ -65,7 +69,7 @@ class JaxprSnapshot:
         try:
             found = compared(os.path.basename(file), file, made, rtol, atol)
         except JaxprToolError as e:
-            raise e.with_traceback(None) from None  # it says what is wrong with the file
+            raise e.with_traceback(None) from None  # the message says what is wrong with the file
         close = (rtol is not None or atol is not None) and found.kind.startswith("constants")
         if found.kind in ("unchanged", PRINTER) or close:
             return

@@ -1,4 +1,4 @@
-"""The heavy primitives on NumPy, against `jax.jit` of the same one on the CPU: the kernels must be real ones."""
+"""The expensive primitives on NumPy, against `jax.jit` of the same primitive on the CPU."""
 
 from __future__ import annotations
 

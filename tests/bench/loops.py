@@ -56,7 +56,7 @@ def _scan_rows(runs: int) -> list[Row]:
 
 
 def _origin_rows(closed: Any, args: list[Any], runs: int) -> list[Row]:
-    """`blame` of the scan where elements of what it carries are bad from one equation each."""
+    """`blame` of the scan where bad elements of its carry come from one equation each."""
     import jax
     import jax.numpy as jnp
     from jax._src import core

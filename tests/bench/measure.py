@@ -38,7 +38,7 @@ class Row:
 
 @dataclass(frozen=True)
 class On:
-    """A function of something that is made anew for every run, outside of the time that is taken."""
+    """A function whose argument is created anew for each run; its creation is not timed."""
 
     make: Callable[[], Any]
     run: Callable[[Any], Any]

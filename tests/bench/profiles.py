@@ -1,4 +1,6 @@
-"""What measuring costs: a run whose equations are timed, and calls under XLA's profiler, against plain ones."""
+"""The overhead of profiling: a run with timed equations, and calls under XLA's profiler, against
+plain ones.
+"""
 
 from __future__ import annotations
 

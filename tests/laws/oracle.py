@@ -1,4 +1,6 @@
-"""What the laws share: all examples, the same function in ours and in JAX, comparison by dtype."""
+"""What the laws share: all examples, the same function in this package and in JAX, comparison by
+dtype.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,7 @@ TOLERANCE = {"f8": 1e-11, "f4": 2e-5, "f2": 4e-3, "bf16": 3e-2, "small": 3e-1}
 
 
 def law(examples: list[Example]) -> Callable[[Check], Any]:
-    """Make a check of one example a test of each primitive, over all of its examples.
+    """Make a check of one example a test with one case for each primitive, over all examples of it.
 
     The test runs all of them, and says of each that fails what is wrong.
     """
@@ -73,7 +75,9 @@ def law(examples: list[Example]) -> Callable[[Check], Any]:
 
 
 def _told(error: Exception, limit: int = 600) -> str:
-    """An error in a few lines, with the innermost place in this package or its tests."""
+    """Return the text of an error in a few lines, with its innermost place in this package or its
+    tests.
+    """
     frames = traceback.extract_tb(error.__traceback__)
     own = [f for f in frames if "jaxprtool" in f.filename or "tests" in f.filename]
     place = f"{own[-1].filename}:{own[-1].lineno}: " if own else ""
@@ -124,7 +128,9 @@ class OneProgram:
 
 
 def called(function: Callable[[Example], Any]) -> Any:
-    """What `OneProgram` prepares where an example's function is called with its inputs: `ours`, or `in_jax`."""
+    """Return the `prepare` of `OneProgram` for a function of an example (`ours` or `in_jax`) that
+    takes its inputs.
+    """
 
     def prepare(example: Example) -> Any:
         f = function(example)
@@ -150,7 +156,7 @@ def on_xla(function: Any, args: Any) -> Any:
 
 
 def by_structure(examples: list[Example], *, narrow: bool = False) -> list[Example]:
-    """One example of those that differ in the width of their element types only.
+    """Keep one example of those that differ only in the width of their element types.
 
     narrow: keep one of 16-bit types too.
     """
@@ -166,7 +172,7 @@ def by_structure(examples: list[Example], *, narrow: bool = False) -> list[Examp
 
 
 def holds_jaxprs(example: Example) -> bool:
-    """Whether there are jaxprs among its params, with types of their own."""
+    """Return whether the params of an example hold jaxprs."""
     return any(type(v) is ClosedJaxpr for v in tree_leaves([*example.params.values()]))
 
 
@@ -180,7 +186,9 @@ def is_differentiable(example: Example) -> bool:
 
 
 def derived_as_jax(example: Example) -> bool:
-    """Whether the derivative is that of the installed JAX: there is one rule, and not one for each release."""
+    """Return whether the derivative has to be that of the installed JAX; rules here do not differ
+    by release.
+    """
     changed = example.rule_before and since(*example.rule_before)
     return since(*example.rule_since) and not changed
 
@@ -200,7 +208,7 @@ def as_list(out: Any) -> list[Any]:
 
 
 def ours(example: Example) -> Any:
-    """The example as a function of its operands that returns a list."""
+    """Return the example as a function of its operands that returns a list, in this package."""
     return lambda *args: as_list(example.op(*args, **example.params))
 
 
@@ -231,7 +239,7 @@ def _exported(example: Example) -> Any:
 
 
 def in_jax(example: Example) -> Any:
-    """The same function in JAX.
+    """Return the same function in JAX.
 
     It is JAX's primitive of the same name, what the example gives, or, where params hold jaxprs, the program with
     this one equation.
@@ -250,7 +258,9 @@ def in_jax(example: Example) -> Any:
 
 
 def is_in_jax(example: Example) -> bool:
-    """Whether the installed JAX can do what an example does; the one that the tests are written for can."""
+    """Return whether the installed JAX can compute an example; the release that the tests are
+    written for can.
+    """
     if IS_ORACLE:
         return True
     import jax
@@ -307,7 +317,7 @@ def tangent_like(x: Any, seed: int) -> Any:
 
 
 def sample(combinations: Any, limit: int = 12) -> list[Any]:
-    """The first, and then evenly spread, combinations: at most `limit`."""
+    """Return at most `limit` combinations: the first one, and evenly spread others."""
     found = list(combinations)
     if len(found) <= limit:
         return found
@@ -324,7 +334,7 @@ _inputs: dict[tuple[int, int], list[Any]] = {}
 
 
 def inputs(example: Example, seed: int = 0) -> list[Any]:
-    """The operands' values (a new list of arrays that nobody may change)."""
+    """Return the values of the operands, in a new list; the arrays are shared and read-only."""
     key = id(example), seed
     if key not in _inputs:
         _inputs[key] = make_inputs(example, seed)

@@ -48,7 +48,7 @@ NO_VALUE |= {"multiple_of", "program_id", "num_programs", "run_scoped"}
 
 
 def test_every_primitive_has_an_example():
-    """But for those that need named axes or a mesh, which tests/parallel has programs for."""
+    """Except primitives that need named axes or a mesh; tests/parallel has programs for them."""
     shown = {e.primitive.name for e in EXAMPLES} | NO_VALUE
     with_axes = {p.name for p in vocabulary().values() if p.acts_along} | {
         "shard_map",

@@ -1,4 +1,6 @@
-"""The laws of operations (`algebra`) hold to the last bit on NumPy: of ordinary values, and of the ends of types."""
+"""The algebraic laws of rows (`algebra`) hold exactly on NumPy, for ordinary values and the extreme
+ones of each type.
+"""
 
 from __future__ import annotations
 

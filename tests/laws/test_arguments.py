@@ -1,4 +1,6 @@
-"""Whatever is given as an argument: the program takes it, or says in a `JaxprToolError` why not."""
+"""Arguments of any Python type: a program takes them, or raises a `JaxprToolError` that says why
+not.
+"""
 
 from __future__ import annotations
 

@@ -55,11 +55,11 @@ def program_of(example: Example) -> ClosedJaxpr:
 
 
 class Different(NamedTuple):
-    """Why the two numbers of a primitive differ, and how that shows.
+    """Why our figure of a primitive differs from XLA's, and a check of that reason.
 
     Attributes:
-      reason: in words.
-      shows: of our cost and XLA's figures whether the reason holds.
+      reason: the reason, in words.
+      shows: a function of our cost and XLA's figures: whether they differ as the reason says.
     """
 
     reason: str
@@ -183,7 +183,7 @@ def _agree(cost: Cost, xla: Counted) -> bool:
 
 
 def _nothing(*_: Any) -> None:
-    """In the place of a search that finds nothing."""
+    """Stands in for a search, and finds nothing."""
 
 
 def _in_jax(primitive: Any) -> bool:
@@ -312,7 +312,7 @@ def test_a_branch_is_as_dear_as_the_dearest():
     "transform", [lambda p: p, lambda p: jt.jvp_jaxpr(p)[0]], ids=["whole", "jvp"]
 )
 def test_a_program_takes_the_sum_of_its_equations(name, transform):
-    """But for what depends on no argument and what nothing reads: XLA folds and drops some of it."""
+    """Except equations that depend on no argument: XLA folds some of them."""
     program = transform(case_of(name).program)
     assert not {e.primitive.name for e in all_eqns(program.jaxpr)} & DIFFERENT.keys()
     known, unknown, _, _ = jt.partial_eval_jaxpr(program, [True] * len(program.in_avals))

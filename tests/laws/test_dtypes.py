@@ -48,10 +48,10 @@ NAMES = (
 DTYPES = [find_dtype(name) for name in NAMES.split()]
 NARROW = [find_dtype(name) for name in ("i4", "u2", "f8_e4m3fn")]
 
-# Whose compilation takes seconds for each type.
+# Primitives whose compilation takes seconds for each type.
 SLOW = {"igamma", "igammac", "igamma_grad_a", "random_gamma_grad", "regularized_incomplete_beta"}
 
-# Whose values are different each time; `test_draws_are_uniform` is about them.
+# Primitives whose values are random; `test_draws_are_uniform` tests them.
 STATEFUL = {"rng_uniform"}
 
 # Operations whose types are announced by a param or are those of a generator's state, which JAX does not check,
@@ -311,7 +311,7 @@ def _mathematics(example):
 
 
 def test_jax_has_most_values():
-    """So that the law above says something: JAX lowers few operations of the narrow types not at all."""
+    """The law above is not vacuous: JAX lowers most operations of the narrow types."""
     refused = [e.label for e in COMPARED if _in_jax(e) is None]
     assert len(refused) <= len(COMPARED) / 5, refused
 
@@ -336,7 +336,9 @@ def _draws(dtype):
 
 
 def _distance(found, expected):
-    """Of two distributions, by Kolmogorov and Smirnov: the largest difference of the parts up to some number."""
+    """Return the Kolmogorov-Smirnov distance of two samples: the largest difference of their
+    distribution functions.
+    """
     at = np.union1d(found, expected)
     parts = [np.searchsorted(np.sort(x), at, side="right") / len(x) for x in (found, expected)]
     return np.abs(parts[0] - parts[1]).max()

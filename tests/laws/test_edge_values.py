@@ -34,7 +34,7 @@ COMPLEX_PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, -2.5, np.inf, -np.inf, np.nan, 1e-4,
 
 
 def _huge(args: Any, _theirs: Any) -> Any:
-    """Where an operand has a finite part of 3e20."""
+    """Return where an operand has a finite real or imaginary part above 1e10 in size."""
     parts = np.array([p for x in args for p in (x.real, x.imag)])
     return (np.isfinite(parts) & (np.abs(parts) > 1e10)).any(0)
 
@@ -179,7 +179,7 @@ def test_numpy_equals_jax_at_the_ends(name):
 
 @pytest.mark.parametrize("name", ["f32", "f64", "bf16"])
 def test_a_broadcast_operand_gives_what_a_full_one_does(name):
-    """NumPy computes some powers in another way where the exponent is one number."""
+    """NumPy computes some powers by another method where the exponent is a scalar."""
     dtype = find_dtype(name)
     assert dtype is not None
     wrong = []
@@ -226,7 +226,7 @@ REDUCTIONS: dict[str, Any] = {
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])
 @pytest.mark.parametrize("name", REDUCTIONS)
 def test_reductions_give_zeros_the_sign_that_jax_gives_them(name, dtype):
-    """1 / x tells them apart."""
+    """Zeros of different signs are told apart by 1 / x."""
     f, rng = REDUCTIONS[name], np.random.default_rng(0)
     with jax.enable_x64(True):
         for numbers in ([-0.0], [0.0, -0.0], [0.0, -0.0, 1.0], [0.0, -0.0, -1.0]):

@@ -1,4 +1,6 @@
-"""What rows say of the numbers of results: which elements of the operands they are, and where they lie."""
+"""The column `elements` of rows: which elements of the operands the elements of results are, and in
+which order.
+"""
 
 from __future__ import annotations
 

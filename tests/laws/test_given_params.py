@@ -127,7 +127,9 @@ ODD = (None, "x", -1, 3.5, 10**30, (0, 0), [[1]], {}, True, np.int32, np.zeros(3
 
 @law([examples[0] for examples in by_primitive(EXAMPLES).values()])
 def test_what_is_of_no_kind_is_refused_or_taken(example):
-    """In Python too, for functions that are traced and for those that are evaluated, no other error comes out of a rule."""
+    """A param of a wrong kind raises a JaxprToolError or is accepted, in traced and in evaluated
+    functions.
+    """
     values = make_inputs(example)
     for name in example.params:
         for odd in ODD:

@@ -22,7 +22,9 @@ def test_xla_equals_numpy(example):
 
 @law(EXAMPLES)
 def test_a_template_writes_what_the_rule_writes(example):
-    """Equations that come several times, of other operands each time, with templates and without."""
+    """Lower equations that occur several times with different operands, with templates and without:
+    the text is the same.
+    """
     program = jt.make_jaxpr(ours(example))(*inputs(example))
     program = _repeated(program, 4)
     text = str(jt.lower(program))

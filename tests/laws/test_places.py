@@ -196,7 +196,7 @@ def test_discharge_and_cost():
 
 
 def test_a_place_that_an_error_has_stays():
-    """Where a transformed program fails again, in the column that it was made for."""
+    """The error of evaluating a transformed program names the line of the original program."""
     program = failing("eval", "jit in scan")
     made = jt.jvp_jaxpr(program)[0]
     with pytest.raises(UsageError) as error:

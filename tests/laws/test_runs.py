@@ -1,4 +1,6 @@
-"""What an equation runs, and how often, is what its evaluation runs, and makes up its cost."""
+"""The column `runs` of rows: which nested jaxprs an equation runs and how often, compared with
+evaluation and cost.
+"""
 
 from __future__ import annotations
 

@@ -111,7 +111,9 @@ def test_size_is_linear(kind, verb):
 
 @pytest.mark.parametrize("kind", [k for k in LEVELS if k not in FORWARD_ONLY])
 def test_values_are_those_of_forward_mode(kind):
-    """Where bodies are called, and computed again, the derivative is the same."""
+    """Reverse mode gives the derivative of forward mode where shared bodies are called and
+    recomputed.
+    """
     if kind in NO_SECOND_FORWARD or kind in IN_RECORDS:
         pytest.skip("its rules are not those of its body")
     p = program(kind, {"scan": 5, "custom_jvp_call": 7}.get(kind, 8))

@@ -1,4 +1,5 @@
-"""Sizes that are no numbers: what `check` takes with them, every verb takes or refuses with a reason.
+"""Symbolic sizes: a program that `check` accepts is accepted by every verb, or refused with a
+reason.
 
 Each size of each example is called `n`, in types alone or in the params of shapes too.
 """

@@ -1,7 +1,9 @@
-"""Constants without values inside of a program, as a printed jaxpr has them: what needs no value does not ask for it.
+"""Constants without values inside a program, as a printed jaxpr has them: transformations that need
+no value work.
 
-Each argument of each example is a constant of a call, a loop or a branch. A transformation then gives a program, in which the
-constant is one still, or a literal without a value; what runs the program names the constant that lacks.
+Each argument of each example is a constant of a call, a loop or a branch. A transformed program
+keeps the constant, or has a literal without a value in its place; running it is an error that names
+the constant.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Inside a `shard_map` that tracks what varies: our types are JAX's, and JAX takes what the transformations make.
+"""Inside a `shard_map` that tracks varying axes: our types are JAX's, and JAX accepts the
+transformed programs.
 
 Each example runs on operands that all vary along the axis of the mesh. JAX refuses an equation of an operand that varies
 and one that does not, which a derivative's literals are.

@@ -1,1 +1,1 @@
-"""Options of verbs: those that several share, and the long lists of single ones."""
+"""Options of verbs: those that several verbs share, and the long lists of single verbs."""

@@ -1,4 +1,4 @@
-"""A command line of another verb, taken apart into what a bundle keeps of it."""
+"""Parsing the command line of another verb, for a bundle of `repro`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["taken_apart"]
 def taken_apart(
     words: Sequence[str], args: Sequence[str]
 ) -> tuple[str, list[list[str]], Sequence[str]]:
-    """The verb, the words of each of its options, and the values of the arguments.
+    """Return the verb, the words of each of its options, and the values of the arguments.
 
     Args:
       words: the command without its file.
@@ -43,7 +43,7 @@ def taken_apart(
     values = [*args, *_values(found.pop("args", None))]
     said = next((o for o in options.values() if "--expression" in o.opts), None)
     if said is not None and said.name and (said.multiple or len(arguments) == 1):
-        # what a verb that asks about the program is asked
+        # the positional words of a verb that asks something about the program
         asked = [*_values(found.get(said.name)), *arguments]
         found[said.name] = asked if said.multiple else asked[0]
         arguments = []
@@ -58,12 +58,14 @@ def taken_apart(
 
 
 def _values(x: Any) -> list[str]:
-    """The words of a parameter; none where it is not given, which click says by an object of its own."""
+    """Return the words of a parameter; [] if it is not given, for which click has a special
+    object.
+    """
     return [x] if isinstance(x, str) else [*x] if isinstance(x, (list, tuple)) else []
 
 
 def _words_of(option: click.Option, value: Any) -> list[list[str]]:
-    """The words of an option: its longest name, and its value."""
+    """Return the words of an option: its longest name, and its value."""
     longest = max(option.opts, key=len)
     name = f"--{longest.lstrip('-')}" if longest.startswith("--") else longest
     if option.is_flag:

@@ -1,4 +1,4 @@
-"""Options of `compare`: where the runs are, and which differences count."""
+"""Options of `compare`: which backends run, and which differences count."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NOT_NEGATIVE = click.FloatRange(min=0)
 
 
 def runs_options(f: F) -> F:
-    """`--backends`, `--first` and `--arbiter`; the command gets a tuple of `backends`."""
+    """Add `--backends`, `--first` and `--arbiter`; the command gets `backends` as a tuple."""
 
     @functools.wraps(f)
     def command(*args: Any, backends: str | None, **options: Any) -> Any:
@@ -48,7 +48,7 @@ def runs_options(f: F) -> F:
 
 
 def tolerance_options(f: F) -> F:
-    """`--rtol`, `--atol` and `--ulp`; the command gets one `tolerance`."""
+    """Add `--rtol`, `--atol` and `--ulp`; the command gets one `tolerance`."""
 
     @functools.wraps(f)
     def command(

@@ -1,4 +1,4 @@
-"""Options for constants that stand apart from the text of a program."""
+"""Options for constants whose values are not in the text of a program."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ def _on_allow_path(ctx: click.Context, _param: Any, values: tuple[str, ...]) -> 
 
 
 def constants_options(verb: str) -> list[click.Parameter]:
-    """The options on constants; `trace` reads none, and `fmt` leaves them as they are."""
+    """Return the options on constants of a verb; `trace` only writes them, `fmt` does not change
+    them.
+    """
     read = "values, by name, of constants that the text of the program does not hold"
     of_npz = (
         "where -o puts constants of more than 1 KB (default: beside OUT)"

@@ -1,4 +1,4 @@
-"""Options of diff: what counts as a difference, and how differences are shown."""
+"""Options of `diff`: what counts as a difference, and how differences are shown."""
 
 from __future__ import annotations
 
@@ -61,14 +61,14 @@ _SHOWING = (
 
 
 def counting_options(f: F) -> F:
-    """`--ignore`, `--rtol`, `--atol`."""
+    """Add `--ignore`, `--rtol`, `--atol`."""
     for option in reversed(_COUNTING):
         f = option(f)
     return f
 
 
 def showing_options(f: F) -> F:
-    """`-q`, `-U`, `--stat`, `--side-by-side`, `--html`, `--color`."""
+    """Add `-q`, `-U`, `--stat`, `--side-by-side`, `--html`, `--color`."""
     for option in reversed(_SHOWING):
         f = option(f)
     return f
@@ -84,7 +84,7 @@ def show(
     color: str,
     as_json: bool,
 ) -> None:
-    """Print how two files or folders differ, as the options say."""
+    """Print the differences of two files or folders, in the form that the options choose."""
     painted = color == "always" or (color == "auto" and colored(sys.stdout))
     if html is not None:
         session.write_text(found.html(), html)

@@ -1,4 +1,4 @@
-"""Options for functions that are given in the place of files."""
+"""Options for functions that are given in place of files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["FUNCTION_OPTIONS", "FunctionOption", "check_function_options", "func
 
 
 class FunctionOption(click.Option):
-    """An option that says how a function is traced that is given in the place of a file."""
+    """An option for tracing a function that is given in place of a file."""
 
 
 FUNCTION_OPTIONS = "A function, module:name or file.py:name, may take the place of FILE; then"
@@ -29,14 +29,14 @@ def _on_function_option(ctx: click.Context, param: click.Parameter, value: Any) 
 
 
 def check_function_options(ctx: click.Context) -> None:
-    """Refuse options for functions where only files are given."""
+    """Raise UsageError for options for functions if only files are given."""
     words: list[str] = []
     for p in ctx.command.params:
         if isinstance(p, click.Argument):
             value = ctx.params[p.name or ""]
             words += value if isinstance(value, tuple) else (value,)
     ctx.obj.functions = any(map(is_function, words))
-    # origins are left out of programs in files too, and the texts of some leave types open
+    # some of these options also apply to files: to leave out origins, or to give missing types
     modules = any(word.endswith(".py") for word in words)
     tracing = ctx.obj.tracing.keys() - ({"source"} if modules else {"source", "shapes"})
     if tracing and not ctx.obj.functions and ctx.command.name != "trace":
@@ -123,7 +123,7 @@ _OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
 
 
 def function_options() -> list[click.Parameter]:
-    """The options: each puts its value into `Session.tracing`."""
+    """Return the options; each stores its value in `Session.tracing`."""
     return [
         FunctionOption(names, expose_value=False, callback=_on_function_option, **rest)
         for names, rest in _OPTIONS

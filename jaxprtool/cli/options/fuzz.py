@@ -1,4 +1,4 @@
-"""Options of `fuzz`: what programs are drawn, and what is done with them."""
+"""Options of `fuzz`: which programs are drawn, and how they are checked."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _option(group: str, name: str, **rest: Any) -> Callable[[F], F]:
-    """An option whose value goes into a dict of this name."""
+    """Return an option whose value is collected in the parameter `group`, a dict."""
 
     def collect(ctx: click.Context, _param: Any, value: Any) -> None:
         ctx.params.setdefault(group, {})[name] = value
@@ -59,7 +59,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 
 
 def fuzz_options(f: F) -> F:
-    """All of them; `recipe` and `checking` are dicts."""
+    """Add all options; the command gets the dicts `recipe` and `checking`."""
     for option in reversed(_OPTIONS):
         f = option(f)
     return f

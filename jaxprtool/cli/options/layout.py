@@ -1,4 +1,6 @@
-"""Options of `fmt`: how a program is laid out, which of the others go together, and what `--from-log` reads."""
+"""Options of `fmt`: the layout of a program, which options exclude each other, and reading of
+logs.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def layout_options(f: F) -> F:
-    """The options of `fmt` that `driver.fmt` takes as keywords: the notation, and what stays beside and below equations."""
+    """Add the options that `driver.fmt` takes as keywords: the notation, and what is kept beside
+    equations.
+    """
     style = click.Choice(["jax", "autodidax"])
     for option in (
         click.option(
@@ -48,7 +52,7 @@ def layout_options(f: F) -> F:
 def refuse_together(
     files: Sequence[str], output: str, in_place: bool, check: bool, from_log: bool
 ) -> None:
-    """Raise UsageError for options of `fmt` that do not go together, or not with these files."""
+    """Raise UsageError for options of `fmt` that exclude each other, or do not fit the files."""
     functions = any(map(is_function, files))
     paths = [split_selector(file)[0] for file in files]
     if in_place and (not {"-", STDIN}.isdisjoint(paths) or functions or output != "-" or check):
@@ -66,7 +70,7 @@ def refuse_together(
 
 
 def read_log(session: Session, path: str) -> tuple[str, str]:
-    """The text of the jaxprs in a log, and its name; tells what of it cannot be read."""
+    """Return the text of the jaxprs in a log, and its name; warn of those that cannot be read."""
     text, name = session.read(path)
     found, unread = jaxprs_of_log(text, name)
     session.tell(*unread)

@@ -1,4 +1,4 @@
-"""The options of `lint`, and how it writes what it found."""
+"""The options of `lint`, and the output of its findings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Words(click.ParamType[Any]):
-    """Words with commas between."""
+    """Words that are separated by commas."""
 
     name = "words"
 
@@ -36,7 +36,7 @@ class _Words(click.ParamType[Any]):
 
 
 def lint_options(f: F) -> F:
-    """--select, --ignore, --max-const, --carry, --fix, --sarif."""
+    """Add --select, --ignore, --max-const, --carry, --fix, --sarif."""
     options = [
         click.option(
             "--select",
@@ -71,7 +71,7 @@ def lint_options(f: F) -> F:
 def refuse_to_write(
     files: Sequence[str], output: str, fix: bool, as_json: bool, sarif: bool
 ) -> None:
-    """Raise UsageError for options that do not go together."""
+    """Raise UsageError for options that exclude each other."""
     if as_json and sarif:
         raise click.UsageError("--json and --sarif are two documents; choose one")
     if not fix:
@@ -90,7 +90,7 @@ def refuse_to_write(
 
 
 def show(session: Session, found: Lint, as_json: bool, sarif: bool) -> None:
-    """Print what was found, in the format that was asked for."""
+    """Print the findings, in the format that the options choose."""
     if as_json or sarif:
         document = found.sarif(jaxprtool.__version__) if sarif else found.json()
         session.echo_lines([json.dumps(document)])

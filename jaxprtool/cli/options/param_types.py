@@ -1,4 +1,4 @@
-"""Values of options: positions and axes of arguments, sizes."""
+"""Types of options' values: positions and axes of arguments, sizes, numbers."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class Positions(ParamType):
 
 
 class Axes(ParamType):
-    """Axes: `0`, `0,-,1`; `-` stands for not mapped. Or by name, `b=0,w=-`, and trees of them, `{"p": {"w": -}, "x": 0}`."""
+    """Axes: `0`, `0,-,1`, where `-` means not mapped; by name, `b=0,w=-`; or as a pytree, `{"p":
+    {"w": -}, "x": 0}`.
+    """
 
     name = "axes"
 
@@ -55,7 +57,9 @@ class Axes(ParamType):
             )
 
     def _axes(self, value: WordTree) -> Any:
-        """Numbers and None in the place of words. Raises ValueError."""
+        """Return the tree with its words replaced by numbers and None; raise ValueError for other
+        words.
+        """
         if isinstance(value, dict):
             return {k: self._axes(v) for k, v in value.items()}
         if not isinstance(value, str):
@@ -87,7 +91,7 @@ class Size(ParamType):
 
 
 class Number(click.FloatRange):
-    """A number in a range; a NaN is in none."""
+    """A number in a range; NaN is in no range."""
 
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None

@@ -1,4 +1,4 @@
-"""Options that say where a program runs: on which devices, and in which processes together."""
+"""Options for the devices and the processes in which a program runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def devices_options(f: F) -> F:
-    """The options that name devices: `devices`, `platform` and `through`, as `driver.run` takes them."""
+    """Add the options `--devices`, `--platform` and `--through`, in the form of `driver.run`."""
     return _with_options(
         f,
         click.option(
@@ -47,7 +47,9 @@ mesh_devices_option = click.option(
 
 
 def processes_options(f: F) -> F:
-    """The options that name several processes; the command gets them as `processes`, None without them."""
+    """Add the options for several processes; the command gets them as `processes`, None without
+    them.
+    """
 
     @functools.wraps(f)
     def command(*args: Any, **options: Any) -> Any:
@@ -78,7 +80,7 @@ def processes_options(f: F) -> F:
 
 
 def _with_options(command: Any, *options: Callable[[Any], Any]) -> Any:
-    """A command with options, which --help lists in this order."""
+    """Return a command with options, which --help lists in this order."""
     for option in reversed(options):
         command = option(command)
     return command

@@ -1,4 +1,4 @@
-"""Options of `reduce`: what has to stay true, and how it is searched."""
+"""Options of `reduce`: the failure that has to remain, and the search."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 def _test_option(name: str, **rest: Any) -> Callable[[F], F]:
-    """An option whose value goes into the dict `test`."""
+    """Return an option whose value is collected in the parameter `test`, a dict."""
 
     def collect(ctx: click.Context, _param: Any, value: Any) -> None:
         ctx.params.setdefault("test", {})[name] = value
@@ -114,14 +114,15 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 
 
 def reduce_options(f: F) -> F:
-    """All of them; `test` is a dict of those that say what has to stay true."""
+    """Add all options; the command gets those that define the failure as a dict, `test`."""
     for option in reversed(_OPTIONS):
         f = option(f)
     return f
 
 
 def verb_words(crash: str | None, has_args: bool) -> tuple[list[str] | None, bool]:
-    """The words of `--crash` with the file and the arguments in them, and whether the test needs values.
+    """Return the words of `--crash`, with the file and the arguments, and whether the test needs
+    values.
 
     Raises:
       UsageError: they do not begin with a verb.
@@ -140,12 +141,12 @@ def verb_words(crash: str | None, has_args: bool) -> tuple[list[str] | None, boo
 
 
 class Begun(NamedTuple):
-    """What a reduction begins with.
+    """The start of a reduction.
 
     Attributes:
-      program: whose equations have places.
-      text: where the text of FILE is no program, a shorter one that fails as it does.
-      size: that of the whole program, where the one in `program` is a part of it.
+      program: the program, whose equations have places.
+      text: the reduction of the text of FILE, if that is not a program; otherwise None.
+      size: the size of the whole program, if `program` is a part of it; otherwise None.
     """
 
     program: ClosedJaxpr
@@ -153,7 +154,7 @@ class Begun(NamedTuple):
     size: Size | None = None
 
     def whole(self, found: driver.Reduction) -> driver.Reduction:
-        """A reduction with what was done to the text before."""
+        """Return a reduction that includes the reduction of the text before it."""
         if self.text is None or self.size is None:
             return found
         tests, seconds = found.tests + self.text.tests, found.seconds + self.text.seconds
@@ -164,9 +165,10 @@ class Begun(NamedTuple):
 def begun(
     session: Session, file: str, interest: Interest, settings: driver.How
 ) -> Begun | ReducedText:
-    """The program of FILE; where its text is none, what is left of it.
+    """Return the program of FILE; if its text is not a program, reduce the text first.
 
-    The answer is that where it is no program either, or where a command says what is interesting. The other tests are for programs.
+    The reduced text is the result if it is not a program either, or if a command is the test. Other
+    tests are for programs.
 
     Raises:
       NotInteresting, UsageError: as `reduce_text`.
@@ -203,7 +205,11 @@ def begun(
 def _by_command(
     session: Session, text: str, interest: External, settings: driver.How, why: JaxprToolError
 ) -> ReducedText:
-    """What is left of a text that is no program, as a command is interested in; raises `why` it is none where it is not."""
+    """Reduce a text that is not a program by a command as the test.
+
+    Raises `why`, the error that says why it is not a program, if the command does not find it
+    interesting.
+    """
     session.rescue = rescue = TextRescue(settings.output)
     try:
         return reduce_text(text, interest, settings, rescue)
@@ -214,7 +220,7 @@ def _by_command(
 def reduced(
     session: Session, given: Begun, args: Sequence[str], interest: Interest, settings: driver.How
 ) -> driver.Reduction:
-    """The small program that fails as one does; `args` are words for its arguments."""
+    """Return the reduction of a program that fails; `args` are words for its arguments."""
     program, values = given.program, None
     if interest.needs_values:
         interface = of_open(program)
@@ -227,7 +233,7 @@ def reduced(
 
 
 def or_document(session: Session, as_json: bool, f: Callable[..., R], *given: Any) -> R:
-    """What a function gives; in JSON there is a document where there is nothing to reduce, too."""
+    """Return f(*given); with --json, print a document if there is nothing to reduce."""
     try:
         return f(*given)
     except driver.NotInteresting as e:

@@ -17,7 +17,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _made_with(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    """Put the value of an option into the dict `how`."""
+    """Store the value of an option in the parameter `how`, a dict."""
     ctx.params.setdefault("how", {})[param.name] = value
 
 
@@ -57,7 +57,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
 
 
 def repro_options(f: F) -> F:
-    """All of them; `how` is a dict of those that only making an archive has."""
+    """Add all options; the command gets those for making an archive as a dict, `how`."""
     for option in reversed(_OPTIONS):
         f = option(f)
     return f

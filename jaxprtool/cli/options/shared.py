@@ -1,4 +1,4 @@
-"""Options that verbs share, and the command class that understands `--args`."""
+"""Options that verbs share, and the class of commands, which parses `--args`."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class _Verb(click.Command):
-    """A command in which `--args` takes all the words after it that read like values."""
+    """A command in which `--args` takes all words after it that look like values."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         own = args[: args.index("--")] if "--" in args else args
@@ -50,13 +50,15 @@ class _Verb(click.Command):
         _refuse_long_numbers(args)
         if any(p.name == "args" for p in self.params):
             args = _gather_words(args)
-        # `-#name`, a jaxpr of standard input, would read as an option
+        # `-#name`, a jaxpr of standard input, would be parsed as an option
         args = [f"{STDIN}{a[1:]}" if a.startswith("-#") else a for a in args]
         self._warn_of_repeated(ctx, args)
         return super().parse_args(ctx, args)
 
     def _warn_of_repeated(self, ctx: click.Context, args: Sequence[str]) -> None:
-        """Warn of an option that is given several times and takes one value, the last."""
+        """Warn of an option that is given several times, and of which only the last value
+        counts.
+        """
         if sum(word.startswith("-") for word in args) < 2:
             return
         order = self.make_parser(ctx).parse_args([*args])[2]
@@ -71,7 +73,7 @@ class _Verb(click.Command):
         return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The options, those for functions apart."""
+        """Write the options, with those for functions in a separate section."""
         groups: dict[bool, list[tuple[str, str]]] = {False: [], True: []}
         for p in self.get_params(ctx):
             record = p.get_help_record(ctx)
@@ -83,7 +85,7 @@ class _Verb(click.Command):
 
 
 def _refuse_long_numbers(words: Sequence[str]) -> None:
-    """Raise UsageError for a word with a number that Python does not convert."""
+    """Raise UsageError for a word with a number that has too many digits for Python to convert."""
     for word in words:
         if long_number(word) is not None:
             message = f"{word[:20]}... holds a number of more than {MOST_DIGITS:,} digits"
@@ -91,7 +93,9 @@ def _refuse_long_numbers(words: Sequence[str]) -> None:
 
 
 def _refuse_unquoted(words: Sequence[str]) -> None:
-    """Raise UsageError where the first words are a list that the shell has cut at its spaces: `[1, 2, 3]`."""
+    """Raise UsageError if the first words are a list that the shell split at spaces: `[1, 2,
+    3]`.
+    """
     depth = 0
     for i, word in enumerate(words):
         depth += sum(word.count(c) for c in "[(") - sum(word.count(c) for c in "])")
@@ -108,7 +112,9 @@ def _refuse_unquoted(words: Sequence[str]) -> None:
 
 
 def _gather_words(args: Sequence[str]) -> list[str]:
-    """`--args 1 2 f` as `--args=1 --args=2 f`: the first word after --args, and those like values."""
+    """Return `--args 1 2 f` as `--args=1 --args=2 f`: the first word after --args, and those like
+    values.
+    """
     out: list[str] = []
     rest = list(args)
     while rest:
@@ -186,7 +192,9 @@ def _shared_options() -> list[click.Parameter]:
 
 
 def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
-    """Make a function the command of a verb, with the options that all verbs have."""
+    """Return a decorator that makes a function the command of a verb, with the options of all
+    verbs.
+    """
 
     def decorate(f: Callable[..., Any]) -> click.Command:
         command = click.command(name, cls=_Verb)(click.pass_obj(f))
@@ -197,7 +205,7 @@ def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
 
 
 def file_argument(f: F) -> F:
-    """FILE (or a function), or standard input."""
+    """Add the argument FILE (or a function), which is standard input by default."""
     return click.argument("file", default="-", metavar="[FILE]")(f)
 
 
@@ -238,7 +246,7 @@ json_option = click.option(
 
 
 def json_of(keys: str) -> Callable[[F], F]:
-    """`--json` of a verb whose document has keys that are said in the option's own help."""
+    """Return `--json` for a verb whose document is described in the help of this option."""
     return click.option("--json", "as_json", is_flag=True, help=f"Print {keys}.")
 
 
@@ -269,6 +277,6 @@ max_bytes_option = click.option(
 
 
 def wrt_option(what: str) -> Callable[[F], F]:
-    """`--wrt 0,2`."""
+    """Return the option `--wrt`, as in `--wrt 0,2`."""
     help = f"{what} Positions of arrays, ranges (0-3), names (w1,b1; params, params.w)."
     return click.option("--wrt", type=Positions(), metavar="I,J", help=help)

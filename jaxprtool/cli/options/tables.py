@@ -13,21 +13,21 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def top_option(f: F) -> F:
-    """`--top N`."""
+    """Add `--top N`."""
     return click.option(
         "--top", type=int, default=20, show_default=True, metavar="N", help="How many rows to show."
     )(f)
 
 
 def by_option(keys: Sequence[str], default: str | None, help: str) -> Callable[[F], F]:
-    """`--by KEY`."""
+    """Return the option `--by KEY`."""
     return click.option(
         "--by", type=click.Choice(keys), default=default, show_default=bool(default), help=help
     )
 
 
 def trips_option(f: F) -> F:
-    """`--trips N`."""
+    """Add `--trips N`."""
     return click.option(
         "--trips",
         type=click.IntRange(0),

@@ -26,7 +26,7 @@ _OPTIONS = ("variables", "save_values", "digest", "select", "every")
 
 
 def values_options(f: F) -> F:
-    """The options; the command gets them as `values`, a dict, None without any."""
+    """Add the options; the command gets them as `values`, a dict, None without any."""
 
     @functools.wraps(f)
     def command(*args: Any, **options: Any) -> Any:
@@ -93,7 +93,9 @@ def observing(
     max_bytes: int | None,
     **how: Any,
 ) -> Generator[Observer | None]:
-    """What observes a run that takes place in the block, as the options say; None where they say nothing."""
+    """Yield the observer of the run inside the `with` block that the options choose; None without
+    options.
+    """
     if values is None or isinstance(program, Compiled):
         yield None
         return
@@ -122,7 +124,7 @@ def observing(
 
 @contextmanager
 def telling_of_nans(session: Session, as_json: bool) -> Generator[None]:
-    """Say where a run that takes place in the block stops at a NaN in JSON too, beside the message."""
+    """If the run inside the `with` block stops at a NaN, print its place as JSON, too."""
     try:
         yield
     except NanError as e:

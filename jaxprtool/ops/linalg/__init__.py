@@ -1,4 +1,5 @@
-"""Linear algebra: decompositions and solvers of matrices, or batches of them.
+"""Linear algebra: matrix decompositions and solvers.
 
-A matrix is the last two axes of an operand; all axes before them are batch axes.
+The last two axes of an operand are the rows and columns of a matrix; all axes before are batch
+axes.
 """

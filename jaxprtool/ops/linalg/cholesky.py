@@ -7,16 +7,16 @@ __all__ = ["cholesky", "cholesky_update", "symmetric_product"]
 
 @primitive
 def cholesky(a):
-    """L with L L^H = a in its lower triangle, for a Hermitian positive definite matrix a.
+    """L, lower triangular, with L L^H = a, for a Hermitian positive definite matrix a.
 
-    Only the lower triangle of a is read; the strict upper triangle of the result is that of a. The result is
-    NaN where a is not positive definite.
+    Only the lower triangle of a is read. The result holds L in its lower triangle, and the elements
+    of a above the diagonal. It is NaN if a is not positive definite.
     """
 
 
 @primitive
 def cholesky_update(r, w):
-    """The upper triangular matrix R' with R'^T R' = r^T r + w w^T, for an upper triangular matrix r and a vector w."""
+    """R, upper triangular, with R^T R = r^T r + w w^T, for an upper triangular r and a vector w."""
 
 
 @primitive

@@ -15,15 +15,15 @@ def eig(
     enable_eigvec_derivs: bool = shown(False),
     implementation: EigenvalueLibrary | None = shown(None),
 ):
-    """(w, vl, vr): the eigenvalues of a square matrix, and its eigenvectors as columns.
+    """(w, vl, vr) with a vr = vr diag(w) and vl^H a = diag(w) vl^H, for a square matrix a.
 
-    a vr = vr diag(w), and vl^H a = diag(w) vl^H. Results are complex. An eigenvector has norm 1, and its
-    largest component is real. Vectors whose param is False are left out.
+    w are the eigenvalues; the columns of vl and vr are left and right eigenvectors of norm 1, whose
+    largest component is real. All results are complex.
 
     compute_left_eigenvectors: whether vl is a result.
     compute_right_eigenvectors: whether vr is a result.
-    enable_eigvec_derivs: whether eigenvectors may be differentiated, which assumes distinct eigenvalues.
-    implementation: a choice of library; None or lapack on a CPU.
+    enable_eigvec_derivs: whether eigenvectors may be differentiated, if all eigenvalues differ.
+    implementation: the library: None or lapack on CPUs.
     """
 
 
@@ -39,15 +39,15 @@ def eigh(
     """(v, w) with a v = v diag(w), v unitary and w real and ascending, for a Hermitian matrix a.
 
     lower: whether the lower triangle of a is read, or the upper one.
-    sort_eigenvalues: whether the order matters; it is ascending in any case.
-    subset_by_index: the first and last+1 of the eigenvalues to compute, or None for all of them.
-    algorithm: a choice of algorithm; None or QR on a CPU.
+    sort_eigenvalues: whether w must ascend; here it always does.
+    subset_by_index: (first, end): the eigenvalues first, ..., end - 1 are computed; None: all.
+    algorithm: the algorithm: None or QR on CPUs.
     """
 
 
 @primitive(multiple_results=True)
 def eigh_jacobi(a, *, lower: bool, sort_eigenvalues: bool = shown(True)):
-    """(w, v) as of `eigh`, which has them the other way round, by rotations; JAX had it until 0.10.
+    """(w, v) with a v = v diag(w), as `eigh`, computed by Jacobi rotations (JAX up to 0.10).
 
     lower: as for `eigh`.
     sort_eigenvalues: as for `eigh`.

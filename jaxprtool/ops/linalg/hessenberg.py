@@ -8,10 +8,10 @@ __all__ = ["hessenberg", "schur"]
 
 @primitive(multiple_results=True)
 def hessenberg(a):
-    """(a', taus): the Hessenberg form H = Q^H a Q of a square matrix.
+    """(a', taus): the Hessenberg form H = Q^H a Q of a square matrix a, with Q unitary.
 
-    H is the upper triangle and first subdiagonal of a'. Q is a product of reflectors, which are below it, as
-    `geqrf` stores them but one row lower.
+    a' holds H in its upper triangle and first subdiagonal. Below, it holds the reflectors whose
+    product is Q, as `geqrf` stores them, but one row lower.
     """
 
 
@@ -28,6 +28,6 @@ def schur(
     A real a has real results; T then has 2 x 2 blocks on its diagonal for pairs of complex eigenvalues.
 
     compute_schur_vectors: whether Z is a result.
-    sort_eig_vals: whether to sort the eigenvalues; not implemented, as in JAX.
-    select_callable: which eigenvalues come first, when sorted; not implemented, as in JAX.
+    sort_eig_vals: whether the eigenvalues are sorted; True is not implemented, as in JAX.
+    select_callable: which eigenvalues come first when sorted; not implemented, as in JAX.
     """

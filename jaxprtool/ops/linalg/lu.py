@@ -8,16 +8,17 @@ __all__ = ["lu", "lu_pivots_to_permutation"]
 
 @primitive(multiple_results=True)
 def lu(a):
-    """(LU, pivots, permutation) with L U = a[permutation], a of shape m x n.
+    """(LU, pivots, permutation) with L U = a[permutation, :], L lower and U upper triangular.
 
-    L, with ones on its diagonal, is below the diagonal of LU, and U is the rest. Step i of the
-    decomposition swaps rows i and pivots[i]; permutation is what all swaps come to. Both are i32.
+    LU holds U in its upper triangle, and L, whose diagonal is all ones, below the diagonal. Step i
+    of the decomposition swaps the rows i and pivots[i]; permutation is the product of all swaps.
+    pivots and permutation are i32.
     """
 
 
 @primitive
 def lu_pivots_to_permutation(pivots, *, permutation_size: Size):
-    """0, 1, 2, ... with elements i and pivots[i] swapped, for each i in turn.
+    """p = [0, 1, 2, ...]; for i = 0, 1, ...: swap p[i] and p[pivots[i]]; the result is p, i32.
 
-    permutation_size: the number of elements, at least that of pivots.
+    permutation_size: the number of elements of p, at least that of pivots.
     """

@@ -1,4 +1,4 @@
-"""The QR decomposition, and the elementary reflectors that it is made of."""
+"""The QR decomposition, and the Householder reflectors whose product is Q."""
 
 from jaxprtool.core.primitive import primitive, shown
 
@@ -7,24 +7,29 @@ __all__ = ["geqrf", "householder_product", "ormqr", "qr"]
 
 @primitive(multiple_results=True)
 def geqrf(a):
-    """(a', taus): R in the upper triangle of a', and reflectors whose product is Q below it.
+    """(a', taus): the QR decomposition a = Q R, with Q as a product of Householder reflectors.
 
-    Reflector i is I - taus[i] v v^H, where v is zero before its element i, one there, and column i of a'
-    below.
+    a' holds R in its upper triangle and the reflectors below. Reflector i is I - taus[i] v v^H,
+    where v[:i] = 0, v[i] = 1 and v[i+1:] = a'[i+1:, i].
     """
 
 
 @primitive
 def householder_product(a, taus):
-    """The first columns, as many as a has, of the product of reflectors as `geqrf` gives them."""
+    """The first n columns of Q = H_0 H_1 ..., for a of shape m x n.
+
+    The H_i are reflectors, stored in (a, taus) as the results of `geqrf` store them.
+    """
 
 
 @primitive
 def ormqr(a, taus, c, *, left: bool, transpose: bool):
-    """Q c, where Q is the product of reflectors as `geqrf` gives them, of all rows and columns.
+    """Q c or c Q, where Q is the square matrix H_0 H_1 ... of reflectors.
 
-    left: whether Q stands on the left; else c Q.
-    transpose: whether Q^H (Q^T of real ones) takes the place of Q.
+    The H_i are stored in (a, taus) as the results of `geqrf` store them.
+
+    left: whether the result is Q c, rather than c Q.
+    transpose: whether Q^H takes the place of Q.
     """
 
 
@@ -34,7 +39,7 @@ def qr(
 ):
     """(Q, R) with Q R = a, Q unitary and R upper triangular; or (Q, R, p) with Q R = a[:, p].
 
-    pivoting: whether columns are permuted, so that the diagonal of R does not grow.
+    pivoting: whether columns are permuted so that the diagonal of R descends in absolute value.
     full_matrices: whether Q is m x m, rather than m x min(m, n), for a of shape m x n.
-    use_magma: a choice of library for GPUs; no effect on the meaning.
+    use_magma: whether GPUs use the library MAGMA; no effect on the meaning.
     """

@@ -19,6 +19,6 @@ def svd(
 
     full_matrices: whether U is m x m and V^H n x n, rather than m x k and k x n with k = min(m, n).
     compute_uv: whether U and V^H are results.
-    subset_by_index: the first and last+1 of the singular values to compute, or None for all of them.
-    algorithm: a choice of algorithm: None, DEFAULT, QR or DIVIDE_AND_CONQUER on a CPU.
+    subset_by_index: (first, end): the singular values first, ..., end - 1 are computed; None: all.
+    algorithm: the algorithm: None, DEFAULT, QR or DIVIDE_AND_CONQUER on CPUs.
     """

@@ -1,4 +1,4 @@
-"""Systems of equations with a triangular matrix."""
+"""Linear systems with a triangular matrix."""
 
 from jaxprtool.core.primitive import primitive, shown
 
@@ -16,11 +16,11 @@ def triangular_solve(
     conjugate_a: bool = shown(False),
     unit_diagonal: bool = shown(False),
 ):
-    """x with op(a) x = b, or x op(a) = b, for a triangular matrix a.
+    """x with op(a) x = b or x op(a) = b, for a triangular matrix a.
 
-    left_side: whether op(a) stands to the left of x.
-    lower: whether a is lower triangular; its other triangle is not read.
-    transpose_a: whether op transposes.
-    conjugate_a: whether op conjugates.
-    unit_diagonal: whether the diagonal is taken to be ones, and is not read.
+    left_side: whether op(a) x = b is solved, rather than x op(a) = b.
+    lower: whether a is lower triangular, rather than upper; its other triangle is not read.
+    transpose_a: whether op(a) transposes a.
+    conjugate_a: whether op(a) conjugates a.
+    unit_diagonal: whether the diagonal of a counts as ones; then it is not read.
     """

@@ -1,7 +1,7 @@
 """The row of `cond`, and the Python functions `cond` and `switch`.
 
-A rule transforms all branches, then makes their results agree: where one branch has a tangent,
-batch axis, residual or cotangent, the other branches get one too.
+A rule transforms all branches, then gives them the same results: if one branch has a tangent, batch
+axis, residual or cotangent at some position, the other branches get one there, too.
 """
 
 from __future__ import annotations
@@ -170,7 +170,9 @@ def _batch_agreed(
 
 
 def _with_index(closed: ClosedJaxpr, index: Value) -> ClosedJaxpr:
-    """Return a batched branch that takes the devices' indices as a further first argument, which it does not read."""
+    """Return a batched branch with the devices' indices as a further first argument, which it does
+    not use.
+    """
     jaxpr = closed.jaxpr
     unread = Var(get_aval(index).strong)
     made = jaxpr.replace(in_binders=(unread, *jaxpr.in_binders))
@@ -181,7 +183,9 @@ def _with_index(closed: ClosedJaxpr, index: Value) -> ClosedJaxpr:
 
 
 def _agreed(index: Value, n: int) -> Value:
-    """Return the index of the branch that all devices take, of n branches; n where they take different ones."""
+    """Return the index of the branch that all devices take, out of n branches; n if they take
+    different ones.
+    """
     if get_aval(index).dtype is BOOL:
         index = lax.convert_element_type(index, new_dtype=INT32, weak_type=False, sharding=None)
     is_branch = lax.and_(lax.ge(index, 0), lax.lt(index, n))

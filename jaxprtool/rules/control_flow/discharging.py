@@ -1,4 +1,6 @@
-"""Discharge rules of branches and loops: the contents of references go in as operands and come out as results."""
+"""Discharge rules of `cond`, `scan` and `while`: references become operands and results that hold
+their contents before and after.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ __all__ = ["discharge_cond", "discharge_scan", "discharge_while"]
 def discharge_cond(
     index: Value, *operands: Value, branches: tuple[ClosedJaxpr, ...], **params: ParamValue
 ) -> Value:
-    """Discharge a `cond`: after its own results, each branch returns what the references hold at its end."""
+    """Discharge a `cond`: each branch also returns the contents of the references at its end."""
     bodies = tuple(discharge_jaxpr(b) for b in branches)
     outs = lax.cond_call(index, *values_of(operands), branches=bodies, **params)
     n = len(branches[0].jaxpr.outs)

@@ -37,7 +37,9 @@ def _check_leaves(name: str, init: Value, tree: Any, out_tree: Any, outs: Sequen
 
 
 def _typed(leaves: Sequence[Value]) -> list[Value]:
-    """Return the leaves with Python scalars as literals of their own types, whatever the types of the other leaves."""
+    """Return the leaves, with Python scalars as literals whose types do not depend on the other
+    leaves.
+    """
     return [
         scalar_lit(x, get_aval(x).dtype) if type(x) in (bool, int, float, complex) else x
         for x in leaves
@@ -80,16 +82,16 @@ def scan(
     reverse: bool = False,
     unroll: int | bool = 1,
 ) -> tuple[Value, Value]:
-    """f(carry, x) -> (carry, y), applied to the slices of xs one after the other.
+    """Apply f(carry, x) -> (carry, y) to the slices of xs along their first axis, one after the
+    other.
 
     Args:
       f: a function of pytrees; it may close over tracers.
       init: the carry at the start.
       xs: arrays with the same size along their first axes, or None.
       length: the number of steps, where xs does not say it.
-      reverse: whether the last slice comes first.
-      unroll: how many steps a turn of the compiled loop takes; True stands for all.
-
+      reverse: whether the steps go from the last slice to the first.
+      unroll: how many steps one iteration of the compiled loop takes; True means all of them.
     Returns:
       The last carry, and the ys stacked along new first axes.
 
@@ -135,7 +137,7 @@ def scan(
 def while_loop(
     cond_fun: Callable[[Value], Value], body_fun: Callable[[Value], Value], init: Value
 ) -> Value:
-    """body_fun applied to the carry as long as cond_fun holds of it.
+    """Return the last carry of: carry = init; while cond_fun(carry): carry = body_fun(carry).
 
     Args:
       cond_fun: a function of the carry that returns a boolean of rank 0.
@@ -173,14 +175,16 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> Value:
-    """carry = body_fun(i, carry) for i from lower to upper, not included.
+    """Return the last carry of: carry = init; for i in range(lower, upper): carry = body_fun(i,
+    carry).
 
     Args:
-      lower, upper: integers of one type, or Python's. When both are known, so is the number of steps, and the loop can
-        be differentiated in reverse mode.
+      lower, upper: integers of one type, or Python integers. If both are known while tracing, the
+        loop becomes a `scan`, which can be differentiated in reverse mode.
       body_fun: a function of i and the carry.
       init: the carry at the start, a pytree.
-      unroll: how many steps a turn of the compiled loop takes, where their number is known; True stands for all.
+      unroll: how many steps one iteration of the compiled loop takes if the number of steps is
+        known; True means all of them.
 
     Raises:
       UsageError: the types of the bounds differ. JaxprTypeError: a step changes the structure or a type of the carry.

@@ -1,8 +1,8 @@
 """The row of `scan`: a loop with a fixed number of steps, a carry, and one slice of each xs and ys per step.
 
 Every rule transforms the body and scans the transformed body. Residuals, values of a step that a
-later loop needs, are stacked. A residual that is the same in all steps is passed as a constant
-instead, and one that is a slice of an operand as that operand.
+later loop needs, become stacked ys. A residual that is the same in all steps is passed to the later
+loop as a constant instead, and one that is a slice of an operand as that operand.
 """
 
 from __future__ import annotations
@@ -109,7 +109,9 @@ def _slice_aval(aval: Aval) -> Aval:
 
 @prepared_impl
 def _impl(xp: Namespace, **params: Any) -> Callable[..., Value]:
-    """Evaluation: runs the prepared body once for each step. Only the ys take memory for each step."""
+    """Return a function that runs the prepared body once for each step; only ys take memory per
+    step.
+    """
     closed, length = params["jaxpr"], params["length"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
     step, span = runner(closed), closed.jaxpr.span
@@ -219,7 +221,9 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
 
 
 def _dce(eqn: JaxprEqn, used_outs: Sequence[bool]) -> tuple[JaxprEqn, list[bool]]:
-    """Drop ys that nobody reads, parts of the carry that no remaining result needs, and operands that are no longer read."""
+    """Drop the ys that are not used, the parts of the carry that no remaining result needs, and the
+    operands that the smaller body does not use.
+    """
     params = eqn.params
     closed: ClosedJaxpr = params["jaxpr"]
     n_consts, n_carry = params["num_consts"], params["num_carry"]
@@ -244,9 +248,9 @@ def _needed_carry(
 ) -> list[bool]:
     """Return which parts of the carry the used results need: the smallest set of parts that depends on no other part.
 
-    If no part of the carry is used itself, as after a transposition, whose ys are residuals, most
-    often all parts are needed. So that is tried first: it holds if the body without dead code
-    surely reads each of them.
+    If no part of the carry is used itself (as in the first loop of a reverse derivative, which only
+    makes residuals), usually all parts are needed. So it is checked first whether the body without
+    dead code surely uses each of them.
     """
     n = len(used_carry)
     carry_at = slice(n_consts, n_consts + n)
@@ -265,16 +269,18 @@ def _needed_carry(
     return fixpoint(needed, fixpoint(certain, used_carry))
 
 
-# A turn of the compiled loop has at most so many equations, however large `unroll` is: `unroll` changes
-# speed alone, and XLA takes minutes for more.
+# The largest number of equations in one iteration of the compiled loop, whatever `unroll` is: XLA
+# takes minutes to compile more, and `unroll` changes nothing but speed.
 _MAX_UNROLLED = 20_000
 
 
 def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
-    """A stablehlo.while over a counter, the carry, and the ys so far, which are updated in place.
+    """Write a stablehlo.while over a counter, the carry, and the ys so far, which are updated in
+    place.
 
-    As in JAX a turn of it takes `unroll` steps, those left over come after it, and where one turn would
-    be all (0 stands for as many steps as there are), there is no loop.
+    As in JAX, one iteration takes `unroll` steps, and the remaining steps are written after the
+    loop. If one iteration would be enough (`unroll` is 0, or at least the number of steps), there
+    is no loop.
     """
     closed, length = params["jaxpr"], params["length"]
     consts, carry, xs = split_operands(operands, params)
@@ -286,7 +292,7 @@ def _lower(ctx: Value, *operands: Value, **params: Any) -> list[Any]:
     in_loop = length - length % unroll if unroll == 1 or unroll < length else 0
 
     def number(i: Value, k: int) -> Value:
-        """Where the k-th step after turn `i` began reads and writes."""
+        """Return the position in xs and ys of step k of the iteration whose counter is `i`."""
         if params["reverse"]:
             return ctx.op("subtract", ctx.constant(length - 1 - k, counter), i, out=counter)
         return ctx.op("add", i, ctx.constant(k, counter), out=counter) if k else i

@@ -1,6 +1,7 @@
 """Partial evaluation of `scan`: one loop over the known part of the body, and one over the rest.
 
-A residual that is the same in all steps is passed on once; any other is stacked.
+A residual that is the same in all steps is passed to the second loop as a constant; others are
+stacked.
 """
 
 from __future__ import annotations
@@ -310,8 +311,8 @@ def linearize_scan(
 def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
     """The saving rule.
 
-    Values that the policy saves in the body are stacked, or passed on once where they are the same
-    in all steps.
+    Values of the body that the policy saves are stacked, or returned once if they are the same in
+    all steps.
     """
     closed, params = eqn.params["jaxpr"], eqn.params
     const_unks, carry_unks, xs_unks = split_operands(unks, params)
@@ -341,7 +342,11 @@ def saving_scan(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | N
 
 
 def _again(eqn: JaxprEqn, cut: Saving, same_in_all: Sequence[bool]) -> ClosedJaxpr:
-    """Return the scan of the second computation: (values saved once, stacked saved values, operands) -> (results)."""
+    """Return the scan that recomputes the values not saved.
+
+    It is (saved values that are the same in all steps, stacked saved values, operands) ->
+    (results).
+    """
     params, n = eqn.params, len(same_in_all)
     at = [n + i for i in range(len(eqn.inputs))]
     consts_at, carry_at, xs_at = split_operands(at, params)

@@ -117,7 +117,7 @@ def _transpose_body(
             built[tuple(flags)] = build(flags)
         return built[tuple(flags)]
 
-    # Most often every constant gets a cotangent: try that first.
+    # Usually every constant gets a cotangent: try that first.
     reached = body([*[True] * build.n_const, *nonzero[0]]).consts_reached
     carried = fixpoint(lambda flags: body(flags).nonzero, [*reached, *nonzero[0]])
     made = body(carried)

@@ -1,11 +1,14 @@
-"""Rules of convolution.
+"""The row of `conv_general_dilated`.
 
-With groups, and by its batch, output and input features (space left out), a convolution is a product of matrices:
+Leaving out the spatial axes, a convolution multiplies matrices, one for each of g groups (n is the
+batch, i are the input features, o the output features):
 
-    [n, g i] [i, g o] -> [n, g o]   for feature groups      [g n, i] [i, g o] -> [n, g o]   for batch groups
+    [n, g i] [i, g o] -> [n, g o]   with feature groups
+    [g n, i] [i, g o] -> [n, g o]   with batch groups
 
-and so are its transposes: [n, g o] [o, g i] -> [n, g i], a convolution with feature groups, and [g i, n] [n, g o] ->
-[i, g o], one with batch groups (for batch groups: [i, g n] [n, g o] -> [i, g o], with feature groups).
+The transposes are convolutions, too. With feature groups they are [n, g o] [o, g i] -> [n, g i],
+again with feature groups, and [g i, n] [n, g o] -> [i, g o], with batch groups. With batch groups,
+the transpose by the kernel is [i, g n] [n, g o] -> [i, g o], with feature groups.
 """
 
 from __future__ import annotations
@@ -42,9 +45,9 @@ def _swapped(spec: Ints) -> Ints:
 
 
 def _axis_into(source: int, target: int, x: Value) -> Value:
-    """Merge axis `source` of x into another one, as its slow part.
+    """Merge axis `source` of x into axis `target`, so that its index changes slowest there.
 
-    `target` counts without `source`.
+    `target` is a position among the axes without `source`.
     """
     shape = get_aval(x).shape
     order = [i for i in range(len(shape)) if i != source]
@@ -88,7 +91,10 @@ def _lhs_cotangent(
     batch_group_count: int,
     **params: Any,
 ) -> Value:
-    """ct convolved with the flipped kernel: strides and lhs_dilation change places."""
+    """Return the cotangent of lhs: ct convolved with the flipped kernel.
+
+    The strides of the convolution become the lhs_dilation of this one, and conversely.
+    """
     specs, kernel_aval, ct_aval = specs_of(dimension_numbers), get_aval(y), get_aval(ct)
     groups = max(feature_group_count, batch_group_count)
     if groups > 1:
@@ -140,7 +146,11 @@ def _rhs_cotangent(
     batch_group_count: int,
     **params: Any,
 ) -> Value:
-    """lhs convolved with ct, features in place of the batch: strides and rhs_dilation change places."""
+    """Return the cotangent of rhs: lhs convolved with ct, where batch and input features change
+    roles.
+
+    The strides of the convolution become the rhs_dilation of this one, and conversely.
+    """
     specs, aval, ct_aval = specs_of(dimension_numbers), get_aval(x), get_aval(ct)
     if ct_aval.size == 0:
         return Zero(y)
@@ -216,9 +226,9 @@ def _conv_batch(
 
 
 def _into_groups(x: Value, dim: int, axis: int, groups: int) -> Value:
-    """Merge the batch axis `dim` of x into another axis, inside of its groups.
+    """Merge the batch axis `dim` of x into axis `axis`, within each of its groups.
 
-    `axis` counts without `dim`.
+    `axis` is a position among the axes without `dim`.
     """
     if groups == 1:
         return _axis_into(dim, axis, x)
@@ -232,7 +242,9 @@ def _into_groups(x: Value, dim: int, axis: int, groups: int) -> Value:
 
 
 def _out_of_groups(out: Value, axis: int, size: int, groups: int) -> Value:
-    """Split the axis of a result, which is (groups, batch, rest), and move the batch axis in front of it."""
+    """Split an axis of a result into (groups, batch, rest); return it as the two axes batch,
+    (groups, rest).
+    """
     shape = get_aval(out).shape
     rest = shape[axis] // (groups * size)
     split = (*shape[:axis], groups, size, rest, *shape[axis + 1 :])
@@ -262,7 +274,7 @@ def _conv_lower(ctx: Value, x: Value, y: Value, **params: Any) -> Value:
     out = ctx.out_aval
     if out.dtype.kind != "c":
         return _write_conv(ctx, x, y, out, **params)
-    # XLA is slow at complex convolutions: three real ones make one (Gauss)
+    # XLA's complex convolutions are slow; three real ones compute the same (Gauss's product)
     part = out.dtype.real
     real = ShapedArray(out.shape, part)
 
@@ -323,7 +335,9 @@ def _write_conv(
 
 
 def _conv_cost(in_avals: Aval, out_avals: Aval, **params: Any) -> Cost:
-    """The cost rule: a multiplication and an addition wherever an element of the kernel meets one of the operand."""
+    """The cost rule: two operations for each pair of elements of kernel and operand that are
+    multiplied.
+    """
     x, y = in_avals
     lhs, rhs, _ = specs = specs_of(params["dimension_numbers"])
     sizes, kernel, outs = (
@@ -341,11 +355,12 @@ def _conv_cost(in_avals: Aval, out_avals: Aval, **params: Any) -> Cost:
 def _meetings(
     n: int, k: int, outs: int, stride: int, padding: Any, dilation: int, kernel_dilation: int
 ) -> int:
-    """Count, along one axis, the pairs of a window and an element of the kernel that lie on an element of the operand.
+    """Count, along one axis, the pairs (window, element of the kernel) that hit an element of the
+    operand.
 
-    Element j of the kernel lies at `o * stride - low + j * kernel_dilation` in window o, and
-    elements of the operand are `dilation` apart. Windows and elements of the kernel count in the
-    same way, so the loop is over the fewer of them.
+    Element j of the kernel is at `o * stride - low + j * kernel_dilation` in window o; elements of
+    the operand are at multiples of `dilation`. Windows and elements of the kernel enter this
+    formula in the same way, so the loop is over the fewer of them.
 
     Raises:
       UnsupportedError: both are more than a million.
@@ -376,8 +391,10 @@ _MOST_STEPS = 1 << 20
 
 
 def _determined(in_avals: Any, params: Any) -> Any:
-    """The determined rule: zeros of the padding, and between elements, may be multiplied by NaN or
-    infinity, or be left out.
+    """The determined rule: with padding or dilation, operands determine the results if they are
+    finite.
+
+    A backend may multiply the zeros that are inserted by NaN or infinity, or leave them out.
     """
     del in_avals
     holes = any(n > 1 for n in params["lhs_dilation"] or ())

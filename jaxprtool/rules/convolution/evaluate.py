@@ -20,20 +20,21 @@ from jaxprtool.rules.convolution.types import Specs, conv_type, specs_of, take
 
 __all__ = ["conv_impl"]
 
-# Patches of more elements than this are made for one example after the other.
+# If the patches have more elements than this, they are made for one example at a time.
 _MAX_PATCHES = 1 << 25
 
-# NumPy's arrays have 64 axes, and a view of all windows has each axis of space twice, and the groups.
+# A NumPy array has at most 64 axes; the view of all windows has each spatial axis twice, and one of
+# groups.
 _MAX_RANK = 32
 
-# Multiplications up to which OpenBLAS takes one thread, and from which on several are worth it.
+# The number of multiplications up to which OpenBLAS uses one thread, and from which several are
+# faster.
 _ONE_THREAD, _MANY_THREADS = 1 << 18, 1 << 27
 
 
 class _Layout(NamedTuple):
-    """The sizes of a convolution on NumPy.
-
-    It places the windows on lhs, which is [batch, *space, features].
+    """The sizes of a convolution on NumPy, and a view of the windows of lhs, [batch, *space,
+    features].
 
     Attributes:
       groups: the number of groups, of features or of the batch.
@@ -66,7 +67,7 @@ class _Layout(NamedTuple):
         return math.prod(self.kernel) * self.depth
 
     def windows(self, xp: Namespace, v: Value) -> Value:
-        """A view [group, batch, *out_space, *kernel, depth] of lhs."""
+        """Return the view [group, batch, *out_space, *kernel, depth] of lhs."""
         batch, *space, feature = v.strides
         group = batch * self.batch if self.by_batch else feature * self.depth
         moves = _jumps(space, self.strides, self.out_space)
@@ -143,7 +144,7 @@ def conv_impl(xp: Namespace, x: Value, y: Value, **params: Any) -> Callable[...,
 
 
 def _matrix_product(xp: Namespace, layout: _Layout, v: Value, w: Value) -> Value:
-    """[batch, rows, features], by one product of matrices for each group."""
+    """Return the result [batch, rows, features], by one matrix product for each group."""
     groups, batch, rows = layout.groups, layout.batch, layout.rows
     w = w.reshape(layout.columns, groups, layout.outs).transpose(1, 0, 2)
     windows = layout.windows(xp, v)
@@ -161,10 +162,10 @@ def _matrix_product(xp: Namespace, layout: _Layout, v: Value, w: Value) -> Value
 
 
 def _product(xp: Namespace, patches: Value, w: Value) -> Value:
-    """[group, rows, columns] times [group, columns, outs].
+    """Return [group, rows, columns] times [group, columns, outs].
 
-    Products of a middling size are cut into pieces that BLAS does not spread over threads: waiting for
-    threads takes longer than the product where the machine is busy.
+    Products of medium size are cut into pieces for which BLAS uses one thread: on a busy machine,
+    waiting for threads takes longer than the product.
     """
     (groups, rows, columns), outs = patches.shape, w.shape[-1]
     piece = _ONE_THREAD // max(columns * outs, 1)
@@ -181,7 +182,9 @@ def _product(xp: Namespace, patches: Value, w: Value) -> Value:
 
 
 def _depthwise(xp: Namespace, layout: _Layout, v: Value, w: Value) -> Value:
-    """[batch, *out_space, features], where each feature is convolved on its own: a sum over the kernel."""
+    """Return [batch, *out_space, features] where each feature is convolved separately, as a sum
+    over the kernel.
+    """
     windows = layout.windows(xp, v)[..., 0]
     windows = windows.transpose(*range(1, windows.ndim), 0)  # [batch, *out_space, *kernel, feature]
     w, n = w.reshape(*layout.kernel, layout.groups), len(layout.kernel)

@@ -19,7 +19,9 @@ NAME = "conv_general_dilated"
 
 
 class Specs(NamedTuple):
-    """dimension_numbers as tuples: (batch, feature, *space), of rhs (output feature, input feature, *space)."""
+    """dimension_numbers as tuples of axes: of lhs and out (batch, feature, *space), of rhs (output
+    feature, input feature, *space).
+    """
 
     lhs: Ints
     rhs: Ints
@@ -34,7 +36,7 @@ class Specs(NamedTuple):
 
 
 def specs_of(dimension_numbers: Any) -> Specs:
-    """The value of the param dimension_numbers, a record or three tuples, as tuples."""
+    """Return the value of the param dimension_numbers, a record or three tuples, as `Specs`."""
     n = dimension_numbers
     specs: Any = n
     if isinstance(n, Record):
@@ -46,7 +48,7 @@ def specs_of(dimension_numbers: Any) -> Specs:
 
 
 def take(items: Sequence[Value], positions: Sequence[int]) -> list[Value]:
-    """The items at some positions."""
+    """Return the items at some positions."""
     return [items[p] for p in positions]
 
 
@@ -64,7 +66,13 @@ def _check_specs(x: Value, y: Value, specs: Specs) -> None:
 
 
 def _check_groups(features: int, depth: int, outs: int, batch: int, groups: Ints) -> None:
-    """Sizes of features and batch, of the kernel's input and output features, and the numbers of groups."""
+    """Raise a type error for numbers of groups that do not divide or match the sizes.
+
+    Args:
+      features, batch: the sizes of the feature and batch axes of lhs.
+      depth, outs: the numbers of input and output features of the kernel.
+      groups: feature_group_count and batch_group_count.
+    """
     feature_groups, batch_groups = groups
     for param, count in zip(("feature_group_count", "batch_group_count"), groups, strict=True):
         if count < 1:
@@ -93,7 +101,7 @@ def _check_groups(features: int, depth: int, outs: int, batch: int, groups: Ints
         )
 
 
-# The kinds of element types that products of a kind may be accumulated in.
+# Kind of the operands' element type -> the kinds that preferred_element_type may have.
 _PREFERRED = {"b": "biufc", "u": "uif", "i": "if", "f": "f", "c": "c"}
 
 
@@ -124,7 +132,10 @@ def conv_type(
     preferred_element_type: Any,
     **_: Any,
 ) -> Aval:
-    """The type of a convolution of types x and y; raises JaxprTypeError where they and the params do not fit."""
+    """Return the type of a convolution of operands of types x and y.
+
+    Raises JaxprTypeError where the types and the params do not fit together.
+    """
     specs = specs_of(dimension_numbers)
     _check_specs(x, y, specs)
     dtype = _out_dtype(x, y, preferred_element_type)

@@ -1,4 +1,4 @@
-"""Rules of the Cholesky decomposition."""
+"""Rows of the Cholesky decomposition, its rank-1 update, and symmetric products."""
 
 from __future__ import annotations
 
@@ -50,10 +50,11 @@ def _impl(xp: Namespace, a: Value) -> Value:
 
 
 def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
-    """L' = L phi(L^-1 a' L^-H), where phi takes the lower triangle and half of the diagonal.
+    """Return L' = L phi(L^-1 a' L^-H), where phi keeps the lower triangle and halves the diagonal.
 
-    Iain Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527. As JAX to 0.11.1 it takes a' to be
-    Hermitian, as a is; since then JAX mirrors the lower triangle of a' first, which is the same for such a'.
+    Iain Murray, Differentiation of the Cholesky decomposition, arXiv:1602.07527. As in JAX up to
+    0.11.1, the tangent a' has to be Hermitian, as a is. Later releases first mirror the lower
+    triangle of a', which makes no difference for Hermitian a'.
     """
     factor = tril(lax.cholesky(*primals))
     half = lax.triangular_solve(
@@ -99,7 +100,9 @@ def _update_type(r: Aval, w: Aval) -> Aval:
 
 
 def _rotation(x: Value, y: Value) -> tuple[Value, Value]:
-    """Cosine and sine of the rotation that takes (x, y) to (length, 0); 1 and 0 where y is 0."""
+    """Return cosine and sine of the rotation that maps (x, y) to (length, 0); 1 and 0 where y is
+    0.
+    """
     zero = lax.eq(y, 0.0)
     size_x, size_y = lax.abs(x), lax.abs(y)
     size = lax.select_n(lax.gt(size_x, size_y), size_y, size_x)
@@ -112,7 +115,7 @@ def _rotation(x: Value, y: Value) -> tuple[Value, Value]:
 
 
 def _updated(_avals: Sequence[Aval], r: Value, w: Value) -> Value:
-    """Row by row, a Givens rotation of the row and w that makes the next element of w zero.
+    """Return R by Givens rotations: rotation k combines row k and w so that w[k] becomes 0.
 
     Golub, Van Loan: Matrix Computations, 4th edition, section 6.5.4.
     """
@@ -168,7 +171,7 @@ def _product(_avals: Sequence[Aval], a: Value, c: Value, *, alpha: float, beta: 
 def _product_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, alpha: float, beta: float
 ) -> PrimalAndTangent:
-    """alpha (a' a^T + a a'^T) + beta c'."""
+    """The jvp rule: alpha (a' a^T + a a'^T) + beta c'."""
     (a, _), (da, dc) = primals, tangents
     out, terms = lax.symmetric_product(*primals, alpha=alpha, beta=beta), []
     if type(da) is not Zero:

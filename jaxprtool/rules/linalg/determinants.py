@@ -15,20 +15,22 @@ __all__ = ["det_and_adjugate_product", "log_det_tangent", "trace"]
 
 
 def trace(x: Value) -> Value:
-    """The sum of the diagonal of a matrix."""
+    """Return the sum of the diagonal of a matrix."""
     return lax.reduce_sum(diagonal(x), axes=(get_aval(x).ndim - 2,))
 
 
 def log_det_tangent(a: Value, da: Value) -> Value:
-    """The tangent of log|det a|, which is the trace of a^-1 da (Jacobi's formula)."""
+    """Return the tangent of log|det a|: the trace of a^-1 da (Jacobi's formula)."""
     return trace(solve_matrix(a, da))
 
 
 def det_and_adjugate_product(a: Value, b: Value) -> tuple[Value, Value]:
-    """The determinant of a, and adj(a) b, where adj(a) a = det(a) I; a may be singular.
+    """Return the determinant of a, and adj(a) b, where adj(a) a = det(a) I; a may be singular.
 
-    With P a = L U and x = L^-1 P b, the product y solves U y = det(a) x. Its last row is det(a) / u_nn = c times that of x,
-    where u_nn may be zero, and the others follow by substitution. It is zero where c is, as for matrices of rank n - 2.
+    Let P a = L U and x = L^-1 P b. Then y = adj(a) b solves U y = det(a) x. Its last row is c times
+    that of x, where c = det(a) / u_nn is computed without dividing by u_nn, which may be zero; the
+    other rows follow by back substitution. If c is zero, as for matrices of rank n - 2 or less, y
+    is zero.
 
     Args:
       a: [..., n, n] of floats, n > 0.
@@ -65,7 +67,7 @@ def det_and_adjugate_product(a: Value, b: Value) -> tuple[Value, Value]:
 
 
 def _sign(pivots: Value, like: Value) -> Value:
-    """The sign of the permutation that row exchanges make: each pivot elsewhere is one."""
+    """Return the sign of the permutation: -1 to the number of pivots that exchange two rows."""
     aval = get_aval(pivots)
     places = lax.iota(dtype=aval.dtype, shape=aval.shape, dimension=aval.ndim - 1)
     moved = lax.convert_element_type(lax.ne(pivots, places), new_dtype=INT32)
@@ -78,10 +80,10 @@ def _product(x: Value) -> Value:
 
 
 def _is_last(shape: tuple[int, ...]) -> Value:
-    """Which positions along the last axis are the last one."""
+    """Return an array of booleans of a shape that is True at the last position of the last axis."""
     return lax.eq(lax.iota(dtype=INT32, shape=shape, dimension=len(shape) - 1), shape[-1] - 1)
 
 
 def _along(x: Value, batch: tuple[int, ...], n: int) -> Value:
-    """The vectors whose n elements are all that of x."""
+    """Return vectors of n equal elements, one for each element of x."""
     return lax.broadcast_in_dim(x, shape=(*batch, n), broadcast_dimensions=(*range(len(batch)),))

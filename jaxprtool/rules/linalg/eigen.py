@@ -1,4 +1,4 @@
-"""Rules of eigenvalue decompositions."""
+"""Rows of eigenvalue decompositions."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ __all__: list[str] = []
 
 
 def inverse_gaps(w: Value) -> Value:
-    """The matrix of 1 / (w[j] - w[i]), with zeros on the diagonal."""
+    """Return the matrix F[i, j] = 1 / (w[j] - w[i]), with zeros on the diagonal."""
     aval = get_aval(w)
     shape = (*aval.shape, aval.shape[-1])
     ones = eye(shape, aval.dtype)
@@ -68,7 +68,9 @@ def inverse_gaps(w: Value) -> Value:
 
 
 def _check_eigh(lower: Any, subset: Any, n: int) -> int:
-    """The number of eigenvalues that are computed."""
+    """Return the number of eigenvalues to compute; raise a type error for an invalid range of
+    them.
+    """
     if subset is None:
         return n
     start, end = subset
@@ -123,10 +125,11 @@ def _eigh_impl(
 def _eigh_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
 ) -> PrimalAndTangent:
-    """v' = v (F * v^H a' v) and w' = diag(v^H a' v), where F[i, j] = 1 / (w[j] - w[i]).
+    """The jvp rule: v' = v (F * v^H a' v), w' = diag(v^H a' v), where F[i, j] = 1 / (w[j] - w[i]).
 
-    Nondegenerate perturbation theory, as in Giles, An extended collection of matrix derivative results,
-    section 3.1. The matrix is made Hermitian first, so that both triangles have a share in the derivative.
+    This is perturbation theory for distinct eigenvalues: Giles, An extended collection of matrix
+    derivative results, section 3.1. The matrix is replaced by (a + a^H) / 2 first, so that the
+    derivative depends on both triangles.
     """
     a, da = primals[0], tangents[0]
     aval = get_aval(a)
@@ -252,7 +255,9 @@ def _eig_impl(
 
 
 def _unpacked(v: Value, imaginary: Value) -> Value:
-    """Complex eigenvectors from LAPACK's real array, where a conjugate pair takes two columns."""
+    """Return complex eigenvectors from LAPACK's real array, where two columns are the real and
+    imaginary part of a conjugate pair.
+    """
     first, second = imaginary > 0, imaginary < 0
     out = v + 0j
     pairs = v[:, first] + 1j * v[:, second]
@@ -261,7 +266,8 @@ def _unpacked(v: Value, imaginary: Value) -> Value:
 
 
 def _vector_jvp(w: Value, v: Value, da: Value) -> tuple[Value, Value]:
-    """The derivatives of eigenvalues and of eigenvectors of norm 1 with a real largest component.
+    """Return the tangents of the eigenvalues, and of the eigenvectors of norm 1 whose largest
+    component is real.
 
     Perturbation theory (Giles, section 3.1) gives v' = u + v diag(c) with u = v (F * v^-1 a' v), F as in
     `inverse_gaps`, and c free. The norm fixes its real part, -Re(v^H u); that component k of v stays

@@ -1,4 +1,4 @@
-"""Rules of the Hessenberg and Schur forms."""
+"""Rows of the Hessenberg and Schur forms."""
 
 from __future__ import annotations
 

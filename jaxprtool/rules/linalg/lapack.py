@@ -1,8 +1,7 @@
-"""Calls of LAPACK: by SciPy's wrappers on NumPy, by jaxlib's custom calls in XLA.
+"""Calls of LAPACK: by SciPy's wrappers for evaluation on NumPy, by jaxlib's custom calls in XLA.
 
-Both call the same routines.
-
-Both handle a batch matrix by matrix, and give NaN for the matrices on which a routine fails.
+Both call the same routines, one matrix of a batch after the other. The results of matrices for
+which a routine fails are NaN.
 """
 
 from __future__ import annotations
@@ -36,7 +35,15 @@ def letter(name: str, dtype: DType) -> str:
 
 
 def routine(xp: Namespace, name: str, stem: str, dtype: DType, complex_stem: str = "") -> Value:
-    """SciPy's wrapper of a LAPACK or BLAS routine, by its name without the first letter."""
+    """Return SciPy's wrapper of a LAPACK or BLAS routine.
+
+    Args:
+      xp: the namespace of NumPy and SciPy.
+      name: the primitive, for the message.
+      stem: the name of the routine without its first letter, which stands for the element type.
+      dtype: the element type.
+      complex_stem: the stem for complex types, if it differs.
+    """
     stem = complex_stem if complex_stem and dtype.kind == "c" else stem
     full = letter(name, dtype) + stem
     return getattr(xp.lapack, full, None) or getattr(xp.blas, full)
@@ -77,7 +84,7 @@ def each_matrix(
 
 
 def char(text: str) -> str:
-    """A letter as LAPACK's options have it."""
+    """Return a letter as the MLIR text of an option of LAPACK: its code as ui8."""
     return f"{ord(text)} : ui8"
 
 
@@ -97,11 +104,11 @@ def lapack_call(
     aliases: dict[int, int] | None = None,
     **options: str,
 ) -> list[HloValue]:
-    """A custom call of a LAPACK routine of jaxlib's, with its matrices in column-major order.
+    """Write a custom call of a LAPACK routine of jaxlib, with matrices in column-major order.
 
     Args:
       target: the routine's name in jaxlib.
-      operands: values; those of the highest rank are matrices, others are vectors.
+      operands: the operands; those of the highest rank are matrices, the others vectors.
       outs: types of the results.
       aliases: operand -> result that may take its memory.
       options: attributes, as MLIR text.
@@ -148,7 +155,10 @@ def nan_unless(ctx: LoweringContext, ok: HloValue, x: HloValue) -> HloValue:
 def unless_failed(
     ctx: LoweringContext, info: HloValue, xs: Sequence[HloValue], direction: str = "EQ"
 ) -> list[HloValue]:
-    """Return the results of a routine with NaN for the examples whose info is not 0 (or fails another comparison)."""
+    """Return the results of a routine, with NaN for the examples where its info number is not 0.
+
+    `direction` is the comparison of info with 0 that says that the routine did not fail.
+    """
     ok = ctx.compare(direction, info, ctx.constant(0, info.aval))
     return [nan_unless(ctx, ok, x) for x in xs]
 
@@ -159,7 +169,9 @@ def refuse(name: str, param: str, value: Value, why: str) -> None:
 
 
 def check_choice(name: str, param: str, value: Value, kind: EnumKind) -> None:
-    """Check a choice of algorithm: a member or None. Raises JaxprTypeError."""
+    """Raise JaxprTypeError for a choice of algorithm that is neither a member of the enum nor
+    None.
+    """
     if value is not None:
         kind.required(name, param, value)
 

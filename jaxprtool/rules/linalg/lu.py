@@ -1,4 +1,4 @@
-"""Rules of the LU decomposition."""
+"""Rows of the LU decomposition."""
 
 from __future__ import annotations
 
@@ -62,7 +62,10 @@ def _impl(xp: Namespace, a: Value) -> Value:
 
 
 def _permuted(xp: Namespace, pivots: Value, size: int) -> Value:
-    """The order after the swaps; a position outside is read as the nearest one, and not written, as in JAX."""
+    """Return the permutation that the swaps make.
+
+    As in JAX, a position out of range is read as the nearest one, and not written.
+    """
     order = list(range(size))
     for i, pivot in enumerate(pivots.tolist()):
         j = pivot + size if pivot < 0 else pivot
@@ -73,10 +76,11 @@ def _permuted(xp: Namespace, pivots: Value, size: int) -> Value:
 
 
 def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
-    """L' = L tril(L^-1 P a' U^-1, -1) and U' = triu(L^-1 P a' U^-1) U.
+    """The jvp rule: L' = L tril(L^-1 P a' U^-1, -1) and U' = triu(L^-1 P a' U^-1) U.
 
-    De Hoog, Anderssen, Lukas: Differentiation of matrix functionals using triangular factorization. A
-    matrix that is not square is made square, L and U with ones and zeros.
+    De Hoog, Anderssen, Lukas: Differentiation of matrix functionals using triangular factorization.
+    If a is not square, L and U are extended to square matrices with ones on the diagonal and zeros
+    elsewhere.
     """
     factors, pivots, permutation = lax.lu(*primals)
     da = tangents[0]
@@ -93,7 +97,7 @@ def _jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangen
 
 
 def _square_factors(factors: Any, aval: Aval) -> tuple[Value, Value]:
-    """L of shape m x m and U of shape n x n from the joint array of both."""
+    """Return L of shape m x m and U of shape n x n from the array that holds both."""
     m, n = aval.shape[-2:]
     batch, k = aval.ndim - 2, min(m, n)
     below, above = tril(factors, strict=True), triu(factors)
@@ -121,7 +125,7 @@ def _leading(x: Value, rows: int, columns: int) -> Value:
 
 
 def solve_matrix(a: Value, b: Value) -> Value:
-    """x with a x = b, for square matrices a and matrices b, by a's LU decomposition."""
+    """Return x with a x = b, for square matrices a and matrices b, by the LU decomposition of a."""
     factors, _, permutation = lax.lu(a)
     b = matmul(one_hot(permutation, get_aval(b).dtype), b)
     b = lax.triangular_solve(factors, b, left_side=True, lower=True, unit_diagonal=True)
@@ -129,7 +133,9 @@ def solve_matrix(a: Value, b: Value) -> Value:
 
 
 def solve_adjoint(a: Value, b: Value) -> Value:
-    """x with a^H x = b, for square matrices a and matrices b, by a's LU decomposition."""
+    """Return x with a^H x = b, for square matrices a and matrices b, by the LU decomposition of
+    a.
+    """
     factors, _, permutation = lax.lu(a)
     flags = {"left_side": True, "transpose_a": True, "conjugate_a": True}
     b = lax.triangular_solve(factors, b, lower=False, **flags)
@@ -184,7 +190,11 @@ def _permutation_impl(xp: Namespace, pivots: Value, *, permutation_size: int) ->
 
 
 def _lower_swaps(ctx: Value, pivots: Value, out: Value) -> Value:
-    """A loop over the swaps. Masks read and write element pivots[i], because its index differs between examples of a batch."""
+    """Write a loop over the swaps.
+
+    Element pivots[i] is read and written by masks, because the index differs between examples of a
+    batch.
+    """
     batch, k, m = out.shape[:-1], pivots.aval.shape[-1], out.shape[-1]
     start = ctx.iota(out, len(batch))
     if k == 0 or m == 0 or 0 in batch:

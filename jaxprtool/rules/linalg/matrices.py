@@ -1,6 +1,6 @@
-"""Helpers of the rows of linear algebra: types of matrices, batching, and the algebra of derivatives.
+"""Helpers of the rows of linear algebra: types of matrices, batching, and matrix algebra.
 
-A matrix is the last two axes of a value; functions here work on batches of them as well.
+The last two axes of a value are a matrix; all axes before are batch axes.
 """
 
 from __future__ import annotations
@@ -50,7 +50,9 @@ HIGHEST = (Word("Precision.HIGHEST"), Word("Precision.HIGHEST"))
 
 
 def check_inexact(name: str, x: Value, rank: int = 2) -> None:
-    """Reject what is not floating or complex, or has fewer axes than a matrix (or vector)."""
+    """Raise a type error for a type that is not floating or complex, or has a lower rank than
+    `rank`.
+    """
     if not x.dtype.is_inexact:
         ill_typed(
             f"{name} does not take {x}: its element type has to be floating or complex",
@@ -61,14 +63,17 @@ def check_inexact(name: str, x: Value, rank: int = 2) -> None:
 
 
 def check_square(name: str, x: Value) -> None:
-    """Reject what is not a square matrix of floating or complex elements."""
+    """Raise a type error for a type that is not a square matrix of floating or complex elements."""
     check_inexact(name, x)
     if x.shape[-1] != x.shape[-2]:
         ill_typed(f"{name} needs a square matrix, got {x}", "operand-shapes")
 
 
 def check_same_batch(name: str, avals: Sequence[Aval], ranks: Value) -> None:
-    """Reject operands of different element types or batch axes. `ranks` are those of the operands without batch axes."""
+    """Raise a type error for operands of different element types or batch axes.
+
+    `ranks` are the ranks of the operands without batch axes.
+    """
     for a, rank in zip(avals, ranks, strict=True):
         check_inexact(name, a, rank)
     first, rank = avals[0], ranks[0]
@@ -82,13 +87,13 @@ def check_same_batch(name: str, avals: Sequence[Aval], ranks: Value) -> None:
 
 
 def matrix_type(x: Aval, *dims: int, dtype: DType | None = None) -> Aval:
-    """The type with the batch axes of a matrix x and these further ones."""
+    """Return the type with the batch axes of a matrix x, then the axes `dims`."""
     aval = with_shape(x, (*x.shape[:-2], *dims))
     return aval if dtype is None or dtype is aval.dtype else with_dtype(aval, dtype)
 
 
 def complex_dtype(dtype: DType) -> DType:
-    """The complex type for parts of a type: c128 for f64, c64 for the other real ones."""
+    """Return the complex type whose parts have a type: c128 for f64, c64 for other real types."""
     if dtype.kind == "c":
         return dtype
     found = find_dtype("c128" if dtype.bits == 64 else "c64")
@@ -101,7 +106,9 @@ def complex_dtype(dtype: DType) -> DType:
 
 @Maker
 def leading_batch(op: Any) -> Value:
-    """The rule of an operation that takes batches along leading axes of all operands and results."""
+    """Return the batch rule of a primitive whose operands and results may have leading batch
+    axes.
+    """
     multiple = op.primitive.multiple_results
 
     def batched(
@@ -120,34 +127,34 @@ def leading_batch(op: Any) -> Value:
 
 
 def swapped(x: Value) -> Value:
-    """The transposed matrix."""
+    """Return the transposed matrix."""
     n = get_aval(x).ndim
     return transposed(x, (*range(n - 2), n - 1, n - 2))
 
 
 def conj(x: Value) -> Value:
-    """The complex conjugate; a real x as it is."""
+    """Return the complex conjugate; real x itself."""
     dtype = get_aval(x).dtype
     return lax.conj(x, input_dtype=dtype) if dtype.kind == "c" else x
 
 
 def adjoint(x: Value) -> Value:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conj(swapped(x))
 
 
 def real_part(x: Value) -> Value:
-    """The real part; a real x as it is."""
+    """Return the real part; real x itself."""
     return lax.real(x) if get_aval(x).dtype.kind == "c" else x
 
 
 def as_dtype(x: Value, dtype: DType) -> Value:
-    """x in another element type."""
+    """Return x converted to another element type."""
     return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
 def matmul(x: Value, y: Value, *, transpose_x: bool = False, transpose_y: bool = False) -> Value:
-    """x y, with x or y transposed first where the flags say so."""
+    """Return the product x y; the flags say whether x or y is transposed first."""
     n = get_aval(x).ndim - 2
     batch = tuple(range(n))
     contract = (n + (not transpose_x),), (n + transpose_y,)
@@ -156,7 +163,7 @@ def matmul(x: Value, y: Value, *, transpose_x: bool = False, transpose_y: bool =
 
 
 def column_products(x: Value, y: Value) -> Value:
-    """The diagonal of x^T y: the sums of products of the columns of x and y."""
+    """Return the diagonal of x^T y: the products of column i of x and column i of y."""
     n = get_aval(x).ndim - 2
     batch = (*range(n), n + 1)
     numbers = (((n,), (n,)), (batch, batch))
@@ -164,7 +171,7 @@ def column_products(x: Value, y: Value) -> Value:
 
 
 def _triangle(x: Value, compare: Callable[..., Value]) -> Value:
-    """A mask of the type of x by compare(row index, column index)."""
+    """Return the mask compare(row index, column index), of the shape of x."""
     shape = get_aval(x).shape
     n = len(shape)
     rows = lax.iota(dtype=INT32, shape=shape, dimension=n - 2)
@@ -173,13 +180,13 @@ def _triangle(x: Value, compare: Callable[..., Value]) -> Value:
 
 
 def tril(x: Value, *, strict: bool = False) -> Value:
-    """x with zeros above the diagonal; on it as well when strict."""
+    """Return x with zeros above the diagonal; with `strict` also on it."""
     mask = _triangle(x, lax.gt if strict else lax.ge)
     return lax.select_n(mask, full(get_aval(x), 0), x)
 
 
 def triu(x: Value, *, strict: bool = False) -> Value:
-    """x with zeros below the diagonal; on it as well when strict."""
+    """Return x with zeros below the diagonal; with `strict` also on it."""
     mask = _triangle(x, lax.lt if strict else lax.le)
     return lax.select_n(mask, full(get_aval(x), 0), x)
 
@@ -191,31 +198,33 @@ def _on_diagonal(shape: tuple[int, ...]) -> Value:
 
 
 def eye(shape: tuple[int, ...], dtype: DType) -> Value:
-    """Identity matrices (rectangular ones too) of a type; dtype bool gives the mask of the diagonal."""
+    """Return matrices, possibly rectangular, with ones on the diagonal and zeros elsewhere."""
     mask = _on_diagonal(shape)
     return mask if dtype is BOOL else lax.convert_element_type(mask, new_dtype=dtype)
 
 
 def diagonal(x: Value) -> Value:
-    """The diagonal of a square matrix."""
+    """Return the diagonal of a square matrix."""
     aval = get_aval(x)
     only = lax.select_n(_on_diagonal(aval.shape), full(aval, 0), x)
     return lax.reduce_sum(only, axes=(aval.ndim - 1,))
 
 
 def rows_like(v: Value, shape: tuple[int, ...]) -> Value:
-    """The matrix whose rows are all v."""
+    """Return the matrix whose rows all are v."""
     n = len(shape)
     return lax.broadcast_in_dim(v, shape=shape, broadcast_dimensions=(*range(n - 2), n - 1))
 
 
 def columns_like(v: Value, shape: tuple[int, ...]) -> Value:
-    """The matrix whose columns are all v."""
+    """Return the matrix whose columns all are v."""
     return lax.broadcast_in_dim(v, shape=shape, broadcast_dimensions=tuple(range(len(shape) - 1)))
 
 
 def one_hot(indices: Value, dtype: DType) -> Value:
-    """The matrix P with (P x)[i] = x[indices[i]]: permutes by a product, which is linear and batched."""
+    """Return the matrix P with (P x)[i] = x[indices[i]], for permutations as products of
+    matrices.
+    """
     aval = get_aval(indices)
     shape = (*aval.shape, aval.shape[-1])
     places = lax.iota(dtype=aval.dtype, shape=shape, dimension=aval.ndim)
@@ -223,5 +232,5 @@ def one_hot(indices: Value, dtype: DType) -> Value:
 
 
 def scalar_type(aval: Aval) -> ShapedArray:
-    """The type of one element."""
+    """Return the type of a scalar with the element type of `aval`."""
     return ShapedArray((), aval.dtype)

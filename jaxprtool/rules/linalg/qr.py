@@ -1,4 +1,4 @@
-"""Rules of the QR decomposition and of products of elementary reflectors."""
+"""Rows of the QR decomposition, and of products of Householder reflectors."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def _product_impl(xp: Namespace, a: Value, taus: Value) -> Value:
 
 
 def _columns(xp: Namespace, orgqr: Any, a: Value, taus: Value) -> Value:
-    """The first columns of the product of reflectors; SciPy wants at least one."""
+    """Return the first columns of the product of reflectors; SciPy's routine needs at least one."""
     if not taus.size:
         return xp.eye(*a.shape, dtype=a.dtype)
     return orgqr(a, taus)[0]
@@ -166,7 +166,7 @@ def _ormqr_impl(
     return lambda x, t, y: each_matrix(xp, product, (2, 1, 2), [c], (x, t, y))[0]
 
 
-_BLOCK = 64  # columns of workspace for each row, with which LAPACK goes by blocks
+_BLOCK = 64  # workspace per row, large enough for LAPACK's blocked algorithm
 
 
 def _ormqr_lower(
@@ -242,11 +242,11 @@ def _part(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
 
 
 def _thin_jvp(q: Value, r: Value, dx: Value) -> tuple[Value, Value]:
-    """The derivatives of Q and R of a matrix with at least as many rows as columns.
+    """Return the tangents of Q and R of a matrix with at least as many rows as columns.
 
-    Walter and Lehmann, and Townsend: with S = Q^H x' R^-1 and the skew-Hermitian W whose strict lower
-    triangle is that of S, Q' = Q (W - S) + x' R^-1 and R' = (S - W) R. The diagonal of W is the
-    imaginary part of that of S.
+    Let S = Q^H x' R^-1, and W the skew-Hermitian matrix whose strict lower triangle is that of S,
+    and whose diagonal is the imaginary part of that of S. Then Q' = Q (W - S) + x' R^-1 and R' = (S
+    - W) R (Walter and Lehmann; Townsend).
     """
     dx_r = lax.triangular_solve(r, dx, left_side=False, lower=False)
     s = matmul(conj(q), dx_r, transpose_x=True)
@@ -262,7 +262,7 @@ def _thin_jvp(q: Value, r: Value, dx: Value) -> tuple[Value, Value]:
 
 
 def _full_jvp(q: Value, dq: Value, n: int) -> Value:
-    """The derivative of all m columns of Q, from that of its first n.
+    """Return the tangent of all m columns of Q, given that of its first n columns.
 
     Eqs. 32 and 33 of arXiv:2409.13374.
     """

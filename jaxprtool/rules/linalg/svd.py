@@ -1,4 +1,4 @@
-"""Rules of the singular value decomposition."""
+"""The row of the singular value decomposition."""
 
 from __future__ import annotations
 
@@ -85,7 +85,9 @@ def _subset_size(subset: tuple[int, ...], k: int, full_matrices: bool) -> int:
 
 
 def _check_cpu(a: Value, subset: Any, algorithm: Any) -> str:
-    """The stem of the LAPACK routine."""
+    """Return the name of the LAPACK routine without its first letter; raise an error if there is
+    none.
+    """
     if subset is not None and tuple(subset) != (0, min(a.shape[-2:])):
         refuse("svd", "subset_by_index", subset, "a CPU computes all of them")
     check_on_cpu("svd", "algorithm", algorithm, SVD_ALGORITHM, _ON_CPU)
@@ -124,11 +126,12 @@ def _jvp(
     compute_uv: bool,
     **rest: ParamValue,
 ) -> PrimalAndTangent:
-    """Giles, An extended collection of matrix derivative results, section 3.2.
+    """The jvp rule: Giles, An extended collection of matrix derivative results, section 3.2.
 
-    With P = U^H a' V: s' = Re diag P, U' = U (F * (P S + S P^H) + D) and V' = V (F * (S P + P^H S)), where
-    F[i, j] = 1 / (s[j]^2 - s[i]^2) off the diagonal and D is the imaginary part of diag P over s. For
-    a matrix that is not square the longer one of U' and V' has a part outside of the span of U or V.
+    Let P = U^H a' V. Then s' = Re diag P, U' = U (F * (P S + S P^H) + D), V' = V (F * (S P + P^H
+    S)), where F[i, j] = 1 / (s[j]^2 - s[i]^2) off the diagonal, and D is diagonal: i Im diag P,
+    divided by s. If a is not square, the longer one of U' and V' also has a part orthogonal to the
+    columns of U or V.
     """
     a, da = primals[0], tangents[0]
     m, n = get_aval(a).shape[-2:]
@@ -164,7 +167,9 @@ def _jvp(
 def _gap_matrices(
     s: Value, shape: tuple[int, ...], dtype: DType
 ) -> tuple[Value, Value, Value, Value]:
-    """F, s along rows, s along columns, and 1 / 2s on the diagonal (0 where s is 0)."""
+    """Return four matrices: F of `_jvp`; R[i, j] = s[j]; C[i, j] = s[i]; and 1 / 2s on the
+    diagonal, with 0 where s is 0.
+    """
     real = get_aval(s).dtype
     rows, columns, ones = rows_like(s, shape), columns_like(s, shape), eye(shape, real)
     squares = lax.mul(lax.add(rows, columns), lax.sub(rows, columns))
@@ -181,7 +186,9 @@ def _gap_matrices(
 
 
 def _outside(x: Value, u: Value, s: Value) -> Value:
-    """The part of x outside of the span of u's columns, over s."""
+    """Return the part of x that is orthogonal to the columns of u, with column j divided by
+    s[j].
+    """
     aval = get_aval(x)
     rest = lax.sub(x, matmul(u, matmul(conj(u), x, transpose_x=True)))
     return lax.div(rest, as_dtype(rows_like(s, aval.shape), aval.dtype))

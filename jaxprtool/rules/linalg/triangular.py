@@ -1,4 +1,4 @@
-"""Rules of systems of equations with a triangular matrix."""
+"""The row of `triangular_solve`: linear systems with a triangular matrix."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def _impl(
 
 
 def _tangent_of_a(t: Value, x: Value, a: Value, **params: Any) -> Value:
-    """-op(a)^-1 op(t) x, or the same from the right, in the order that is cheaper."""
+    """Return -op(a)^-1 op(t) x, or -x op(t) op(a)^-1, multiplied in the cheaper order."""
     left = params["left_side"]
     take = tril if params["lower"] else triu
     t = take(t, strict=params["unit_diagonal"])
@@ -114,7 +114,7 @@ def _transpose(
 
 
 def _batch(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """A batch of b alone becomes more columns (or rows) of b."""
+    """The batch rule; if only b is batched, the examples become further columns (or rows) of b."""
     (a, b), (a_dim, b_dim) = vals, dims
     if a_dim is not None:
         a, b = materialize(a, a_dim, size), materialize(b, b_dim, size)

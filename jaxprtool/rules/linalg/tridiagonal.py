@@ -1,4 +1,4 @@
-"""Rules of tridiagonal matrices."""
+"""Rows of tridiagonal matrices."""
 
 from __future__ import annotations
 
@@ -122,10 +122,12 @@ def _solve_impl(
 
 
 def _eliminate(xp: Namespace, dl: Value, d: Any, du: Value, x: Value) -> tuple[Value, float]:
-    """The rows of U (diagonal and two superdiagonals) of an LU decomposition; L is applied to x in place.
+    """Return the rows of U of an LU decomposition, as (diagonal, two superdiagonals); apply L^-1 to
+    x in place.
 
-    Rows are swapped by the size of the pivot relative to its row, as in LAPACK's lagtf. The second
-    result is the largest element of U, of which the row before the last one has no part, as in jaxlib.
+    Two rows are swapped if the pivot is then larger relative to its row, as in LAPACK's lagtf. The
+    second result is the largest absolute value in U, in which the last row but one does not count,
+    as in jaxlib.
     """
     n = len(d)
     u = xp.zeros((n, 3), d.dtype)
@@ -153,9 +155,9 @@ def _eliminate(xp: Namespace, dl: Value, d: Any, du: Value, x: Value) -> tuple[V
 
 
 def _divide(xp: Namespace, row: Value, pivot: Value, change: float, tiny: float) -> Value:
-    """row / pivot, where a pivot so small that the quotient would overflow is made larger.
+    """Return row / pivot; a pivot so small that the quotient would overflow is increased first.
 
-    The change is doubled until it is enough, as in LAPACK's lagts.
+    The change is doubled until it is large enough, as in LAPACK's lagts.
     """
     change = xp.copysign(max(change, tiny), pivot.real)
     largest = abs(row).max()
@@ -171,7 +173,9 @@ def _divide(xp: Namespace, row: Value, pivot: Value, change: float, tiny: float)
 
 
 def _perturbed(xp: Namespace, dl: Value, d: Any, du: Value, b: Value) -> Value:
-    """Solve, with pivots near zero moved away from it by eps times the largest element of U."""
+    """Solve, with pivots near zero moved away from it by eps times the largest element of U or
+    more.
+    """
     info = xp.finfo(d.dtype)
     x = b.copy()
     u, largest = _eliminate(xp, dl, d, du, x)
@@ -185,14 +189,18 @@ def _perturbed(xp: Namespace, dl: Value, d: Any, du: Value, b: Value) -> Value:
 
 
 def _shifted(x: Value, by: int) -> Value:
-    """The rows of x one place further down (by=1) or up (by=-1), zeros where none comes from."""
+    """Return x with its rows shifted down (by=1) or up (by=-1) by one, and zeros in the free
+    row.
+    """
     aval = get_aval(x)
     config = ((0, 0, 0),) * (aval.ndim - 2) + ((by, -by, 0), (0, 0, 0))
     return lax.pad(x, full(scalar_type(aval), 0), padding_config=config)
 
 
 def _product(dl: Value, d: Any, du: Value, x: Value) -> Value:
-    """T x, or None where it is zero; diagonals may be Zero."""
+    """Return T x for the matrix T of three diagonals, each of which may be Zero; None if all
+    are.
+    """
     shape = get_aval(x).shape
     parts = [(d, 0), (dl, 1), (du, -1)] if shape[-2] > 1 else [(d, 0)]
     out: Any = None
@@ -206,7 +214,7 @@ def _product(dl: Value, d: Any, du: Value, x: Value) -> Value:
 def _solve_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], *, perturb_singular: bool
 ) -> PrimalAndTangent:
-    """x' = T^-1 (b' - T' x)"""
+    """The jvp rule: x' = T^-1 (b' - T' x)."""
     diagonals, (*moved, db) = primals[:3], tangents
     x = lax.tridiagonal_solve(*primals, perturb_singular=perturb_singular)
     dl, d, du = moved
@@ -219,7 +227,7 @@ def _solve_jvp(
 
 
 def _along(v: Value, by: int) -> Value:
-    """A diagonal moved by one place, zero where nothing comes from."""
+    """Return a diagonal shifted by one position, with a zero in the free position."""
     aval = get_aval(v)
     config = ((0, 0, 0),) * (aval.ndim - 1) + ((by, -by, 0),)
     return lax.pad(v, full(scalar_type(aval), 0), padding_config=config)
@@ -235,7 +243,7 @@ def _solve_transpose(
 
 
 def _solve_batch(size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
-    """A batch of b alone becomes more columns of b."""
+    """The batch rule; if only b is batched, the examples become further columns of b."""
     *diagonals, b = vals
     if any(d is not None for d in dims[:3]):
         values = [materialize(x, d, size) for x, d in zip(vals, dims, strict=True)]

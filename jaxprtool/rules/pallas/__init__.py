@@ -1,4 +1,4 @@
-"""Rows of Pallas kernels: `pallas_call`, and the operations that only occur in kernels."""
+"""Rows of Pallas: `pallas_call`, and the primitives that only occur in kernels."""
 
 from jaxprtool.rules.pallas import call as call
 from jaxprtool.rules.pallas import inside as inside

@@ -1,4 +1,6 @@
-"""Rows of operations that only occur in kernels: program ids, hints, and references that a kernel allocates."""
+"""Rows of primitives that only occur in kernels: program ids, hints, and `run_scoped`, which
+allocates references.
+"""
 
 from __future__ import annotations
 

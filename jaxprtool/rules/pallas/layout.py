@@ -75,7 +75,7 @@ class Layout(NamedTuple):
     Attributes:
       grid: the sizes of the grid; None for one that an operand gives.
       n_dynamic: the number of operands that give sizes of the grid.
-      n_index: the number of operands after those that are for index maps.
+      n_index: the number of operands of the index maps, which come next.
       blocks: the blocks of the remaining operands, then those of the results.
       n_out: the number of results.
       scratch: the types of the references that the kernel gets after the blocks.
@@ -177,7 +177,7 @@ def _block(i: int, record: Record | None, aval: Aval, index_map: Any) -> Block:
     found = index_map if isinstance(index_map, ClosedJaxpr) else None
     block = Block(aval.strong, tuple([_dim(i, d) for d in shape]), found)
     for n, d, (low, high) in zip(aval.shape, block.dims, block.padding, strict=True):
-        if n + low + high < d.size:  # of no elements, since a larger array is padded to a block
+        if n + low + high < d.size:  # only possible for an empty axis: others are padded to a block
             ill_typed(
                 f"pallas_call: block {i} of grid_mapping has {counted(d.size, 'element')} along an axis of {aval}",
                 "param-value",
@@ -209,8 +209,9 @@ _UNSEEN = (Word("Squeezed"), Word("Mapped"))
 
 
 def held(what: str, ref: Aval) -> ShapedArray:
-    """Return the type of the array in a reference, which for semaphores is one of numbers; raise a
-    type error for anything else.
+    """Return the type of the array that a reference holds, for semaphores an array of integers.
+
+    Raises a type error for anything else than a reference to an array.
     """
     found = ref.held if isinstance(ref, RefType) else None
     if found is None:

@@ -1,4 +1,4 @@
-"""The index maps of blocks, which give their positions."""
+"""The index maps of blocks, which return their positions."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def index_map_of(k: int, block: Block) -> ClosedJaxpr | None:
       block: the block.
 
     Returns:
-      The map; None for a block that stays at the start, because it is the whole array.
+      The map; None for a block that is the whole array.
 
     Raises:
       UsageError: the text does not have the map.

@@ -1,4 +1,4 @@
-"""Kernels that take the grid point as arguments, in the place of `program_id` equations."""
+"""Kernels that take the grid point as arguments instead of reading it by `program_id` equations."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ def with_grid(closed: ClosedJaxpr, n: int) -> ClosedJaxpr:
     numbers) and its own arguments. The numbers are i32[].
 
     Raises:
-      UnsupportedError: it asks for the grid point inside of an operation that cannot be given it.
+      UnsupportedError: a `program_id` is inside an equation to whose jaxpr no numbers can be
+        passed.
     """
 
     def asked(eqn: JaxprEqn) -> int | None:

@@ -79,9 +79,10 @@ def jvp_call(primals: Any, tangents: Any, **params: Any) -> PrimalAndTangent:
 
 
 def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> ClosedJaxpr:
-    """(operands, their tangents, results, their tangents, scratch, its tangents) -> nothing, all of them references.
+    """Return the kernel of results and tangents.
 
-    Integers among the results and the scratch have no tangents.
+    Its arguments are references: (operands, their tangents, results, their tangents, scratch, its
+    tangents). Integers among the results and the scratch have no tangents.
     """
     refs = [v.aval.strong for v in kernel.jaxpr.in_binders]
     n, k = layout.n_in, layout.n_out
@@ -111,7 +112,7 @@ def _jvp_kernel(kernel: ClosedJaxpr, layout: Layout, live: Sequence[int]) -> Clo
                 moved = found[len(refs) + live_outs.index(i)] if flags[i] else None
                 after[where[i]] = full(refs[i].inner, 0) if moved is None else moved
             for k, x in after.items():
-                if x is not values[k]:  # otherwise the cell has it already
+                if x is not values[k]:  # otherwise the cell holds it already
                     lax.swap(by_place[k], x, index=_WHOLE)
         return []
 

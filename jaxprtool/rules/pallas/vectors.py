@@ -1,7 +1,4 @@
-"""Rows of vector operations that only kernels have.
-
-Each is expressed by other operations of the vocabulary.
-"""
+"""Rows of vector operations that only occur in kernels; each is expressed by other primitives."""
 
 from __future__ import annotations
 
@@ -33,9 +30,9 @@ def _check_axis(name: str, param: str, axis: int, x: Aval) -> None:
 
 
 def _further(op: Any, keys: Sequence[str]) -> Callable[..., OutAndDim]:
-    """Return the batch rule of an operation along axes in its params.
+    """Return the batch rule of an operation with axes in its params `keys`.
 
-    If an operand other than the first is batched, it runs once per example.
+    If an operand other than the first is batched, the operation runs once for each example.
     """
 
     def rule(axis_size: int, vals: Any, dims: Any, **params: Any) -> OutAndDim:

@@ -1,4 +1,4 @@
-"""Rows of the collectives and of the operations that map functions over devices, one file for each group."""
+"""Rows of the collectives, and of the primitives that map functions over devices."""
 
 from jaxprtool.rules.parallel import exchange as exchange
 from jaxprtool.rules.parallel import pgather as pgather

@@ -109,7 +109,7 @@ def _pbroadcast_batch(
 
 
 def _pbroadcast_transpose(ct: Value, aval: Aval, *, axis_name: ParamValue, source: int) -> Value:
-    """The source gets the sum of all cotangents, the other members zero."""
+    """The transpose rule: the source gets the sum of all cotangents, the other members zero."""
     names = names_of(axis_name)
     total = varied(sum_along(ct, names), varying_axes(aval))
     here = lax.eq(lax.axis_index(axis_name=axis_name), scalar_lit(source, INT32))
@@ -151,7 +151,7 @@ define(
 
 @Maker
 def gather_batch(op: Any) -> Value:
-    """Return the batch rule of the operations that gather the values of all members."""
+    """Return the batch rule of a primitive that gathers the values of all members."""
     name = op.primitive.name
 
     def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
@@ -213,7 +213,9 @@ define(
 
 
 def _invariant_transpose(ct: Value, aval: Aval, **params: Any) -> Value:
-    """All members hold the same cotangent, and each takes its own part of it."""
+    """The transpose rule: all members hold the same cotangent, and each takes its own part of
+    it.
+    """
     d, tiled, shape = params["all_gather_dimension"], params["tiled"], get_aval(ct).shape
     n = shape[d] // params["axis_size"]
     index = lax.axis_index(axis_name=params["axis_name"])
@@ -257,8 +259,10 @@ def _all_to_all_batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> 
 
 
 def _axis_by_axis(names: Sequence[str], split: int, concat: int, x: Value) -> Value:
-    """Apply all_to_all along several axes, one after the other: the index of a part becomes the
-    index of its source.
+    """Apply all_to_all along several named axes, one after the other.
+
+    The split axis is first reshaped to one axis for each name; each all_to_all exchanges the index
+    along one of them with the index of the sender.
     """
     sizes = [current_axes().sizes[n] for n in names]
     shape = get_aval(x).shape
@@ -279,7 +283,7 @@ def _exchanged(members: Grouped, split: int, concat: int) -> tuple[Value, int | 
     """Cut each value along `split`, exchange the parts, and join the received ones along `concat`."""
     values = members.value_axes()
     cut = values[split]
-    y = members.split(cut)  # the parts' axis stands at `cut`, everything behind it one further
+    y = members.split(cut)  # the axis of parts is inserted at `cut`; the axes after it move by one
     parts = cut
     source = members.at + (members.at >= cut)
     inner = [a + (a >= cut) for a in values]
@@ -324,7 +328,7 @@ define(
 
 @Maker
 def scatter_batch(op: Any) -> Value:
-    """The batch rule of reduce_scatter and unreduced_reduce_scatter."""
+    """Return the batch rule of reduce_scatter or unreduced_reduce_scatter."""
     name = op.primitive.name
 
     def rule(axis_size: int, vals: Value, dims: Any, /, **params: Any) -> OutAndDim:
@@ -409,7 +413,9 @@ def _index_batch(
 
 
 def _sum_of_indices(names: Sequence[str]) -> Value:
-    """Return the index along several axes from the indices along each of them, of which the first is the slowest."""
+    """Return the index along several axes in row-major order, from the indices along each of
+    them.
+    """
     total = lax.axis_index(axis_name=names[0])
     for n in names[1:]:
         total = lax.mul(total, scalar_lit(current_axes().sizes[n], INT32))

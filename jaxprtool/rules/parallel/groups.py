@@ -1,4 +1,6 @@
-"""The groups of members that exchange with one another, and batches that are split into such groups (`Grouped`)."""
+"""The groups of members that exchange values, and batches that are split into such groups
+(`Grouped`).
+"""
 
 from __future__ import annotations
 
@@ -20,14 +22,15 @@ from jaxprtool.makers.axes import broadcasted, full, inserted, removed, reshaped
 __all__ = ["Grouped", "axis_groups", "grouped", "is_partly_mapped", "mapped", "refuse", "taken"]
 
 
-# Of more devices, no file shall make lists on its reader's machine.
+# A file with a larger mesh is refused, so that reading it cannot exhaust the memory with lists of
+# devices.
 _MAX_MEMBERS = 1 << 16
 
 
 def axis_groups(
     sizes: Mapping[str, int], names: Sequence[str], index_groups: Any = None
 ) -> list[list[int]]:
-    """The groups of members that a collective joins.
+    """Return the groups of members that a collective combines.
 
     Args:
       sizes: all axes of the mesh or batch; members are numbered in row-major order.
@@ -83,7 +86,8 @@ def taken(x: Value, indices: Sequence[int | None], axis: int) -> Value:
 
 
 class Grouped:
-    """The values of all members of a batch, with the members of a group along one axis.
+    """The values of all members of a batch, rearranged so that the members of a group lie along one
+    axis.
 
     Attributes:
       x: the values. Axis `at` counts the members of a group; axis 0 counts the groups when `lead`
@@ -197,9 +201,9 @@ def is_partly_mapped(axis_size: int, names: Sequence[str]) -> bool:
 def grouped(
     name: str, axis_size: int, names: Sequence[str], index_groups: Any = None
 ) -> Grouped | None:
-    """Return the groups of a collective along axes of a batch; None when it is along other axes.
+    """Return the groups of a collective along axes of a batch; None if it is along other axes only.
 
-    Raises MissingRuleError when it is along axes of the batch and others together.
+    Raises MissingRuleError if it is along axes of the batch and other axes together.
     """
     if type(axis_size) is not NamedAxis:
         return None

@@ -1,4 +1,6 @@
-"""Collectives in StableHLO, with the groups of devices that take part written as JAX does."""
+"""Collectives in StableHLO; the groups of devices that take part are written in the same form as by
+JAX.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +30,14 @@ __all__ = [
     "reducer",
 ]
 
-# All collectives name devices by their number in the mesh and go over XLA's one channel between devices.
+# All collectives identify devices by their number in the mesh, and use XLA's one channel between
+# devices.
 channel = "#stablehlo.channel_handle<handle = 1, type = 1>"
 GLOBAL_IDS = {"channel_handle": channel, "use_global_device_ids": "unit"}
 
 
 def pairs_text(rows: Sequence[Sequence[int]]) -> str:
-    """Return a matrix of integers as an attribute."""
+    """Return a matrix of integers as the MLIR text of an attribute."""
     width = len(rows[0]) if rows else 2
     inner = ", ".join(f"[{', '.join(map(str, r))}]" for r in rows)
     return f"dense<{f'[{inner}]' if rows else ''}> : tensor<{len(rows)}x{width}xi64>"
@@ -59,7 +62,9 @@ def device_groups(
 
 
 def reducer(ctx: LoweringContext, body: Any, dtype: DType) -> str:
-    """Write the region of a reduction of scalars, for the name of an operation or a function that writes it."""
+    """Write the region of a reduction of scalars; `body` is the name of an operation, or a function
+    that writes it.
+    """
     scalar = ShapedArray((), dtype)
     apply = (lambda a, b: ctx.op(body, a, b, out=scalar)) if isinstance(body, str) else body
     return ctx.region([scalar, scalar], apply)
@@ -82,8 +87,8 @@ def all_reduce(
 def device_number(ctx: Value) -> Value:
     """Write the number of the device in the mesh, u32[].
 
-    XLA gives it only where all axes of the mesh are manual. Elsewhere it is wrapped in a
-    computation that makes them manual.
+    XLA has the operation only where all axes of the mesh are manual. Elsewhere it is wrapped in a
+    manual computation over the remaining axes.
     """
     number = ShapedArray((), UINT32)
     rest = [a for a in ctx.mesh.sizes if a not in ctx.manual]
@@ -96,7 +101,8 @@ def device_number(ctx: Value) -> Value:
 def sharding_text(symbol: str, split: Split, ndim: int, rest: Sequence[str] = ()) -> str:
     """Return a sharding in Shardy's syntax.
 
-    Dimensions stay open when some axes of the mesh are not manual.
+    If some axes of the mesh are not manual (`rest`), dimensions are left open: they may be split
+    further.
     """
     dims, spec = [], split.spec
     for i in range(ndim):
@@ -124,7 +130,8 @@ def manual_computation(
     outs: Sequence[Split],
     out_avals: Sequence[Aval],
 ) -> Callable[..., list[HloValue]]:
-    """Return a writer of an `sdy.manual_computation`, which computes on the shards of each device.
+    """Return a function that writes an `sdy.manual_computation`, which computes on each device's
+    shards.
 
     Args:
       ctx: the context.
@@ -146,7 +153,7 @@ def manual_computation(
         ctx.mesh, ctx.manual = mesh, (*ctx.manual, *names)
         if (
             mesh.size == 1
-        ):  # nothing is split; before 0.10 XLA does not take the other form for one device
+        ):  # nothing is split; XLA of JAX before 0.10 rejects a manual computation for one device
             results = [*body(*operands)]
             ctx.mesh, ctx.manual = previous
             return results

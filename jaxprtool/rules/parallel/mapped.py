@@ -27,18 +27,18 @@ __all__ = ["PartitionSpec", "shard_map"]
 def shard_map(
     f: Callable[..., Value], mesh: Mapping[str, int], in_specs: Any, out_specs: Any
 ) -> Callable[..., Value]:
-    """f, applied to the shards of its arguments on each device of a mesh.
+    """Return a function that applies f to the shards of its arguments, on each device of a mesh.
 
     Args:
       f: a function of pytrees of shards, in which collectives (`lax.psum`, ...) act along the mesh's axes.
       mesh: the mesh: axis name -> size.
-      in_specs: a `PartitionSpec` for each argument (a tuple, one entry each, or one for all), or a pytree
-        prefix of such.
+      in_specs: the `PartitionSpec`s of the arguments: a tuple with one for each, one for all, or a
+        pytree that is a prefix of the arguments.
       out_specs: likewise for the results; along axes that they leave out the results have to be equal.
 
     Returns:
-      A function of whole arrays. Values are computed on NumPy; compiled by `jit` or `compile`, each
-      shard is computed on a device of its own.
+      A function of whole arrays. Called on values, it is evaluated on NumPy; compiled by `jit` or
+      `compile`, each shard is computed on its own device.
 
     Raises:
       UsageError: specs that do not fit the structure of the values, or the sizes of their dimensions.

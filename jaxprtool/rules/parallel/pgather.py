@@ -1,7 +1,9 @@
-"""Row of `pgather`, which JAX had until 0.5: elements at indices along named and positional axes.
+"""The row of `pgather`, which JAX had until 0.5: elements at indices along named and positional
+axes.
 
-Formula: `out[i, ...] = src[idx[i], ...]`, where idx counts the positions along all `axes` together, the last one
-fastest, and a position along a named axis is a member's value. It is `all_gather`, then `gather`.
+`out[i, ...] = src[idx[i], ...]`, where idx counts the positions along all `axes` in row-major
+order, and position k along a named axis is the value of member k. It is computed as `all_gather`,
+then `gather`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The row of `xla_pmap`, which JAX printed for `pmap` until 0.7.
 
-Since then `pmap` is a `shard_map` over a mesh with one axis, with shards of size 1. Here every rule
-but the type rule goes through that `shard_map`, so a transformed `xla_pmap` is a transformed
-`shard_map`.
+Since then JAX traces `pmap` to a `shard_map` over a mesh with one axis, with shards of size 1.
+Here, too, every rule except the type rule applies that of this `shard_map`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Row of `ragged_all_to_all`: runs of rows, of lengths that are values, sent between members.
+"""The row of `ragged_all_to_all`, by which members send slices of rows to one another; the sizes of
+the slices are operands.
 
-Formulas: `out[r]` of member d is `operand[input_offsets[j] + r - output_offsets[j]]` of the member s whose
-slice j is for d and covers row r, `output_offsets[j] <= r < output_offsets[j] + send_sizes[j]`; rows that
-no slice covers are those of `output`.
+If slice j of member s is for member d and covers row r, that is `output_offsets[j] <= r <
+output_offsets[j] + send_sizes[j]`, then `out[r]` of d is `operand[input_offsets[j] + r -
+output_offsets[j]]` of s, where all these arrays are those of s. Other rows are those of `output`.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ def _ragged_type(
 def _ragged_jvp(
     primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
 ) -> PrimalAndTangent:
-    """Linear in operand and output together."""
+    """The jvp rule: the primitive is linear in (operand, output)."""
     (_, _, *places), (dx, dy, *_) = primals, tangents
     out = lax.ragged_all_to_all(*primals, **params)
     if type(dx) is Zero and type(dy) is Zero:
@@ -83,9 +84,9 @@ def _ragged_jvp(
 def _ragged_transpose(
     ct: Value, x: Value, y: Value, *places: Value, **params: ParamValue
 ) -> list[Value]:
-    """What was sent comes back.
+    """The transpose rule: the cotangents of rows that were sent go back to their senders.
 
-    Where something was received, `output` had no influence, and gets zero.
+    The cotangent of `output` is zero for rows that were received.
     """
     if any(map(is_linear, places)):
         not_linear("ragged_all_to_all", "its offsets or sizes depend on them")
@@ -113,9 +114,13 @@ def _over(x: Value, shape: tuple[int, ...], dims: tuple[int, ...]) -> OutAndDim:
 def _covered(
     starts: Value, sizes: Sequence[int], shape: tuple[int, ...], at: int, dims: tuple[int, ...]
 ) -> OutAndDim:
-    """Return whether row i[at] is in each slice, and its offset in that slice.
+    """Return whether row r is in each slice, and its offset from the start of the slice.
 
-    The slices are along `dims` of `shape`.
+    Args:
+      starts, sizes: the first row and number of rows of each slice.
+      shape: the shape of both results.
+      at: the axis of `shape` whose index is r.
+      dims: the axes of `shape` that are those of starts and sizes.
     """
     dtype = get_aval(starts).dtype
     row = lax.iota(dtype=dtype, shape=shape, dimension=at)
@@ -151,7 +156,7 @@ def _merged(x: Value) -> Value:
 
 
 def _first_rows(aval: Aval, rows: int, at: int) -> Value:
-    """Return i[at] * rows, for each index i."""
+    """Return an array of integers of type `aval`: at index i, i[at] * rows."""
     number = lax.iota(dtype=aval.dtype, shape=aval.shape, dimension=at)
     return lax.mul(number, full(get_aval(number), rows))
 

@@ -1,4 +1,4 @@
-"""Rows of the collectives that reduce, and of the casts between varying and invariant types."""
+"""Rows of the collectives that reduce, of `pvary`, and of `reshard`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ __all__ = ["MOVES", "reduction_batch", "reduction_lower", "sum_along", "unbound_
 
 
 def sum_along(x: Value, names: Sequence[str]) -> Value:
-    """Sum over named axes: by psum_invariant where types track all of these axes, otherwise by psum."""
+    """Sum over named axes: by psum_invariant if the types say which of them a value varies along,
+    otherwise by psum.
+    """
     tracked = current_axes().varying
     if not all(n in tracked for n in names):
         return lax.psum(x, axes=tuple(names)) if names else x
@@ -42,7 +44,10 @@ def sum_along(x: Value, names: Sequence[str]) -> Value:
 
 @Maker
 def unbound_impl(op: Any) -> Value:
-    """Return the impl of an operation that needs named axes: outside of them it is ill-typed."""
+    """Return the impl rule of a primitive along named axes, which always raises a type error.
+
+    A value is only evaluated directly where no named axis is in scope.
+    """
 
     def rule(xp: Namespace, *values: Value, **params: ParamValue) -> Value:
         names = names_of(params.get("axes", params.get("axis_name", ())))
@@ -56,7 +61,7 @@ MOVES = {"impl": unbound_impl, "jvp": linear, "cost": FREE}
 
 
 def _reduction_impl(op: Any, reduce: Any) -> Value:
-    """Reduce over positional axes. Where values are concrete there are no named axes."""
+    """Return the impl rule, which reduces over positional axes; named axes raise a type error."""
 
     def rule(xp: Namespace, x: Value, *, axes: Sequence[int], **_: ParamValue) -> Value:
         if names_of(axes):
@@ -69,8 +74,9 @@ def _reduction_impl(op: Any, reduce: Any) -> Value:
 def reduction_batch(reduce: Any, repeat: bool) -> Maker:
     """Return the batch rule of a reduction.
 
-    Along the batch's own axis it becomes `reduce`, of positional axes, unless other names are left.
-    A value that is not batched is the same for all members, so its sum is a multiple of it.
+    Names that are axes of the batch become positional axes, reduced by `reduce`. A value that is
+    not batched is the same for all members: it is its own maximum, and its sum is a multiple of it
+    (`repeat`).
     """
 
     @Maker
@@ -159,7 +165,9 @@ def reduction_lower(name: str, unit: Value) -> Value:
 def _psum_transpose(
     ct: Value, aval: Aval, *, axes: Sequence[int], axis_index_groups: ParamValue
 ) -> Value:
-    """Every member's cotangent goes to every member: the sum is its own transpose."""
+    """The transpose rule: every member's cotangent goes to every member, so a sum is its own
+    transpose.
+    """
     names, positions = names_of(axes), positions_of(axes)
     if positions:
         kept = tuple(i for i in range(aval.ndim) if i not in positions)
@@ -176,8 +184,8 @@ def _cost(
 ) -> int:
     """The cost rule.
 
-    Along positional axes all elements are combined to one; along mesh axes, the elements of two
-    shards are combined.
+    An element that is combined along positional axes counts 1; along mesh axes, each element of the
+    result counts 1.
     """
     within = sum(x.size - out.size for x, out in zip(ins, outs, strict=True))
     return max(within, 0) + (sum(out.size for out in outs) if names_of(axes) else 0)

@@ -1,4 +1,4 @@
-"""Rows of the two halves of an exchange that one member starts. JAX has them on GPUs only."""
+"""Rows of `psend` and `precv`, the two halves of a `ppermute`; JAX implements them on GPUs only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _receive_type(token: Aval, *, out_shape: Any, axis_name: ParamValue, perm: A
 
 
 def _sent(ins: Any, outs: Any, members: int, **params: Any) -> int:
-    """The half that receives sends nothing."""
+    """The sends rule: `precv`, whose first operand is a token, sends nothing."""
     return 0 if ins and ins[0] is _TOKEN else sent_along(ins, outs, members, **params)
 
 

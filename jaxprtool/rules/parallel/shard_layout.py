@@ -1,5 +1,5 @@
-"""The params of `shard_map`, read: the axes that it maps over (`Layout`), and how values are split
-along them (`Split`).
+"""The params of `shard_map` in a form for rules: the mesh axes that it maps over (`Layout`), and
+how values are split along them (`Split`).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ class Split(NamedTuple):
     """How a value is split over a mesh.
 
     Attributes:
-      spec: for each dimension the axes that it is split over.
-      sums: the axes along which its shards are terms of a sum (`unreduced`), and those along which
-        they are equal and were summed (`reduced`).
+      spec: for each dimension, the mesh axes over which it is split.
+      sums: the mesh axes over which it is unreduced (its shards are the terms of a sum), and those
+        over which it is reduced (the shards are equal, and cotangents are unreduced).
     """
 
     spec: Spec
@@ -64,7 +64,7 @@ class Split(NamedTuple):
 
 
 class Layout:
-    """The params of a shard_map, read.
+    """The params of a shard_map, checked and in a form for rules.
 
     Attributes:
       mesh: the mesh.
@@ -113,9 +113,9 @@ class Layout:
         return math.prod(self.mesh.sizes[n] for n in names)
 
     def shard(self, aval: Aval, split: Split) -> Value:
-        """Return the type of a shard of a value of this type.
+        """Return the type of one shard of a value of this type.
 
-        Raises ValueError when the spec does not fit.
+        Raises ValueError if the spec does not fit.
         """
         spec, sums = split
         local = aval.update(shape=shard_shape(aval.shape, spec, self.mesh), spec=())
@@ -127,9 +127,9 @@ class Layout:
         return with_varying(local, [*varying_axes(aval), *sorted(mentioned(spec))], order)
 
     def unshard(self, aval: Aval, split: Split) -> Value:
-        """Return the type of the whole value from that of a shard.
+        """Return the type of the whole value, given that of a shard.
 
-        Raises ValueError when the spec does not fit.
+        Raises ValueError if the spec does not fit.
         """
         spec, sums = split
         shape = unshard_shape(aval.shape, spec, self.mesh)
@@ -142,7 +142,11 @@ class Layout:
         return with_varying(whole, outer)
 
     def residual(self, aval: Aval) -> Split:
-        """Return the split that hands a value of the body from one shard_map to another: all shards side by side."""
+        """Return the split that passes a value of the body from one shard_map to another, as a
+        residual.
+
+        The whole value is the concatenation of all shards along its first dimension.
+        """
         names = self.names
         if self.tracked:
             varying = varying_axes(aval)

@@ -1,8 +1,8 @@
 """The row of `shard_map`: a function applied to the shards of its operands.
 
-Rules transform the body with the mesh's axes in scope, and give the specs of new operands and
-results. On NumPy the body runs once, batched over all devices, by the batch rules of the
-collectives.
+Rules transform the body with the axes of the mesh in scope, and add the specs of new operands and
+results. For evaluation on NumPy the body is batched over all devices, which applies the batch rules
+of the collectives, and then evaluated once.
 """
 
 from __future__ import annotations
@@ -86,7 +86,9 @@ def _types(*operands: Aval, **params: ParamValue) -> list[Aval]:
 
 
 def _sums_of(groups: AxisGroups, layout: Layout) -> list[frozenset[str]]:
-    """Return the axes of the body along which a value is unreduced, and those along which it is reduced."""
+    """Return the axes of the body over which a value is unreduced, and those over which it is
+    reduced.
+    """
     return [frozenset(g).intersection(layout.names) for g in (groups.unreduced, groups.reduced)]
 
 
@@ -122,7 +124,7 @@ def _check_sums(layout: Layout, i: int, aval: Aval, sums: AxisGroups) -> None:
             "not-replicated",
             help="sum it with psum, or let the out_spec have the axis in unreduced",
         )
-    if vary.kind not in ("", sums.kind):  # types inside of a shard_map do not say it, in JAX
+    if vary.kind not in ("", sums.kind):  # JAX's types inside a shard_map do not have the kind
         ill_typed(
             f"shard_map: result {i}, {aval}, and its out_spec take different things of their parts",
             "not-replicated",
@@ -189,11 +191,11 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
 def _transpose(cts: Value, *args: Value, **params: Any) -> list[Any]:
     """Transpose the body.
 
-    Cotangents of operands are summed over axes that their specs do not mention.
+    Cotangents of operands are summed over the mesh axes that their specs do not mention.
 
-    Without `check_vma` a result that does not mention an axis may be computed anew on each device
-    along it. Each device then gets its share of the cotangent, and the shares of an operand's
-    cotangent are added up.
+    Without `check_vma`, a result whose spec does not mention an axis may have been computed
+    separately on each device along it. Each device then gets an equal share of its cotangent, and
+    the shares of an operand's cotangent are summed.
     """
     layout, body = Layout(params), params["jaxpr"]
     linear, nonzero = [is_linear(x) for x in args], [type(ct) is not Zero for ct in cts]
@@ -246,10 +248,12 @@ def _fitted(ct: Value, aval: Aval) -> Value:
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any) -> list[Value]:
-    """Split the body. Residuals go from the first part to the second with all shards side by side.
+    """The partial_eval rule: split the body into two shard_maps, for its known and its unknown
+    part.
 
-    A residual that is an operand or a known result is taken from there. One of rank 0 that differs
-    between devices gets an axis to be stacked along.
+    A residual that is an operand or a known result is taken from there. Any other is returned with
+    the shards concatenated along its first axis; a scalar that differs between devices gets an axis
+    for that.
     """
     layout = Layout(params)
     unks = [trace.is_unknown(x) for x in args]
@@ -287,15 +291,14 @@ def _partial_eval(trace: PartialEvalTrace, args: Sequence[Value], **params: Any)
 
 
 class _Residuals:
-    """The residuals of a split body: where each comes from.
-
-    It makes the two parts that return and take them.
+    """The residuals of a split body: where each comes from, and the two parts that return and take
+    them.
 
     Attributes:
       sources: for each residual ("argument", i), ("result", i) or ("new", i).
       new_specs: how the new ones are split.
       new_outs: the positions of the new ones among the results of the known part.
-      lifted: for each of the new ones whether it has rank 0 and gets an axis.
+      lifted: for each of the new ones whether it is a scalar that gets an axis.
     """
 
     def __init__(
@@ -379,8 +382,7 @@ class _Residuals:
 def _saving(eqn: JaxprEqn, unks: Sequence[bool], saves: Saves) -> Saving | None:
     """The saving rule.
 
-    Values that the policy saves in the body are handed over with all shards side by side, as
-    residuals are.
+    Values of the body that the policy saves are returned in the same form as residuals.
     """
     params, layout = eqn.params, Layout(eqn.params)
     known_specs, _ = partition_list(unks, layout.ins)

@@ -1,4 +1,4 @@
-"""Arrays and their shards on NumPy."""
+"""Splitting NumPy arrays into shards, and joining shards to arrays."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rows of the collectives that are others put together: `pbroadcast_dynamic` and `pdot`.
+"""Rows of the collectives that are composed of others: `pbroadcast_dynamic` and `pdot`.
 
-`pbroadcast_dynamic` is the sum along the axis of what the source holds, and of zeros elsewhere; `pdot` is the sum along
-axes of `dot_general` of what each member holds.
+`pbroadcast_dynamic` is the sum along the axis of the value of the source, and zeros of the other
+members. `pdot` is the sum along named axes of the `dot_general` of each member's operands.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _lower_as(f: InTermsOfOthers) -> Callable[..., Value]:
 
 
 def _from_source_type(x: Aval, source: Aval, *, axis_name: ParamValue) -> Aval:
-    """The type of x, which varies along the axes."""
+    """The type rule: the type of x."""
     names = names_of(axis_name)
     check_bound("pbroadcast_dynamic", names)
     if source.shape or source.dtype is not INT32:
@@ -90,7 +90,7 @@ def _from_source(
 
 
 def _together(*xs: Value) -> list[Value]:
-    """The values, with types that vary along the same axes."""
+    """Return the values, cast so that their types vary along the same axes."""
     names = list(dict.fromkeys(n for x in xs for n in varying_axes(get_aval(x))))
     return [varied(x, names) for x in xs]
 
@@ -106,7 +106,7 @@ def _from_source_jvp(
 
 
 def _from_source_transpose(ct: Value, x: Value, source: Value, **params: Any) -> list[Value]:
-    """The source gets the sum of all cotangents, the others nothing."""
+    """The transpose rule: the source gets the sum of all cotangents, the other members zero."""
     if is_linear(source):
         not_linear("pbroadcast_dynamic", "the source depends on them")
     closed = _staged(_from_source, [x.aval, get_aval(source)], params)

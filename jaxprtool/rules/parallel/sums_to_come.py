@@ -1,8 +1,9 @@
-"""Rows of the collectives and casts along axes over which a value is unreduced (still to be summed)
-or reduced (was summed).
+"""Rows of the collectives and casts of unreduced and reduced values.
 
-Each does the same as an operation on varying values, on NumPy and in StableHLO; only its type
-differs. Transposition exchanges unreduced and reduced, as in JAX.
+A value is unreduced over a mesh axis if it is the sum of the parts that the members hold; it is
+reduced if the members hold equal values that were summed. Each primitive here is evaluated and
+lowered like one for varying values; only its types differ. Transposition exchanges unreduced and
+reduced, as in JAX.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ Groups = dict[str, tuple[str, ...]]
 
 
 def _regrouped(x: Aval, names: Sequence[str], source: str, target: str) -> Aval:
-    """Move `names` from one group of x's type to another.
+    """Return the type of x with `names` moved from one group of axes to another.
 
-    The groups are varying, unreduced and reduced; "" stands for none.
+    The groups are "varying", "unreduced" and "reduced"; "" stands for no group.
     """
     found = {g: getattr(x.vary, g) for g in ("varying", "unreduced", "reduced")}
     if source:
@@ -68,11 +69,11 @@ def _in_order(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def _check_groups(name: str, x: Aval, names: Sequence[str], source: str, target: str) -> None:
-    """Raise a type error for an operand whose axes are not in the group that the operation takes
-    them from, or are in its target already.
+    """Raise a type error if the axes of a primitive are not in the group `source` of the operand's
+    type, or are in the group `target` already.
 
-    An operand whose type says nothing about unreduced or reduced axes is accepted, since not every
-    rule tracks them.
+    Whether an axis is unreduced or reduced is not checked for `source`, since not every rule tracks
+    it.
     """
     tracked = [n for n in names if n in current_axes().varying]
     varies = source == "varying"
@@ -88,7 +89,7 @@ def _check_groups(name: str, x: Aval, names: Sequence[str], source: str, target:
 
 
 def _cast_type(op: Any, source: str, target: str) -> Callable[..., Aval]:
-    """Return the type rule of a cast: names go from one group of the type to another."""
+    """Return the type rule of a cast, which moves names from one group of the type to another."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axes: Sequence[Value]) -> Aval:
@@ -103,7 +104,9 @@ def _cast_type(op: Any, source: str, target: str) -> Callable[..., Aval]:
 
 
 def _exchange_type(op: Any, plain: Any, source: str, target: str) -> Callable[..., Aval]:
-    """Return the type rule of an exchange: the shape is that of the plain operation."""
+    """Return the type rule of a collective that moves values, given that for varying values,
+    `plain`.
+    """
     name = op.primitive.name
 
     def rule(x: Aval, *, axis_name: ParamValue, **params: Any) -> Aval:

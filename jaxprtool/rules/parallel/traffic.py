@@ -1,4 +1,6 @@
-"""Bytes that each member of a collective sends, if messages go round a ring (`interpreters.columns.communication`)."""
+"""The numbers of bytes that each member of a collective sends, by algorithms on a ring of members
+(`interpreters.columns.communication`).
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ def _nbytes(avals: Avals) -> int:
 
 
 def sent_twice(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
-    """For an all-reduce: each n-th part goes round to be summed, then the sums go round."""
+    """For an all-reduce of n members: n parts go round the ring to be summed, then the sums go
+    round.
+    """
     return 2 * (members - 1) * _nbytes(outs) // members
 
 
@@ -35,7 +39,9 @@ def sent_parts(ins: Avals, outs: Avals, members: int, **_: Value) -> int:
 
 
 def sent_along(ins: Avals, outs: Avals, members: int, **params: Value) -> int:
-    """For a permutation or a broadcast: the value of each member goes to one other, if any member sends to another."""
+    """For a permutation or a broadcast: each member sends its value to one other member; 0 if all
+    pairs of a permutation are from a member to itself.
+    """
     pairs: Any = params.get("perm", [(0, 1)])
     return _nbytes(ins) if any(a != b for a, b in pairs) else 0
 

@@ -1,4 +1,4 @@
-"""Type rules of collectives: bound names, groups, and the axes along which results vary."""
+"""Type rules of collectives: they check names and groups, and say along which axes results vary."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Groups = Sequence[Sequence[int]] | None
 
 
 def positions_of(axes: Sequence[Value]) -> tuple[int, ...]:
-    """The positional axes among `axes`."""
+    """Return the numbers of positional axes among `axes`."""
     return tuple(int(a) for a in axes if isinstance(a, int))
 
 
@@ -88,7 +88,7 @@ def _check_varies(name: str, aval: Aval, names: Sequence[str]) -> None:
 
 @Maker
 def reduction_type(op: Any) -> Aval:
-    """The rule of psum, pmax, pmin and psum_invariant."""
+    """Return the type rule of psum, pmax, pmin or psum_invariant."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axes: Sequence[int], axis_index_groups: Groups = None) -> Aval:
@@ -114,7 +114,7 @@ def reduction_type(op: Any) -> Aval:
 
 
 def pvary_type(x: Aval, *, axes: Sequence[int]) -> Aval:
-    """The same type, varying along further axes."""
+    """The type rule of pvary: the type of x, varying along further axes."""
     names = names_of(axes)
     check_bound("pvary", names)
     already = [n for n in names if n in varying_axes(x)]
@@ -126,7 +126,7 @@ def pvary_type(x: Aval, *, axes: Sequence[int]) -> Aval:
 
 @Maker
 def same_type(op: Any) -> Aval:
-    """The type rule of ppermute and pbroadcast."""
+    """Return the type rule of ppermute or pbroadcast: the type of the operand."""
     name = op.primitive.name
 
     def rule(x: Aval, *, axis_name: Any, perm: Any = (), source: int = 0) -> Aval:
@@ -166,7 +166,7 @@ def _check_dimension(name: str, param: str, dimension: int, ndim: int, x: Value)
 
 @Maker
 def all_gather_type(op: Any) -> Aval:
-    """The rule of all_gather and all_gather_invariant."""
+    """Return the type rule of all_gather or all_gather_invariant."""
     name = op.primitive.name
 
     def rule(
@@ -246,7 +246,7 @@ def reduce_scatter_type(
 
 
 def axis_index_type(*, axis_name: ParamValue) -> Aval:
-    """i32[], varying along the axis."""
+    """The type rule of axis_index: i32[], varying along the axis."""
     names = names_of(axis_name)
     check_bound("axis_index", names)
     tracked = [n for n in names if n in current_axes().varying]

@@ -1,8 +1,7 @@
 """The row of `xmap`, which JAX had from 0.2.8 to 0.4.30.
 
-It applies a jaxpr along named axes, which the types in the jaxpr do not have. It is like `vmap`
-with `axis_name=`, once for each name. Every rule but the type rule goes through a call of the jaxpr
-vectorised in this way, and a transformed `xmap` is such a call.
+It applies a jaxpr along named axes, like one `vmap` with `axis_name=` for each name. Every rule
+except the type rule applies that of a `jit` of the jaxpr that is vectorised in this way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,5 @@
-"""Random numbers.
-
-`generators` and `counters` make bits, `prng` has the operations on typed keys, `samples` the distributions.
+"""Rows of random numbers: `generators` and `counters` for random bits, `prng` for typed keys,
+`samples` for distributions.
 """
 
 from jaxprtool.rules.random import counters as counters

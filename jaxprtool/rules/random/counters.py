@@ -1,7 +1,7 @@
-"""Hashes of counters beside Threefry-2x32: Philox-2x32, Philox-4x32 and Threefry-4x32, and keys that are made of them.
+"""The hashes Philox-2x32, Philox-4x32 and Threefry-4x32, and the kinds of keys that use them.
 
-Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). They are written in terms of other
-operations; operands are words, u32, of one shape or of one that stretches, which the first rounds do.
+Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). They are expressed
+by other primitives. Operands are arrays of u32 words whose shapes broadcast together.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ __all__ = ["HASHES", "Hash", "bits_of", "folded", "seeded", "split"]
 
 # -- the hashes ----------------------------------------------------------------------------------
 
-_FACTORS = (0xD2511F53, 0xCD9E8D57)  # of Philox-4x32, and what is added to its key after each round
+_FACTORS = (
+    0xD2511F53,
+    0xCD9E8D57,
+)  # factors of Philox-4x32; _STEPS are added to its key each round
 _STEPS = (0x9E3779B9, 0xBB67AE85)
 _FACTOR, _STEP = 0xD256D193, 0x9E3779B9  # the same of Philox-2x32
 _PHILOX_ROUNDS = 10
 
-# Of Threefry-4x32, the distances of both rotations in each of eight rounds.
+# The distances of the two rotations of Threefry-4x32 in each of eight rounds.
 _ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
 _PARITY = 0x1BD11BDA
 _THREEFRY_ROUNDS = 20
@@ -46,13 +49,13 @@ def _xor(*words: Value) -> Value:
 
 
 def _product(factor: int, x: Value) -> tuple[Value, Value]:
-    """The high and the low word of a product of 64 bits."""
+    """Return the high and the low word of the 64-bit product of a factor and x."""
     wide = _u32(factor)
     return lax.mulhi(wide, x), lax.mul(wide, x)
 
 
 def _philox2x32(_avals: Sequence[Aval], key: Value, x: Value, y: Value) -> list[Value]:
-    """Each round: the high word of a product, the other word and the key; and the product's low word."""
+    """Return the hash of two words. A round maps (x, y) to (high(f x) ^ y ^ key, low(f x))."""
     for i in range(_PHILOX_ROUNDS):
         now = lax.add(key, _u32(_STEP * i)) if i else key
         high, low = _product(_FACTOR, x)
@@ -61,7 +64,9 @@ def _philox2x32(_avals: Sequence[Aval], key: Value, x: Value, y: Value) -> list[
 
 
 def _philox4x32(_avals: Sequence[Aval], key0: Value, key1: Value, *words: Value) -> list[Value]:
-    """Each round: two products, the halves of each crossed with the words beside it and a word of the key."""
+    """Return the hash of four words. A round maps (x0, x1, x2, x3) to (high(g x2) ^ x1 ^ key0,
+    low(g x2), high(f x0) ^ x3 ^ key1, low(f x0)).
+    """
     x = list(words)
     for i in range(_PHILOX_ROUNDS):
         now0 = lax.add(key0, _u32(_STEPS[0] * i)) if i else key0
@@ -80,7 +85,11 @@ def _mixed(x: Value, y: Value, distance: int) -> tuple[Value, Value]:
 
 
 def _threefry4x32(_avals: Sequence[Aval], *words: Value) -> list[Value]:
-    """20 rounds of two mixes each, in which the second and the fourth word change places; the key is added after each four."""
+    """Return the hash of four words, by 20 rounds of two mixes each.
+
+    The second and fourth word are exchanged after each round; words of the key are added every four
+    rounds.
+    """
     keys = [*words[:4], _xor(*words[:4], _u32(_PARITY))]
     x = [lax.add(a, k) for a, k in zip(words[4:], words[:4], strict=True)]
     for i in range(_THREEFRY_ROUNDS):
@@ -137,7 +146,7 @@ _define(lax.threefry4x32, _threefry4x32, 4)
 
 
 class Hash(NamedTuple):
-    """A kind of keys whose bits are hashes of counters.
+    """A kind of keys from which bits are drawn as hashes of counters.
 
     Attributes:
       op: the hash: (the words of the key, the words of the counter) -> as many words as the counter
@@ -146,7 +155,8 @@ class Hash(NamedTuple):
       counters: the number of words of a counter.
       seeds_key: True: a seed is hashed as the first words of the key, with a zero counter; False:
         as the first words of the counter, with a zero key.
-      halves: the results that are combined to the high half of 64 bits, and those for the low half.
+      halves: which results of the hash are combined to the high word of 64 bits, and which to the
+        low.
     """
 
     op: Any
@@ -194,8 +204,9 @@ def folded(kind: Hash, key: Sequence[Value], data: Value) -> Value:
 
 
 def bits_of(kind: Hash, key: Sequence[Value], width: int, shape: tuple[int, ...]) -> Value:
-    """Return random unsigned integers of a width: all words of a hash combined by xor, or for 64
-    bits its two halves side by side.
+    """Return random unsigned integers of a width.
+
+    They are all words of a hash combined by xor; for 64 bits, the words of each half are combined.
     """
     outs = kind.op(*key, *_counters(shape), *[_u32(0)] * (kind.counters - 2))
     if width != 64:

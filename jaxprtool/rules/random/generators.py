@@ -1,7 +1,9 @@
-"""The generators of bits: Threefry-2x32, Philox-4x32 and what XLA's RngBitGenerator makes of them.
+"""The generators of bits: the hash Threefry-2x32, and XLA's RngBitGenerator, by Threefry or
+Philox-4x32.
 
-Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). The layout of counters in the
-result is that of XLA's expansion of RngBitGenerator, so that bits agree with a compiled program's.
+Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (2011). Counters are
+assigned to the elements of a result as in XLA's expansion of RngBitGenerator, so that compiled
+programs draw the same bits.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
 _PARITY = 0x1BD11BDA
 
-# Elements that are hashed at a time: few enough for a processor's cache.
+# The number of elements that are hashed at a time; they fit into a processor's cache.
 _BLOCK = 1 << 15
 
 
@@ -47,7 +49,7 @@ def _threefry_type(key0: Aval, key1: Aval, count0: Aval, count1: Aval) -> Aval:
 
 
 def _threefry_impl(xp: Namespace, *operands: Value) -> Value:
-    """The hash, block by block; operands have one shape, or stretch."""
+    """Return the two words of the hash, computed block by block; the operands broadcast."""
     shape = xp.broadcast_shapes(*[x.shape for x in operands])
     size = math.prod(shape)
     if size <= _BLOCK:
@@ -65,7 +67,7 @@ def _threefry_impl(xp: Namespace, *operands: Value) -> Value:
 def _threefry(
     xp: Namespace, key0: Value, key1: Value, count0: Value, count1: Value
 ) -> tuple[Value, Value]:
-    """20 rounds, with a word of the key added after each four."""
+    """Return the hash, by 20 rounds, with words of the key added every four rounds."""
     keys = (key0, key1, key0 ^ key1 ^ xp.uint32(_PARITY))
     x, y = count0 + key0, count1 + key1
     for i in range(5):
@@ -78,7 +80,9 @@ def _threefry(
 
 
 def _threefry_lower(ctx: LoweringContext, *operands: HloValue) -> HloValue:
-    """A loop of five steps of four rounds: unrolled, XLA's CPU backend computes rounds repeatedly."""
+    """Write a loop of five steps of four rounds; if unrolled, XLA on CPUs computes rounds
+    repeatedly.
+    """
     out = ctx.out_avals[0]
     key0, key1, count0, count1 = [ctx.fill(x, out.shape) for x in operands]
     parity = ctx.constant(_PARITY, out)
@@ -120,12 +124,14 @@ def _lower_round(
 
 
 def _threefry_cost(in_avals: Sequence[Aval], out_avals: Sequence[Aval]) -> int:
-    """Each of five steps has four rounds of 6 operations and 3 more, after the 4 before the loop."""
+    """The cost rule: 4 operations, then five steps of four rounds of 6 operations, and 3 more."""
     return (4 + 5 * (4 * 6 + 3)) * max(out_avals[0].size, 0)
 
 
 def _threefry_batch(axis_size: int, vals: Sequence[Value], dims: Sequence[int | None]) -> OutAndDim:
-    """The batch rule. Where ranks or batch axes differ, the axis moves to the front in the operands, not later in both results."""
+    """The batch rule; if ranks or batch axes differ, the batch axes of the operands are moved to
+    the front.
+    """
     ranks = {get_aval(x).ndim for x in vals}
     if len(ranks) == 1 and all(d == dims[0] for d in dims):
         return list(lax.threefry2x32(*vals)), [dims[0]] * 2
@@ -236,13 +242,16 @@ def _high(xp: Namespace, x: Value) -> Value:
 
 
 def _join(xp: Namespace, low: Value, high: Value) -> Value:
-    """u64 from halves."""
+    """Return u64 integers, given their low and high words."""
     return low.astype(xp.uint64) | (high.astype(xp.uint64) << xp.uint64(32))
 
 
 def _threefry_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: int) -> Value:
-    """Threefry of a counter for each pair of words; the two words of a pair lie next to each other
-    along one axis, the first of even size, else the largest."""
+    """Return the number of counters used, and bits: Threefry of one counter for each pair of words.
+
+    The two words of a pair are neighbours along one axis: the first one of even size, otherwise the
+    largest one.
+    """
     half, axis = shape, 0
     if width < 64:
         half = shape or (1,)
@@ -263,7 +272,11 @@ def _threefry_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: i
 
 
 def _philox_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: int) -> Value:
-    """Philox of a 128-bit counter, whose high half is the key, for each four words in row-major order."""
+    """Return the number of counters used, and bits: Philox of one 128-bit counter for every four
+    words.
+
+    The words are in row-major order; the upper half of the first counter is the key.
+    """
     size = math.prod(shape)
     per_block = 2 if width == 64 else 4
     blocks = -(-size // per_block)
@@ -278,7 +291,7 @@ def _philox_bits(xp: Namespace, state: Value, shape: tuple[int, ...], width: int
 
 
 def _philox(xp: Namespace, x: list[Value], key0: int, key1: int) -> list[Value]:
-    """Ten rounds on four words, which are held in u64."""
+    """Return the Philox-4x32 hash of four words, which are in arrays of u64."""
     mask = xp.uint64(0xFFFFFFFF)
     for _ in range(10):
         left = x[0] * xp.uint64(_PHILOX_FACTORS[0])
@@ -319,7 +332,9 @@ def _generator_lower(ctx: LoweringContext, key: Value, *, algorithm: Any, **_: A
 def _generator_batch(
     axis_size: int, vals: Value, dims: Any, *, shape: Any, **params: Any
 ) -> OutAndDim:
-    """As in JAX, not a loop: one draw for the whole batch, from the first state."""
+    """The batch rule: as in JAX, all examples are drawn at once, from the state of the first
+    one.
+    """
     states = moveaxis(vals[0], dims[0], 0)
     n = get_aval(states).shape[1]
     if axis_size == 0:  # there is no first state, and nothing to draw
@@ -359,7 +374,10 @@ def _uniform_type(a: Aval, b: Aval, *, shape: Sequence[int]) -> Aval:
 
 
 def _uniform_impl(xp: Namespace, a: Value, b: Value, *, shape: Sequence[int]) -> Value:
-    """Floats are computed in f64 and rounded once; of integers without any between the bounds all are drawn."""
+    """Draw uniform numbers; floats are computed in f64 and rounded once.
+
+    If no integer is between the bounds, all integers of the type are drawn from.
+    """
     rng, dtype = xp.random.default_rng(), dtype_of(a.dtype)
     if dtype is not None and dtype.is_integer:  # None for a long double, which has no element type
         last = (int(b) - int(a) - 1) % 2**64
@@ -370,7 +388,9 @@ def _uniform_impl(xp: Namespace, a: Value, b: Value, *, shape: Sequence[int]) ->
 
 
 def _uniform_lower(ctx: LoweringContext, a: Value, b: Value, *, shape: Any) -> Value:
-    """XLA draws integers from 32 bits and floats from 16, and aborts the process for other widths."""
+    """Write the draw; in a wider type for integers below 32 bits and floats below 16, for which XLA
+    aborts the process.
+    """
     dtype = a.aval.dtype
     if dtype.bits < (16 if dtype.kind == "f" else 32):
         wide = {"f": FLOAT32, "i": INT32, "u": UINT32}[dtype.kind]

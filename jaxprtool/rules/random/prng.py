@@ -1,8 +1,8 @@
-"""Operations on typed PRNG keys, in terms of the generators of bits.
+"""Rows of the primitives of typed PRNG keys, in terms of the generators of bits.
 
-Keys are words: two for `fry`; four for `rbg` and `urbg`, which are two such keys side by side.
-Those of the other kinds are in `counters`. Everything is written for one key and vmapped over
-arrays of keys, so keys of `rbg` draw in a batch what JAX draws.
+A key is an array of words: two for `fry`; four for `rbg` and `urbg`, the words of two `fry` keys.
+The other kinds are in `counters`. Functions are written for one key and vmapped over arrays of
+keys, so that arrays of `rbg` keys draw the same bits as in JAX.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from jaxprtool.rules.random.counters import HASHES, Hash, bits_of, folded, seede
 
 _UINTS = {width: find_dtype(f"u{width}") for width in (8, 16, 32, 64)}
 
-# The names of JAX's implementations, which are understood too, and the short names.
+# JAX's name of an implementation of keys -> its short name.
 _IMPLS = {name: tag for tag, (name, _) in KEYS.items()}
 
 
@@ -112,7 +112,7 @@ def _hash_words(key: Value, count: int) -> Value:
         return full(ShapedArray((0,), UINT32), 0)
     half = -(-count // 2)
     counts = lax.iota(dtype=UINT32, shape=(2 * half,), dimension=0)
-    if count % 2:  # the last number is no number of the result, and 0
+    if count % 2:  # there is one number more than needed; JAX replaces it by 0
         last = lax.eq(counts, scalar_lit(count, UINT32))
         counts = lax.select_n(last, counts, full_like(counts, 0))
     parts = [
@@ -164,7 +164,7 @@ def _fold_urbg(key: Value, data: Value) -> Value:
 
 
 def _bits_of_words(key: Value, width: int, shape: tuple[int, ...]) -> Value:
-    """Return random bits where Threefry counts by words.
+    """Return random bits of a `fry` key that is not partitionable (`_hash_words`).
 
     Narrow integers are the halves or quarters of the words, the lowest first.
 
@@ -233,14 +233,16 @@ for _name, _hashed in HASHES.items():
 
 
 def split_words(kind: str, key: Value, shape: tuple[int, ...], partitionable: bool) -> Value:
-    """Return the words of the keys that a key of a kind, given as its words, is split into."""
+    """Return the words of the keys into which a key is split; `kind` and `key` are its kind and
+    words.
+    """
     return _SPLIT[kind](key, shape, partitionable)
 
 
 def bits_words(
     kind: str, key: Value, width: int, shape: tuple[int, ...], partitionable: bool
 ) -> Value:
-    """Return the bits that a key of a kind, given as its words, draws."""
+    """Return the bits drawn from a key; `kind` and `key` are its kind and words."""
     return _BITS[kind](key, width, shape, partitionable)
 
 
@@ -279,7 +281,7 @@ def _random_bits(
 
 
 def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
-    """Map fold_in over keys and data together; over one of them alone where the other has size 1 or rank 0."""
+    """Map fold_in over keys and data, which broadcast."""
     key, number = in_avals
     f: Callable[..., Any] = _FOLD[_kind(key.dtype)]
     if not key.ndim or not number.ndim:
@@ -292,7 +294,7 @@ def _random_fold_in(in_avals: Sequence[Aval], keys: Any, data: Value) -> Value:
 
 
 def _along_one(f: Callable[..., Value], first_is_one: bool) -> Callable[..., Value]:
-    """Map f over the leading axis of one operand, where the other one's has size 1."""
+    """Map f over the leading axis of one operand; that of the other one has size 1."""
 
     def mapped(key: Value, data: Value) -> Value:
         if first_is_one:
@@ -358,7 +360,7 @@ def _bits_type(keys: Any, *, bit_width: int, shape: Sequence[int], partitionable
 
 
 def _clone_type(keys: Any) -> Aval:
-    if getattr(keys, "dtype", None) != UINT32:  # JAX's own copies the words of raw keys as they are
+    if getattr(keys, "dtype", None) != UINT32:  # in JAX it also takes the words of untyped keys
         check_keys("random_clone", keys)
     return keys
 
@@ -377,8 +379,9 @@ def _leading_batch(op: Any) -> Value:
 
 
 def _by_hashes(in_avals: Any, params: Any) -> bool:
-    """Whether no key is of the kinds `rbg` and `urbg`, whose generator draws a batch at once and
-    differs by platform.
+    """Whether no key is of the kinds `rbg` or `urbg`.
+
+    Their generator draws for a whole batch at once, and its bits depend on the platform.
     """
     keys = [a.dtype.name for a in in_avals if a.dtype.kind == "k"]
     return not any(
@@ -387,7 +390,9 @@ def _by_hashes(in_avals: Any, params: Any) -> bool:
 
 
 def by_hashes_of(vals: Sequence[Value], params: dict[str, ParamValue]) -> bool:
-    """Whether each key draws by a hash of its own, and not by a generator that draws for a batch at once."""
+    """Whether each key draws by itself, rather than by a generator that draws for a whole batch at
+    once.
+    """
     return _by_hashes([*map(get_aval, vals)], params)
 
 
@@ -468,7 +473,7 @@ define(
     elements="kept",
 )
 
-# Marks of the checker of reused keys: nothing happens when the program runs.
+# Primitives that only JAX's checker of key reuse reads: nothing happens when the program runs.
 for _op, _effects in ((lax.consume, False), (lax.assert_consumed_value, True)):
     define(
         _op,

@@ -1,7 +1,7 @@
-"""Samples of the gamma distribution.
+"""The row of `random_gamma`: samples of the gamma distribution.
 
-Marsaglia and Tsang: A simple method for generating gamma variables (2000). The draws are made in the order in which JAX
-makes them, so that samples agree.
+Marsaglia and Tsang: A simple method for generating gamma variables (2000). The random numbers are
+drawn in the same order as in JAX, so that the samples agree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ from jaxprtool.makers.mapped_calls import alone_on_devices
 from jaxprtool.rules.define import define
 from jaxprtool.rules.random.prng import bits_words, by_hashes_of, check_keys, split_words
 
-# Of each floating type: bits of the mantissa, the bits of 1.0, the number before 1, the smallest normal number.
+# For each float type: the number of bits of the mantissa, the bits of 1.0, the largest number below
+# 1, the smallest normal number.
 _FORMATS = {
     "float64": (52, 0x3FF0000000000000, 1 - 2.0**-53, 2.0**-1022),
     "float32": (23, 0x3F800000, 1 - 2.0**-24, 2.0**-126),
@@ -39,7 +40,7 @@ _FORMATS = {
 
 
 class _Kind(NamedTuple):
-    """How keys are split and bits are drawn.
+    """The kind of a key, which determines how it is split and how bits are drawn.
 
     Attributes:
       name: the kind of keys.
@@ -62,9 +63,11 @@ def _split(kind: _Kind, key: Value, n: int = 2) -> list[Value]:
 
 
 def _uniform(kind: _Kind, key: Value, dtype: DType, low: float = 0.0) -> Value:
-    """A number in [low, 1), from random bits as the mantissa of a number in [1, 2)."""
+    """Return a random number in [low, 1), made of random bits as the mantissa of a number in [1,
+    2).
+    """
     mantissa, one, _, _ = _FORMATS[dtype.name]
-    drawn = 8 if mantissa < 8 else dtype.bits  # of which eight are enough for bf16
+    drawn = 8 if mantissa < 8 else dtype.bits  # bf16 needs only 7 bits
     unsigned = find_dtype(f"u{dtype.bits}")
     assert unsigned is not None
     bits = bits_words(kind.name, key, drawn, (), kind.partitionable)
@@ -81,7 +84,7 @@ def _normal(kind: _Kind, key: Value, dtype: DType) -> Value:
 
 
 def _proposal(kind: _Kind, dtype: DType, key: Value, scale: Value) -> tuple[Value, Value]:
-    """A normal number x with v = 1 + scale * x > 0, and v."""
+    """Return a normally distributed x with v = 1 + scale * x > 0, and v."""
 
     def again(key: Value, _x: Value, _v: Value, scale: Value) -> list[Value]:
         key, subkey = _split(kind, key)
@@ -96,14 +99,16 @@ def _proposal(kind: _Kind, dtype: DType, key: Value, scale: Value) -> tuple[Valu
 def _rejected(_key: Value, x: Value, v: Value, u: Value, d: Any, _scale: Value) -> Value:
     """Whether a proposal is rejected, so that another one is drawn.
 
-    x: the square of the normal number. v: (1 + scale * x)^3.
+    x is the square of the normally distributed number, v is (1 + scale * number)^3.
     """
     likely = u >= 1.0 - (x * x) * 0.0331
     return likely & (lax.log(u) >= x * 0.5 + d * ((1.0 - v) + lax.log(v)))
 
 
 def _sample(kind: _Kind, log_space: bool, complement: bool, key: Value, alpha: Value) -> Value:
-    """One sample from one key; below alpha = 1 that of alpha + 1 times a power of a uniform number."""
+    """Return one sample for one key; for alpha < 1 a sample for alpha + 1, times a power of a
+    uniform number.
+    """
     dtype = get_aval(alpha).dtype
     large = alpha >= 1.0
     d = lax.select_n(large, alpha + 1.0, alpha) - 1.0 / 3.0
@@ -129,7 +134,9 @@ def _sample(kind: _Kind, log_space: bool, complement: bool, key: Value, alpha: V
 
 
 def _scaled(log_space: bool, u: Value, d: Any, v: Value, large: Value, alpha: Value) -> Value:
-    """A sample as JAX had it before 0.4.14, times a power of u itself, and the smallest number in the place of 0."""
+    """Return a sample as JAX before 0.4.14: with a power of u instead of 1 - u, and with the
+    smallest normal number instead of 0.
+    """
     if log_space:
         boost = lax.select_n(large, lax.log(u) * (1.0 / alpha), full_like(d, 0.0))
         return lax.log(d) + lax.log(v) + boost
@@ -148,7 +155,9 @@ def _random_gamma(
     partitionable: bool,
     complement: bool,
 ) -> Value:
-    """One key makes one sample. Samples of `fry` keys are drawn as a batch, those of others in a loop, as in JAX."""
+    """Return the samples, each from its own key: for `fry` keys by vmap, for others by a loop, as
+    in JAX.
+    """
     kind, shape = _Kind(in_avals[0].dtype.name[4:-1], partitionable), in_avals[1].shape
     n, words = in_avals[0].size, in_avals[0].physical.shape[-1]
     count = in_avals[1].size // n if n else 0
@@ -180,7 +189,9 @@ def _type(keys: Any, a: Aval, **_params: bool) -> Aval:
 
 
 def _term(t: Value, out: Value, _keys: Any, a: Value, *, log_space: bool, **_params: bool) -> Value:
-    """The tangent of a sample: P(a, sample) is constant as `a` changes (implicit differentiation)."""
+    """Return the tangent of a sample, by implicit differentiation: P(a, sample) does not depend on
+    a.
+    """
     if not log_space:
         return lax.mul(t, lax.random_gamma_grad(a, out))
     sample = lax.exp(out)

@@ -1,4 +1,6 @@
-"""Special functions: values by SciPy, and for XLA what JAX lowers to, or the same expansions."""
+"""Rows of special functions: evaluated by SciPy, and lowered to CHLO or to the expansions that JAX
+uses.
+"""
 
 from jaxprtool.rules.special import bessel as bessel
 from jaxprtool.rules.special import gamma as gamma

@@ -1,4 +1,4 @@
-"""Modified Bessel functions, exponentially scaled."""
+"""Rows of the exponentially scaled modified Bessel functions."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ from jaxprtool.makers.decomposed import lowered_as
 from jaxprtool.makers.elementwise import elementwise, full_like, in_float32
 from jaxprtool.rules.define import define
 
-# Coefficients of Chebyshev expansions (Cephes, Moshier), the highest order first: of exp(-x) I_0(x) in x/2 - 2 on
-# [0, 8], and of sqrt(x) exp(-x) I_0(x) in 32/x - 2 on [8, inf). The last 18 and 7 do for f32.
+# Coefficients of Chebyshev expansions (Cephes, Moshier), the highest order first: of exp(-x) I_0(x)
+# in
+# x/2 - 2 on [0, 8], and of sqrt(x) exp(-x) I_0(x) in 32/x - 2 on [8, inf). For f32 the last 18 and
+# the last 7 are enough.
 _NEAR = """
     -4.41534164647933937950E-18 3.33079451882223809783E-17 -2.43127984654795469359E-16 1.71539128555513303061E-15
     -1.16853328779934516808E-14 7.67618549860493561688E-14 -4.85644678311192946090E-13 2.95505266312963983461E-12
@@ -41,7 +43,9 @@ _FAR_TERMS = [float(c) for c in _FAR.split()]
 
 
 def _chebyshev(x: Value, coefficients: Sequence[float]) -> Value:
-    """Half of the expansion with these coefficients at 2x, by Clenshaw's recurrence."""
+    """Return the value of a Chebyshev expansion for argument x in [-2, 2], by Clenshaw's
+    recurrence.
+    """
     now = before = older = full_like(x, 0.0)
     for c in coefficients:
         older, before = before, now
@@ -65,14 +69,16 @@ def _bessel_i0e(_avals: Sequence[Aval], x: Value) -> Value:
     return lax.convert_element_type(_scaled_i0(wide), new_dtype=dtype)
 
 
-# The bits after the point of a significand, by type.
+# Float type -> the number of bits of its mantissa.
 _DIGITS = {"f64": 52, "f32": 23, "f16": 10, "bf16": 7, "f8_e3m4": 4, "f8_e5m2": 2, "f8_e5m2fnuz": 2}
 _DIGITS |= {"f8_e4m3": 3, "f8_e4m3fn": 3, "f8_e4m3fnuz": 3, "f8_e4m3b11fnuz": 3}
 _DIGITS |= {"f8_e8m0fnu": 0, "f6_e2m3fn": 3, "f6_e3m2fn": 2, "f4_e2m1fn": 1}
 
 
 def _i1e_slope(x: Value, y: Value) -> Value:
-    """i0e(x) - y (sign(x) + 1/x), and 1/2 around zero."""
+    """Return the derivative of y = bessel_i1e(x): i0e(x) - y (sign(x) + 1/x), and 1/2 around
+    zero.
+    """
     eps = 2.0 ** -_DIGITS[get_aval(x).dtype.short]
     away = lax.gt(lax.abs(x), eps)
     safe = lax.select_n(away, full_like(x, eps), x)

@@ -1,4 +1,4 @@
-"""The logarithm of the gamma function, its derivatives, and the zeta function."""
+"""Rows of the logarithm of the gamma function, its derivatives, and the Hurwitz zeta function."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ _FLOAT = "f"
 
 
 def no_derivative(name: str, operand: str) -> Callable[..., NoReturn]:
-    """Return the derivative of an operand by which there is none, in JAX either: it raises MissingRuleError."""
+    """Return a term of a jvp rule that raises MissingRuleError, for an operand by which JAX has no
+    derivative either.
+    """
 
     def term(*_args: Value, **_params: ParamValue) -> NoReturn:
         message = f"{name} has no derivative by {operand}, in JAX neither"
@@ -31,7 +33,7 @@ def no_derivative(name: str, operand: str) -> Callable[..., NoReturn]:
 
 
 def _digamma(xp: Namespace, x: Value) -> Value:
-    """NaN at the poles, where SciPy has infinities at zero."""
+    """Return digamma(x); NaN at all poles, whereas SciPy returns an infinity at zero."""
     return xp.where(x == 0, x.dtype.type(xp.nan), xp.special.psi(x))
 
 
@@ -59,10 +61,11 @@ _TAIL = tuple(
 
 
 def _zeta_of_negative(xp: Namespace, x: Value, q: Value) -> Value:
-    """Ten terms of the sum of (q + i)^-x, and the Euler-Maclaurin formula for the others.
+    """Return zeta(x, q) for q < 0 as XLA computes it: ten terms (q + i)^-x, and the Euler-Maclaurin
+    formula for the rest.
 
-    For q < 0. The formula diverges when q + 10 is not well above zero. XLA uses it there all the same, and
-    where SciPy sums more terms, XLA's derivatives of digamma are these numbers.
+    The formula is wrong if q + 10 is not well above zero, where SciPy sums more terms. XLA uses it
+    nevertheless, so that its derivatives of digamma have these values.
     """
     one, a = x.dtype.type(1), q + x.dtype.type(10)
     total = sum(xp.power(q + x.dtype.type(i), -x) for i in range(10))
@@ -74,7 +77,9 @@ def _zeta_of_negative(xp: Namespace, x: Value, q: Value) -> Value:
 
 
 def _zeta(xp: Namespace, x: Value, q: Value) -> Value:
-    """At poles and infinities what XLA gives: +inf where x is even or 1 at a pole, else NaN."""
+    """Return zeta(x, q) with XLA's values at poles: +inf if x is even or 1, otherwise NaN; and at
+    infinities.
+    """
     nan, infinity = x.dtype.type(xp.nan), x.dtype.type(xp.inf)
     negative = (q < 0) & (x > 1) & (q > -infinity)
     out = xp.where(negative, _zeta_of_negative(xp, x, q), xp.special.zeta(x, q))
@@ -84,7 +89,7 @@ def _zeta(xp: Namespace, x: Value, q: Value) -> Value:
 
 
 def _polygamma(xp: Namespace, m: Value, x: Value) -> Value:
-    """(-1)^(m+1) m! zeta(m + 1, x); NaN for an m that is negative or no whole number."""
+    """Return (-1)^(m+1) m! zeta(m + 1, x); NaN if m is negative or not an integer."""
     one = m.dtype.type(1)
     sign = xp.where(xp.fmod(m, 2) == 1, one, -one)
     value = sign * xp.exp(xp.special.gammaln(m + one)) * _zeta(xp, m + one, x)

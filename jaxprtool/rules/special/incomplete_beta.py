@@ -1,4 +1,4 @@
-"""The regularized incomplete beta function."""
+"""The row of the regularized incomplete beta function."""
 
 from __future__ import annotations
 
@@ -45,8 +45,10 @@ def _where(mask: Value, x: Value, y: Value) -> Value:
 
 
 def _special_values(xp: Namespace, a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Where the function is 0, where it is 1, and where it is not defined; a point mass at 0 or 1 for a
-    parameter that is 0 or infinite. `xp` is NumPy, or None where operands are traced."""
+    """Return masks of where the function is 0, where it is 1, and where it is undefined.
+
+    If a parameter is 0 or infinite, the distribution is a point mass at 0 or 1. `xp` is not used.
+    """
     a_zero, b_zero = (a == 0.0) | (b == math.inf), (b == 0.0) | (a == math.inf)
     zero = (b_zero & (x != 1.0)) | (a_zero & (x == 0.0))
     one = (a_zero & (x != 0.0)) | (b_zero & (x == 1.0))
@@ -66,7 +68,9 @@ def _impl(xp: Namespace, a: Value, b: Value, x: Value) -> Value:
 
 
 def _coefficient(n: Value, a: Value, b: Value, x: Value) -> Value:
-    """The n-th partial numerator, n >= 1 (DLMF 8.17.22), but for the first, which is one."""
+    """Return the n-th partial numerator of the continued fraction, n >= 1: DLMF 8.17.22, but 1 for
+    n = 1.
+    """
     dtype = get_aval(a).dtype
     m = lax.convert_element_type(lax.div(lax.sub(n, 1), 2), new_dtype=dtype)
     a_2m = a + 2.0 * m
@@ -78,7 +82,7 @@ def _coefficient(n: Value, a: Value, b: Value, x: Value) -> Value:
 
 
 def _fraction(a: Value, b: Value, x: Value) -> Value:
-    """The continued fraction by the modified method of Lentz (Numerical Recipes, 5.2)."""
+    """Return the continued fraction, by the modified method of Lentz (Numerical Recipes, 5.2)."""
     dtype = get_aval(a).dtype
     tiny, terms = (2.0**-24, 200) if dtype.name == "float32" else (2.0**-53, 600)
     shape = get_aval(a).shape
@@ -126,7 +130,7 @@ def _regularized_incomplete_beta(_avals: Sequence[Aval], a: Value, b: Value, x: 
 
 
 def _density(a: Value, b: Value, x: Value) -> Value:
-    """The derivative by x."""
+    """Return the derivative by x: x^(a-1) (1-x)^(b-1) / B(a, b)."""
     norm = lax.sub(lax.add(lax.lgamma(a), lax.lgamma(b)), lax.lgamma(lax.add(a, b)))
     left = lax.mul(lax.sub(b, 1.0), lax.log1p(lax.neg(x)))
     right = lax.mul(lax.sub(a, 1.0), lax.log(x))

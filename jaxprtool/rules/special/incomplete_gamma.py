@@ -1,7 +1,8 @@
-"""The incomplete gamma functions and their derivatives by a.
+"""Rows of the incomplete gamma functions and their derivatives by a.
 
-Below x = max(1, a) a power series for P(a, x), above it a continued fraction for 1 - P(a, x), as in Cephes (Moshier);
-the derivatives by a go along with the terms. Lanes are computed until each has converged.
+For x < max(1, a) P(a, x) is a power series, otherwise 1 - P(a, x) is a continued fraction, as in
+Cephes (Moshier). The derivatives by a are computed term by term along with them. Iterations go on
+until all elements have converged.
 """
 
 from __future__ import annotations
@@ -45,12 +46,17 @@ def _where(mask: Value, x: Value, y: Value) -> Value:
 
 
 def _keep(on: Any, new: tuple[Value, ...], old: tuple[Value, ...]) -> list[Value]:
-    """Return the new values in the lanes that are on, and the old ones in the others."""
+    """Return the new values of the elements where `on` is True, and the old values of the
+    others.
+    """
     return [_where(on, x, y) for x, y in zip(new, old, strict=True)]
 
 
 def _series(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
-    """P(a, x) = scale / a * (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), or its derivative, in the lanes `on`."""
+    """Return P(a, x) = scale / a * (1 + x/(a+1) + x^2/((a+1)(a+2)) + ...), or its derivative by a.
+
+    Only elements where `on` is True are iterated to convergence.
+    """
     eps = limits(get_aval(a).dtype)[0]
     one, zero = full_like(a, 1.0), full_like(a, 0.0)
 
@@ -78,7 +84,9 @@ def _series(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
 
 
 def _fraction_start(x: Value, a: Value) -> list[Value]:
-    """The carry of the continued fraction: numerators p and denominators q, two of each, with derivatives."""
+    """Return the first carry of the continued fraction: its value, two numerators p and two
+    denominators q, and their derivatives by a.
+    """
     one, zero = full_like(x, 1.0), full_like(x, 0.0)
     y = 1.0 - a
     z = x + y + 1.0
@@ -113,7 +121,10 @@ def _fraction_step(mode: str, eps: float, n: Value, on: Any, *old: Value) -> lis
 
 
 def _fraction(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
-    """1 - P(a, x) as a continued fraction, or minus the derivative of P, in the lanes `on`."""
+    """Return 1 - P(a, x) as a continued fraction, or the negative derivative of P by a.
+
+    Only elements where `on` is True are iterated to convergence.
+    """
     dtype = get_aval(a).dtype
     step = functools.partial(_fraction_step, mode, limits(dtype)[0])
     start = _fraction_start(x, a)
@@ -129,7 +140,7 @@ def _fraction(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
 
 
 def _scale(a: Value, x: Value) -> tuple[Value, Value]:
-    """x^a e^-x / Gamma(a), and where it underflows."""
+    """Return x^a e^-x / Gamma(a), and a mask of where it underflows."""
     exponent = a * lax.log(x) - x - lax.lgamma(a)
     return lax.exp(exponent), exponent < -limits(get_aval(a).dtype)[1]
 
@@ -186,7 +197,9 @@ def _slope(mode: str, a: Value, x: Value) -> Value:
 
 
 def widened(f: Any, *xs: Value) -> Value:
-    """Compute f on operands of one shape, 16-bit floats as f32; the result is rounded once."""
+    """Return f of the operands broadcast to one shape; 16-bit floats are computed in f32 and
+    rounded once.
+    """
     dtype = get_aval(xs[0]).dtype
     shape = max((get_aval(x).shape for x in xs), key=len)
     for x in xs:
@@ -220,13 +233,17 @@ def _random_gamma_grad(_avals: Sequence[Aval], a: Value, x: Value) -> Value:
 
 
 def _density(a: Value, x: Value) -> Value:
-    """The derivative of P(a, x) by x."""
+    """Return the derivative of P(a, x) by x: x^(a-1) e^-x / Gamma(a)."""
     exponent = lax.sub(lax.mul(lax.sub(a, 1.0), lax.log(x)), x)
     return lax.exp(lax.sub(exponent, lax.lgamma(a)))
 
 
 def _by_scipy(name: str, f: Any) -> Value:
-    """The impl rule that calls SciPy, but for operands outside of the domain, or infinite, where conventions differ."""
+    """Return the impl rule that calls SciPy, or evaluates f if an operand is out of the domain or
+    infinite.
+
+    There, SciPy and JAX have different conventions.
+    """
 
     @Maker
     def maker(op: Any) -> Value:

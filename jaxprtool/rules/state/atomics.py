@@ -1,6 +1,6 @@
 """Rows of `atomic_rmw` and `atomic_cas`.
 
-The instances of a kernel run one after the other here, so each step is atomic.
+The instances of a kernel are evaluated one after the other here, so each step is atomic.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ from jaxprtool.rules.state.references import (
 
 __all__: list[str] = []
 
-# kind -> operation of (old element, value), and its scatter, which combines repeatedly for repeated elements.
+# Kind -> the operation of (old element, value), and its scatter, which applies all updates of an
+# element.
 _OPERATIONS: dict[str, tuple[Any, Any]] = {
     "ADD": (lax.add, lax.scatter_add),
     "MAX": (lax.max, lax.scatter_max),

@@ -1,4 +1,6 @@
-"""Rows of `create_linear`, `pin` and `unpin`: buffers that a compiler leaves where they are, which no CPU has."""
+"""Rows of `create_linear`, `pin` and `unpin`: buffers that a compiler must not move; CPUs have
+none.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _SPACES = (None, "hbm", "vmem")
 
 
 def _buffer_of(aval: Any, space: ParamValue) -> OpaqueType:
-    """The type of a buffer with a value of this type, as JAX prints it."""
+    """Return the type of a buffer that holds a value of this type, in JAX's printed form."""
     if not isinstance(aval, ShapedArray):
         ill_typed(f"a buffer holds an array, and not {aval}", "operand-types")
     if space is not None and str(space) not in _SPACES:

@@ -1,8 +1,10 @@
-"""What an index of a reference selects from an array of a known shape, and reading and writing it in pure operations.
+"""Which elements of an array an index of a reference selects, and reading and writing them by pure
+operations.
 
-Selection is NumPy's: numbers and arrays of numbers go together, and slices stay. Outside of the
-array it is JAX's: a negative operand counts from the end. A number or slice is then moved into the
-array. Of arrays of numbers, those that are outside read the nearest element and write nothing.
+As in NumPy, integers and arrays of integers broadcast together, and slices keep their axes. As in
+JAX, negative operands count from the end, and integers and slices that are out of bounds are moved
+into the array. Elements of arrays of integers that are out of bounds read the nearest element and
+write nothing.
 """
 
 from __future__ import annotations
@@ -49,7 +51,7 @@ __all__ = [
 
 
 class Range(NamedTuple):
-    """A slice of `size` elements, each `stride` after the one before."""
+    """A slice: `size` elements from `start` on, at distances of `stride`."""
 
     start: int | Operand
     size: int
@@ -57,20 +59,20 @@ class Range(NamedTuple):
 
     @property
     def span(self) -> int:
-        """The distance from its first element to its last, both counted."""
+        """The number of elements from the first one to the last one, both included."""
         return (self.size - 1) * self.stride + 1 if self.size else 0
 
 
-Index = tuple[int | Operand | Range, ...]  # for each dimension; a number is not negative
-Path = tuple[Index | Reshape | Transpose | Bitcast, ...]  # one after the other
+Index = tuple[int | Operand | Range, ...]  # one for each axis; an int is not negative
+Path = tuple[Index | Reshape | Transpose | Bitcast, ...]  # applied one after the other
 
 
 @functools.lru_cache(maxsize=1024)
 def resolved(name: str, index: RefIndex, shape: tuple[int, ...]) -> Path:
-    """Return the index of an equation for an array of that shape, as a sequence of one `Index` or
-    other view after the other.
+    """Return the index of an equation for an array of that shape, as a sequence of `Index`es and
+    views.
 
-    Ill-typed when it contains more than indices of dimensions, or is for other dimensions.
+    Raises a type error if it contains other transforms, or does not fit the shape.
 
     Args:
       name: the equation's primitive, for messages.
@@ -164,11 +166,12 @@ def _arrays(index: Index, operands: Sequence[Value]) -> list[tuple[int, Value]]:
 
 
 def where_numbers_go(numbers: Sequence[bool]) -> int:
-    """Return the axis of the selection at which the numbers' axes start: in their place if the
-    numbers are adjacent, otherwise 0.
+    """Return the axis of the selection at which the axes of the arrays of integers are.
+
+    They are at the position of the integers if these are adjacent, otherwise they come first.
 
     Args:
-      numbers: for each axis of the array whether its index is a number or an array of numbers.
+      numbers: for each axis of the array whether its index is an integer or an array of integers.
     """
     at = [i for i, x in enumerate(numbers) if x]
     together = bool(at) and at == list(range(at[0], at[-1] + 1))
@@ -195,7 +198,7 @@ class _Block(NamedTuple):
 
     Attributes:
       starts: the first element along each axis: an int or a traced value.
-      spans: the distance from the first to the last element along each axis, both counted.
+      spans: the number of elements from the first to the last one along each axis, both included.
       strides: the stride along each axis.
     """
 
@@ -289,7 +292,9 @@ def _spread(part: Value, block: _Block, between: Any) -> Value:
 def _gathered(
     index: Index, operands: Sequence[Value], shape: Sequence[int]
 ) -> tuple[Value, Windows]:
-    """Return the index vectors and windows of the gather for an index with arrays, in its block of that shape."""
+    """Return the index vectors and windows of the gather that reads an index with arrays from a
+    block of that shape.
+    """
     found = _arrays(index, operands)
     at, arrays = [i for i, _ in found], [_from_the_end(x, shape[i]) for i, x in found]
     of_arrays = get_aval(arrays[0]).shape
@@ -309,7 +314,7 @@ def _gathered(
 
 
 def read(x: Value, index: Index, operands: Sequence[Value]) -> Value:
-    """x[index]."""
+    """Return x[index]."""
     block = _block(index, operands, get_aval(x).shape)
     part = _read_block(x, block)
     if _arrays(index, operands):
@@ -325,7 +330,7 @@ def read(x: Value, index: Index, operands: Sequence[Value]) -> Value:
 
 
 def write(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
-    """x with x[index] = value."""
+    """Return x after x[index] = value."""
     block = _block(index, operands, get_aval(x).shape)
     if not _arrays(index, operands):
         fits = get_aval(value).shape == block.shape
@@ -338,14 +343,18 @@ def write(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Va
 
 
 def add_at(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
-    """x with value added to x[index]; an element that is selected twice is added to twice."""
+    """Return x after x[index] += value; an element that is selected twice is incremented twice."""
     if not _arrays(index, operands):
         return write(x, index, operands, lax.add_any(read(x, index, operands), value))
     return combined_at(lax.scatter_add, lax.add)(x, index, operands, value)
 
 
 def combined_at(scatter: Any, op: Any) -> Callable[..., Value]:
-    """Return x with value combined into x[index] by the given operation and its scatter, for an index with arrays."""
+    """Return a function of (x, index, operands, value): x after x[index] = op(x[index], value).
+
+    The index must have arrays. `scatter` is the scatter of `op`, which applies all updates of an
+    element.
+    """
 
     def put(x: Value, index: Index, operands: Sequence[Value], value: Value) -> Value:
         block = _block(index, operands, get_aval(x).shape)

@@ -1,7 +1,8 @@
 """Rows of `new_ref`, `empty_ref`, `freeze`, `free_ref`, `get`, `swap`, `addupdate` and `run_state`.
 
-NumPy runs them on cells that are changed in place. Transformations and XLA see pure programs: they discharge
-the references first (`interpreters/discharge.py`).
+They are evaluated on cells, NumPy arrays that are changed in place. For transformations and XLA,
+references are discharged first (`interpreters/discharge.py`): the program becomes one without
+references.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ NO_RULES = dict.fromkeys(("jvp", "transpose", "batch", "lower"), _DISCHARGED)
 
 
 def _inner(name: str, ref: Value) -> ShapedArray:
-    """Return the type of the array in a reference; ill-typed for anything else."""
+    """Return the type of the array in a reference; raise a type error for anything else."""
     if not isinstance(ref, RefType) or not isinstance(ref.inner, ShapedArray):
         ill_typed(f"{name} needs a reference to an array, and its operand is {ref}")
     return ref.inner.strong
@@ -245,7 +246,7 @@ def _numpy_index(
 ) -> Value:
     """Return an index in NumPy's form.
 
-    Arrays of numbers in it may still be outside of the array.
+    Elements of arrays of integers in it may still be out of bounds.
     """
     found = []
     for x, n in zip(index, shape, strict=True):
@@ -264,7 +265,7 @@ def _numpy_index(
 
 
 def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> tuple[Value, ...]:
-    """Return the index with all numbers moved inside."""
+    """Return the index with all integers clipped to the bounds of the array."""
     return tuple(
         x if type(x) in (slice, int) else xp.clip(x, 0, n - 1)
         for x, n in zip(index, shape, strict=True)
@@ -274,7 +275,9 @@ def _clipped(xp: Namespace, index: tuple[Value, ...], shape: Sequence[int]) -> t
 def inside(
     xp: Namespace, index: tuple[Value, ...], value: Value, shape: Sequence[int]
 ) -> tuple[Value, Value]:
-    """Return an index and the value to write there, without the elements that are outside."""
+    """Return an index and the value to write there, both without the elements that are out of
+    bounds.
+    """
     arrays = [i for i, x in enumerate(index) if type(x) not in (slice, int)]
     if not arrays:
         return index, value
@@ -300,13 +303,17 @@ def part_of_cell(
 
 
 def _is_plain(shape: tuple[int, ...], params: dict[str, Any]) -> bool:
-    """Whether NumPy can take the index as it is: it only selects elements, and there is no mask."""
+    """Whether NumPy can use the index: it has no reshapes, transposes or bitcasts, and there is no
+    mask.
+    """
     path = resolved("reference", params["index"], shape)
     return not params["mask"] and all(isinstance(step, tuple) for step in path)
 
 
 def in_pure_operations(rule: Callable[..., Value], cell: Cell, args: Any, params: Any) -> Value:
-    """Apply a discharge rule to a cell, and store its new contents there."""
+    """Evaluate by a discharge rule: apply it to the contents of a cell, and store the new contents
+    there.
+    """
     before = cell.value.copy()  # a copy, since a result may be a view of it
     state = State(before, cell.aval)
     with set_current_trace(base_trace()):
@@ -369,8 +376,11 @@ def write_path(
 
 
 class _Room:
-    """A cell that is padded at its end while a masked slice is read or written, since JAX does not
-    move such a slice into the cell.
+    """A cell that is padded at its end while a masked slice with a dynamic start is read or
+    written.
+
+    JAX does not move such a slice into the bounds of the cell, since the mask excludes the elements
+    outside.
     """
 
     def __init__(self, ref: State, path: Path, mask: Any):
@@ -544,7 +554,7 @@ def _broadcast_type(x: Aval, *, shape: tuple[int, ...]) -> ShapedArray:
 
 
 def _stretched(x: Value, shape: tuple[int, ...]) -> Value:
-    """Broadcast x to a shape by an operation that has a transpose."""
+    """Broadcast x to a shape by `broadcast_in_dim`, which has a transpose rule."""
     extra = len(shape) - len(get_aval(x).shape)
     kept = tuple(range(extra, len(shape)))
     return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=kept)

@@ -1,4 +1,6 @@
-"""Rows of operations on windows: reductions (`reduce_window`), and the derivatives of pooling (`select_windows`)."""
+"""Rows of operations on windows: reductions (`reduce_window`), and those of their derivatives
+(`select_windows`).
+"""
 
 from jaxprtool.rules.window import reduce_window as reduce_window
 from jaxprtool.rules.window import select_windows as select_windows

@@ -1,4 +1,4 @@
-"""Rules of reductions of windows: sum, maximum, minimum, and reduction by a jaxpr."""
+"""Rows of reductions of windows: sum, maximum, minimum, and reduction by a jaxpr."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from jaxprtool.makers.reducers import (
 from jaxprtool.makers.windows import Windows, dilated, padder
 from jaxprtool.rules.define import define
 
-# From this size on a window is put together from windows of 1, 2, 4, ... elements.
+# From this size on, a window is composed of windows of 1, 2, 4, ... elements.
 _DOUBLING = 8
 
 
@@ -74,7 +74,7 @@ def params_of(w: Windows) -> dict[str, Any]:
 def window_ufunc(xp: Namespace, x: Value, windows: Windows, monoid: Monoid) -> Callable[..., Value]:
     """Return a function that reduces the windows of an array of type `x` by a NumPy function.
 
-    It reduces one axis after the other. Types of 16 bits and less are computed in f32 and rounded
+    It reduces one axis after the other. Floats of 16 bits or fewer are computed in f32 and rounded
     once.
     """
     ufunc, dtype = ufunc_of(xp, monoid.ufunc, x.dtype), xp.dtype_of_aval(x.dtype)
@@ -175,7 +175,11 @@ def _window_lower(name: str, unit: Callable[[Any], Any]) -> Callable[..., Any]:
 
 
 def _sum_transpose(ct: Value, x: Value, **params: Any) -> Value:
-    """The cotangent of an element is the sum over the windows it lies in: windows over the spread-out ct."""
+    """The transpose rule: the cotangent of an element is the sum of those of the windows that
+    contain it.
+
+    It is a reduce_window_sum of ct, with the strides as base dilation.
+    """
     w, ct_shape = windows_of(**params), get_aval(ct).shape
     config = []
     for n, size, m, stride, (low, _), base, inner in zip(
@@ -213,7 +217,9 @@ define(
 
 
 def _chooser_jvp(op: Any, select_prim: str) -> Callable[..., Value]:
-    """The tangent of the window's first extreme element."""
+    """Return the jvp rule: the tangent of a result is that of the window's first extreme
+    element.
+    """
 
     def rule(
         primals: Sequence[Value], tangents: Sequence[Value], **params: ParamValue
@@ -257,7 +263,7 @@ def _general_impl(xp: Namespace, *avals: Aval, jaxpr: Any, consts: Any, **params
     windows, closed = windows_of(**params), with_consts(jaxpr, consts)
     xs, monoid = avals[: len(avals) // 2], monoid_of(closed)
     if not xs[0].ndim:
-        return lambda *values: list(values[: len(xs)])  # XLA leaves scalars as they are
+        return lambda *values: list(values[: len(xs)])  # XLA returns scalars unchanged
     if monoid is not None:
         reduce = window_ufunc(xp, xs[0], windows, monoid)
         ufunc = ufunc_of(xp, monoid.ufunc, xs[0].dtype)
@@ -269,11 +275,13 @@ def _general_impl(xp: Namespace, *avals: Aval, jaxpr: Any, consts: Any, **params
 def window_fold(
     xp: Namespace, closed: Any, xs: Value, windows: Windows
 ) -> Callable[..., list[Any]]:
-    """A function of (arrays, initial values) that folds a reducer over each window's elements, in order."""
+    """Return a function of (arrays, initial values) that folds a reducer over each window's
+    elements, in their order.
+    """
     n, out_shape = len(xs), windows.out_shape(xs[0].shape)
     pads = [padder(xp, x.shape, xp.dtype_of_aval(x.dtype), windows.pad_config) for x in xs]
     inside = padder(xp, xs[0].shape, bool, windows.pad_config)(xp.ones(xs[0].shape, bool), False)
-    places = []  # each with a mask of the windows that have an element there, None where all have one
+    places = []  # (offset in the window, mask of the windows with an element there; None: all have one)
     for at in windows.offsets(out_shape):
         if inside[at].any():
             places.append((at, None if inside[at].all() else inside[at]))
@@ -297,7 +305,7 @@ def window_fold(
 def _general_jvp(
     primals: Value, tangents: Value, *, jaxpr: Any, consts: Any, **params: Any
 ) -> PrimalAndTangent:
-    """Values and tangents are reduced together."""
+    """The jvp rule: reduce values and tangents together, by the derivative of the jaxpr."""
     n = len(primals) // 2
     no_initial_tangents("reduce_window", tangents[n:])
     derivative, inexact = reducer_jvp(with_consts(jaxpr, consts))

@@ -1,4 +1,7 @@
-"""Rows of the derivatives of pooling, which move values from or to the extreme elements of windows."""
+"""Rows of the primitives of derivatives of windows' maxima and minima.
+
+They move values from or to the positions of the windows' extreme elements.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,9 @@ _DIRECTIONS = {"ge": ("GE", -1), "le": ("LE", 1)}
 
 
 def _direction(name: str, select_prim: Any) -> tuple[str, int]:
-    """Return the comparison that says which element stays, and the sign of the infinity that always loses."""
+    """Return the comparison for which the selected element is kept, and the sign of the infinity
+    that any element replaces.
+    """
     return _DIRECTIONS[SELECTION.required(name, "select_prim", select_prim)]
 
 
@@ -143,7 +148,9 @@ def _gather_batch(
 
 
 def _gather_lower(ctx: Value, t: Value, x: Value, *, select_prim: Any, **params: Any) -> Value:
-    """A reduction of pairs (key, value)."""
+    """Write a reduce_window of pairs (key, value), of which the pair with the extreme key is
+    kept.
+    """
     direction, sign = _direction("select_and_gather_add", select_prim)
 
     def body(key: Value, value: Value, new_key: Value, new_value: Value) -> list[Value]:
@@ -173,7 +180,9 @@ define(
 
 
 def _scatter_windows(name: str, source: Value, x: Value, **params: Any) -> Windows:
-    """The windows on the operand; a type error when there are not as many as elements of the source."""
+    """Return the windows on the operand; raise a type error if their number differs from the
+    source's shape.
+    """
     windows = windows_of(**params)
     shape = windows.check(name, x)
     _same_dtype(name, source, x)
@@ -198,7 +207,9 @@ def _scatter_add_type(
 def _selected(
     xp: Namespace, stays: Callable[..., Value], x: Value, inside: Any, offsets: Value
 ) -> Value:
-    """Return, for each window, the number of the selected element; -1 where the window is all padding."""
+    """Return, for each window, the offset number of the selected element; -1 for windows of padding
+    only.
+    """
     where = best = None
     for k, at in enumerate(offsets):
         new, there = x[at], inside[at]
@@ -219,12 +230,12 @@ def _scatter_impl(
 ) -> Callable[..., Any]:
     """Return a function of (operand, source, initial value).
 
-    Different windows never have the same element at the same position, so the positions in the
-    windows are scattered one after the other without collisions.
+    At the same offset, different windows have different elements. So the windows that selected a
+    certain offset are scattered at once, one offset after the other, without collisions.
 
     Args:
-      padding_loses: the element in the padding, which takes part in the selection; None where the
-        padding takes no part.
+      padding_loses: the value of elements of the padding, which may be selected, too; None if they
+        may not.
     """
     dtype, config = xp.dtype_of_aval(x.dtype), windows.pad_config
     out_shape = windows.out_shape(x.shape)
@@ -284,7 +295,7 @@ def _scatter_op(
     windows: Windows,
 ) -> HloValue:
     scalar = ShapedArray((), x.aval.dtype)
-    if not x.aval.ndim:  # XLA's compiler cannot do scalars
+    if not x.aval.ndim:  # XLA cannot compile the operation for scalars
         out = scatter(init, source)
         return out[0] if isinstance(out, list) else out
     return ctx.op(
@@ -303,7 +314,7 @@ def _scatter_op(
 def _scatter_add_lower(
     ctx: Value, source: Value, x: Value, *, select_prim: Any, **params: Any
 ) -> Value:
-    """The padding is put on the operand itself, as XLA's CPU backend has to have it."""
+    """Write a select_and_scatter of the padded operand, since XLA on CPUs has none with padding."""
     direction, _ = _direction("select_and_scatter_add", select_prim)
     aval, scalar = x.aval, ShapedArray((), x.aval.dtype)
     compare = ctx.compare
@@ -365,7 +376,7 @@ def _scatter_type(
 def _parts(
     *, select_jaxpr: Any, select_consts: Any, scatter_jaxpr: Any, scatter_consts: Any, **params: Any
 ) -> tuple[Any, Any, Windows]:
-    """The jaxprs `select` and `scatter`, and the windows, of the params."""
+    """Return the jaxprs `select` and `scatter`, and the windows, of the params."""
     select = with_consts(select_jaxpr, select_consts)
     return select, with_consts(scatter_jaxpr, scatter_consts), windows_of(**params)
 
@@ -374,7 +385,7 @@ def _scatter_general_impl(
     xp: Namespace, x: Value, source: Value, init: Value, **params: ParamValue
 ) -> Value:
     select, scatter, windows = _parts(**params)
-    counts = not any(map(any, windows.padding))  # of the padding nothing is left
+    counts = not any(map(any, windows.padding))  # results for padding are discarded
     chosen, combined = (vectorized(xp, f, source.shape, counts=counts) for f in (select, scatter))
     return _scatter_impl(xp, x, windows, lambda *v: chosen(*v)[0], lambda *v: combined(*v)[0])
 
@@ -395,7 +406,10 @@ def _scatter_general_lower(
 
 
 def _is_determined(in_avals: Any, params: Any) -> bool:
-    """Whether no element is in two windows, which are visited in any order, or in the padding, which XLA's CPU backend reads."""
+    """The determined rule: True if no element is in two windows, and there is no padding.
+
+    The order of windows is unspecified, and XLA on CPUs reads elements of the padding.
+    """
     del in_avals
     windows = windows_of(
         **{k: params[k] for k in ("window_dimensions", "window_strides", "padding")}
