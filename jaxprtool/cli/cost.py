@@ -32,9 +32,10 @@ def cost(session: Session, file: str, as_json: bool, **how: Any) -> None:
     """What FILE costs: operations, bytes, communication and memory, equation by equation.
 
     Operations are counted as XLA counts them before it optimises; an operation that JAX expands
-    counts what it expands to. A loop counts its turns; those of a while loop are unknown without
-    --trips, and so is what depends on them. Of branches the most expensive one counts. Bytes are
-    those of operands and results, since nothing is fused yet. A shard_map counts on all devices.
+    counts what it expands to. A loop counts once for each iteration; how many a while loop has is
+    unknown without --trips, and so is what depends on it. Of branches the most expensive one
+    counts. Bytes are those of operands and results, since nothing is fused yet. A shard_map counts
+    on all devices.
 
     Memory is that of all values in the order of the equations, and in the best order that is found
     (of more than 2,000 equations with --reorder); arguments are there all the time. For a

@@ -35,7 +35,7 @@ def fuzz(
     --check runs each through columns, which have to agree up to what rounding explains: `numpy` (NumPy, twice), `xla` and
     `jax` (NumPy against our lowering compiled by XLA, and against live JAX), `jvp` and `vjp` (ours against JAX's),
     `vmap` (against a loop). A program that makes a column fail is reduced and kept in DIR, as fuzz-SEED-COLUMN.jaxpr with
-    its arguments, and the program that was drawn beside it. A verb that ends otherwise than with a message is a `crash`.
+    its arguments, and the program that was drawn beside it. A verb that ends without a message is a `crash`.
     Equations that a column refuses (those without a derivative, say) are left out of what it compares, and their results
     become arguments; the last line says which share of all equations each column compared.
 

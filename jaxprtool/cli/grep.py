@@ -31,7 +31,7 @@ def grep(
 ) -> None:
     """Print the equations of each FILE that match PATTERN, in nested jaxprs too; status 1 where there are none.
 
-    A line is `file:line:column: equation`, the way to one in a nested jaxpr, and the line of Python and scope. What a pattern says is on the
+    A line is `file:line:column: equation`, with its path if it is in a nested jaxpr, and the line of Python and scope. What a pattern says is on the
     page of `jaxprtool assert --help`; the type of values (`f64`, `bf16[_, 128]`) is a pattern, too.
 
     JSON: {"schema", "pattern", "count", "programs": [{"program", "count", "matches": [{"place", "times", "text",

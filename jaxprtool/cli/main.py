@@ -27,7 +27,7 @@ __all__ = ["VERBS", "cli", "main", "run_verb"]
 # verb -> (the place of its command, its line in the list of verbs)
 VERBS: dict[str, tuple[str, str]] = {
     "check": ("jaxprtool.cli.check:check", "Type-check a jaxpr; report all errors."),
-    "fmt": ("jaxprtool.cli.fmt:fmt", "Lay a file out anew, or check its layout."),
+    "fmt": ("jaxprtool.cli.fmt:fmt", "Reformat a file, or check its format."),
     "upgrade": (
         "jaxprtool.cli.upgrade:upgrade",
         "Write an earlier release's text as the current one does.",
@@ -51,12 +51,15 @@ VERBS: dict[str, tuple[str, str]] = {
     "lower": ("jaxprtool.cli.lower:lower", "Lower to StableHLO text."),
     "compile": ("jaxprtool.cli.compile:compile", "Compile with XLA: HLO, cost and memory."),
     "trace": ("jaxprtool.cli.trace:trace", "Record a Python function as a jaxpr."),
-    "stats": ("jaxprtool.cli.stats:stats", "What a jaxpr consists of, and how it grows."),
-    "bench": ("jaxprtool.cli.bench:bench", "How long a jaxpr takes, from trace to steady call."),
+    "stats": ("jaxprtool.cli.stats:stats", "Count what a jaxpr consists of, and how it grows."),
+    "bench": (
+        "jaxprtool.cli.bench:bench",
+        "Measure how long a jaxpr takes, from trace to steady call.",
+    ),
     "profile": ("jaxprtool.cli.profile:profile", "Where the time goes, equation by equation."),
     "cost": ("jaxprtool.cli.cost:cost", "What a jaxpr costs: operations, bytes, memory."),
     "residuals": ("jaxprtool.cli.residuals:residuals", "What a reverse pass keeps."),
-    "equiv": ("jaxprtool.cli.equiv:equiv", "Whether two jaxprs compute the same."),
+    "equiv": ("jaxprtool.cli.equiv:equiv", "Decide whether two jaxprs compute the same."),
     "gradcheck": (
         "jaxprtool.cli.gradcheck:gradcheck",
         "Check derivatives against finite differences.",
@@ -68,11 +71,11 @@ VERBS: dict[str, tuple[str, str]] = {
         "Compare the results of two jaxprs, or of two backends.",
     ),
     "reduce": ("jaxprtool.cli.reduce:reduce", "Make a failing program small."),
-    "assert": ("jaxprtool.cli.assert_:assert_", "Whether expressions are true of a jaxpr."),
+    "assert": ("jaxprtool.cli.assert_:assert_", "Check expressions about a jaxpr."),
     "grep": ("jaxprtool.cli.grep:grep", "Print the equations that match a pattern."),
     "hash": ("jaxprtool.cli.hash:hash", "Print a hash of what a jaxpr computes."),
-    "triage": ("jaxprtool.cli.triage:triage", "Did the program change, or only the compiler?"),
-    "retraces": ("jaxprtool.cli.retraces:retraces", "Why JAX traced again, from a run's log."),
+    "triage": ("jaxprtool.cli.triage:triage", "Tell a changed program from a changed compiler."),
+    "retraces": ("jaxprtool.cli.retraces:retraces", "Say why JAX traced again, from a run's log."),
     "snapshot": (
         "jaxprtool.cli.snapshot:snapshot",
         "Keep programs of a project as files; say what changed.",
@@ -82,7 +85,7 @@ VERBS: dict[str, tuple[str, str]] = {
         "Let git compare and merge jaxprs as programs.",
     ),
     "opt": ("jaxprtool.cli.opt:opt", "Improve a jaxpr by passes: cse, fold, inline, ..."),
-    "lint": ("jaxprtool.cli.lint:lint", "Find mistakes that are legal."),
+    "lint": ("jaxprtool.cli.lint:lint", "Find likely mistakes in well-typed programs."),
     "explain": ("jaxprtool.cli.explain:explain", "Describe a lint rule, or a code of a message."),
     "repro": ("jaxprtool.cli.repro:repro", "Put a failing command in an archive, or replay it."),
     "fuzz": ("jaxprtool.cli.fuzz:fuzz", "Draw random programs; find what differs on them."),

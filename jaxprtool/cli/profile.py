@@ -47,9 +47,9 @@ def profile(
 ) -> None:
     """Where the time of FILE goes, on NumPy or compiled by XLA.
 
-    FILE runs once before anything is measured; --args are random:0 where nothing is said. The time of an equation that runs
+    FILE runs once before anything is measured; --args are random:0 by default. The time of an equation that runs
     others is what passes outside of them, and inclusive is with them. Times of all rows add up to that of a run. On NumPy an
-    equation's time includes letting go of values that nobody reads after the equation before it.
+    equation's time includes freeing values that nobody reads after the equation before it.
 
     With --backend xla times are those of XLA's own profiler, of instructions of the optimised HLO, whose metadata lead back to
     equations. One that several equations went into shares its time among them by the number of elements that each computes

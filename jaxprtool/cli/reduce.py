@@ -38,7 +38,7 @@ def reduce(
     max_bytes: int,
     **how: Any,
 ) -> None:
-    """Make FILE small as long as it fails as it does: the smallest program that still shows the fault.
+    """Shrink FILE while it fails in the same way: the smallest program that still shows the fault.
 
     One option says what has to stay true. WITH --test, EXIT STATUS 0 OF THE COMMAND MEANS "STILL INTERESTING" (as in
     llvm-reduce): a script that looks for a bug ends with 0 where the bug is there. `{}` in the command stands for the

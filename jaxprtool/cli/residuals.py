@@ -31,7 +31,7 @@ def residuals(
     offload=a,b (values that checkpoint_name gives these names, which are kept, or moved to the host). What is not kept is
     computed again: the operations of both passes are counted, against a reverse pass that keeps all it needs.
 
-    --best finds what to keep in so many bytes (besides arguments and constants) such that least is computed again: of the
+    --best finds what to keep in so many bytes (besides arguments and constants) such that the least is recomputed: of the
     results of FILE's own equations by a mixed-integer program, which HiGHS solves, and among the policies above; of more than
     20,000 results among these alone. With -o the program is written, in which those values have names.
 

@@ -26,7 +26,7 @@ def snapshot(
 ) -> None:
     """Keep programs of a project as files, and say what has changed since.
 
-    Which ones, the pyproject.toml says that is in this folder or the nearest one above:
+    The pyproject.toml in this folder or the nearest one above names them:
 
     \b
       [tool.jaxprtool.snapshot]

@@ -108,7 +108,7 @@ _OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
         ["--source-root"],
         {
             "metavar": "DIR",
-            "help": "Files below this folder are called relative to it: the working directory by default.",
+            "help": "Paths of files below this folder are written relative to it: the working directory by default.",
         },
     ),
     (

@@ -52,7 +52,7 @@ def lint_options(f: F) -> F:
             default=MAX_CONST,
             show_default="1M",
             metavar="SIZE",
-            help="The largest constant that nobody is told of.",
+            help="The largest constant that is not reported.",
         ),
         click.option(
             "--carry",

@@ -176,7 +176,7 @@ def _shared_options() -> list[click.Parameter]:
             expose_value=False,
             is_eager=True,
             callback=_on_from_dialect,
-            help="The release of JAX that printed FILE, jax-0.4.38, where its text does not tell.",
+            help="The release of JAX that printed FILE, jax-0.4.38, where its text does not determine it.",
         ),
         click.Option(
             ["--error-format"],
