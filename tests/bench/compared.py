@@ -23,6 +23,7 @@ SIZES = 1_000, 100_000  # elements of arrays
 def compared_rows(runs: int) -> list[Row]:
     """Rows about a flat program of 5,000 equations, about a scan of 10,000 steps, and about other shapes."""
     rows = [row for name, f in (("flat", _flat), ("scan", _scan)) for row in _rows(name, f, runs)]
+    rows += _shape_rows("scans in scans", runs, _scans)
     for n in SIZES:
         rows += [_array_row(f"{what} of {n:,}", f, n, runs) for what, f in ARRAYS.items()]
     return [*rows, *(row for name in SHAPES for row in _shape_rows(name, runs))]
@@ -38,11 +39,11 @@ def _array_row(what: str, f: Any, n: int, runs: int) -> Row:
     return Row(f"precision, {what}", measured * 1e3, plain * 1e3, None, "ms")
 
 
-def _shape_rows(name: str, runs: int) -> list[Row]:
+def _shape_rows(name: str, runs: int, make: Any = None) -> list[Row]:
     """`blame`, also of NaN in all arguments, and `precision` of a program of another shape; no budget is for these."""
     import jax
 
-    f, args = SHAPES[name]()
+    f, args = (make or SHAPES[name])()
     program = jt.parse(jt.format_jaxpr(jt.trace(f, *args), lossless=True), name)
     given = [np.asarray(x) for x in jax.tree.leaves(args)]
     bad = [x * np.float32(np.nan) for x in given]
@@ -112,6 +113,23 @@ def _scan(x: Any, w: Any) -> Any:
         return jnp.tanh(c * w + c) - c, None
 
     return jax.lax.scan(body, x, None, length=STEPS)[0]
+
+
+def _scans() -> Any:
+    """Five scans of four steps in each other."""
+    import jax
+    import jax.numpy as jnp
+
+    def body(depth: int) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            if not depth:
+                return jnp.tanh(c * 0.9 + 0.1), None
+            return jax.lax.scan(body(depth - 1), c, None, length=4)[0] * 0.99, None
+
+        return step
+
+    f = lambda x: jax.lax.scan(body(4), x, None, length=4)[0]
+    return f, [np.linspace(0, 1, 8).astype(np.float32)]
 
 
 def _sums(x: Any, w: Any) -> Any:
