@@ -593,7 +593,7 @@ _HANDS_ON = {
     "clamped": lambda y: jax.lax.clamp(-1e9, y, 1e9),
     "the larger": lambda y: jnp.maximum(y, -1e9),
     "chosen": lambda y: jnp.where(y == y, y, 7.0),
-    "negated twice": lambda y: -(-y),
+    "negated twice": lambda y: jax.lax.neg(jax.lax.neg(y)),
 }
 
 
