@@ -157,12 +157,18 @@ class Search:
             if isinstance(event, See) and self.first is None:
                 self._handing.skipped(event)
 
-    def _handed_on(self, jaxpr: Jaxpr, x: Any, paired: Collection[int]) -> Any:
-        """Return the variable that x is a copy of: equations without counterparts that only hand a value on are skipped."""
+    def _handed_on(
+        self, jaxpr: Jaxpr, x: Any, paired: Collection[int], *, shown: bool = False
+    ) -> Any:
+        """Return the variable that x is a copy of: equations without counterparts that only hand a value on are skipped.
+
+        shown: as of `Handing.given_by`.
+        """
         where = results(jaxpr)
         while isinstance(x, Var):
             i = where.get(x, NO_EQUATION)[0]
-            given = None if i is None or i in paired else self._handing.given_by(jaxpr.eqns[i])
+            stays = i is None or i in paired
+            given = None if stays else self._handing.given_by(jaxpr.eqns[i], shown=shown)
             if given is None:
                 return x
             x = given
@@ -315,8 +321,10 @@ class Search:
         """
         same = len(a.ins) == len(b.ins)
         if not (same and same_operation(a.eqn, b.eqn, self._signatures, folded=True)):
-            for seen in (a, b):
-                self._handing.ran(seen)
+            # A minimum that was put for a sum may return an operand by chance, and reads what the sum reads.
+            if not (same and all(map(self.same, a.ins, b.ins))):
+                for seen in (a, b):
+                    self._handing.ran(seen)
             return self._computed(pairs, jaxprs, (a.eqn, b.eqn), here)
         return self._of_operands(pairs, jaxprs, a, b, here)
 
@@ -331,12 +339,12 @@ class Search:
 
         Where one of them only hands an operand on, its side is the equation without a counterpart that computes the operand.
         """
-        given = [*map(self._handing.given_by, eqns)]
+        given = [self._handing.given_by(eqn, shown=True) for eqn in eqns]
         for side in (0, 1):
             if given[side] is None or given[1 - side] is not None:
                 continue
             paired = {pair[side] for pair in pairs}
-            x = self._handed_on(jaxprs[side], given[side], paired)
+            x = self._handed_on(jaxprs[side], given[side], paired, shown=True)
             i = results(jaxprs[side]).get(x, NO_EQUATION)[0]
             if i is not None and i not in paired:
                 place = self._place(side, jaxprs[side].eqns[i])

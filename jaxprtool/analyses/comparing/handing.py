@@ -25,13 +25,17 @@ class Handing:
         """equal: whether two values are equal, zeros of both signs too."""
         self._equal = equal
         self._known: dict[JaxprEqn, Var | None] = {}
+        self._shown: dict[JaxprEqn, Var] = {}
         self._recent: deque[tuple[Var, Any]] = deque(maxlen=_RECENT)
 
-    def given_by(self, eqn: JaxprEqn) -> Var | None:
-        """Return the variable whose value an equation returns unchanged; None for most equations."""
+    def given_by(self, eqn: JaxprEqn, *, shown: bool = False) -> Var | None:
+        """Return the variable whose value an equation returns unchanged; None for most equations.
+
+        shown: whether it counts that a run shows it, for values that it may have by chance.
+        """
         if eqn not in self._known:
             self._known[eqn] = handed_on(eqn)
-        return self._known[eqn]
+        return self._known[eqn] or (self._shown.get(eqn) if shown else None)
 
     def skipped(self, seen: See) -> None:
         """Look at an equation without a counterpart that has run."""
@@ -52,7 +56,7 @@ class Handing:
         for x, value in (*operands, *before):
             typed = isinstance(x, Var) and x.aval.strong == eqn.out_binders[0].aval.strong
             if typed and self._equal(value, y):
-                self._known[eqn] = x
+                self._shown[eqn] = x
                 return
 
     def _reads_recent(self, eqn: JaxprEqn) -> bool:
