@@ -121,9 +121,7 @@ class _Chunk:
         self._away, self._unit, self._ulps, self._size = (np.empty(_CHUNK) for _ in range(4))
         self._small = False
 
-    def largest(
-        self, own: np.ndarray, exact: np.ndarray, starts: Any, *, scalars: bool
-    ) -> Sequence[Any]:
+    def largest(self, own: np.ndarray, exact: np.ndarray, starts: Any, *, scalars: bool) -> Any:
         """Return the largest finite error, the largest one in powers of two of the exact numbers, and the largest exact number.
 
         Args:
@@ -160,6 +158,7 @@ class _Chunk:
         powers_of_two(exact, unit)
         largest = max(exact[exact.argmax()], -exact[exact.argmin()])
         most = away[away.argmax()]
+        k = 0
         if not self._small:
             k = np.divide(away, unit, out=ulps).argmax()
             # a smaller unit than there is makes an error too large: if that of the largest is none, none matters

@@ -227,7 +227,7 @@ class _Trial:
 
         self.programs, self.domains, self.limits = (a, b), domains, limits
         self.tolerance = rtol, atol
-        self.bits_of = lambda dtype: agreement.least_and_bits(dtype)[1]
+        self.least_and_bits = agreement.least_and_bits
         self.larger, self.neighbour = agreement.larger, samples.neighbour
         self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
         drawn = {i for p in (a, b) for i in drawn_results(p.jaxpr)}
@@ -326,7 +326,8 @@ class _Trial:
             return None
         pairs = [*zip(zip(*outs, strict=True), zip(*wide, strict=True), exact, strict=True)]
         apart = [
-            g.rounded and differ(own, p, 2.0 ** -self.bits_of(own[0].dtype)) for own, p, g in pairs
+            g.rounded and differ(own, p, 2.0 ** -self.least_and_bits(own[0].dtype)[1])
+            for own, p, g in pairs
         ]
         if not any(apart):
             return None

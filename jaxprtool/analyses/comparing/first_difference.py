@@ -167,8 +167,9 @@ class Search:
         where = results(jaxpr)
         while isinstance(x, Var):
             i = where.get(x, NO_EQUATION)[0]
-            stays = i is None or i in paired
-            given = None if stays else self._handing.given_by(jaxpr.eqns[i], shown=shown)
+            if i is None or i in paired:
+                return x
+            given = self._handing.given_by(jaxpr.eqns[i], shown=shown)
             if given is None:
                 return x
             x = given

@@ -54,8 +54,9 @@ class Handing:
         operands = zip(eqn.inputs, seen.ins, strict=True)
         before = [*self._recent] if self._reads_recent(eqn) else []
         for x, value in (*operands, *before):
-            typed = isinstance(x, Var) and x.aval.strong == eqn.out_binders[0].aval.strong
-            if typed and self._equal(value, y):
+            if not isinstance(x, Var) or x.aval.strong != eqn.out_binders[0].aval.strong:
+                continue
+            if self._equal(value, y):
                 self._shown[eqn] = x
                 return
 

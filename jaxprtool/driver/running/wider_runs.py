@@ -86,8 +86,8 @@ class WiderRuns:
             return None
         rows = [*zip(*own, *wide, where, strict=True)]
         share = _AGREE if self._bits < 64 else _AGREE_LONG
-        apart = [abs(p - q) if w else 0.0 for _, _, p, q, w in rows]
-        rooms = [share * _apart(x, y, p) if w else 0.0 for x, y, p, _, w in rows]
+        apart: list[Any] = [abs(p - q) if w else 0.0 for _, _, p, q, w in rows]
+        rooms: list[Any] = [share * _apart(x, y, p) if w else 0.0 for x, y, p, _, w in rows]
         triples = zip(apart, rooms, where, strict=True)
         if self._bits < 64 and any((a > r).any() for a, r, w in triples if w):
             rooms = self._with_roundings(args, turns, wide, where, rooms)
