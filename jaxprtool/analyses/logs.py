@@ -8,7 +8,8 @@ grows neither with the number of iterations nor with the length of the program.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from jaxprtool.analyses.places import Held, Step, jaxprs_of
@@ -161,10 +162,11 @@ class Log:
 
     def step(self) -> Step | None:
         """Return the equation that holds it, with the iteration; None for the program."""
-        if self.eqn is None:
-            return None
-        devices = devices_of(self.jaxpr), standing_in(self.jaxpr)
-        return Step(self.eqn, self.param, self.branch, self.number, *devices)
+        return _step(self.jaxpr, self.eqn, self.param, self.branch, self.number)
+
+    def held_by(self) -> Callable[[], Step | None]:
+        """Return a function that returns `step`, and keeps no values."""
+        return partial(_step, self.jaxpr, self.eqn, self.param, self.branch, self.number)
 
     def value(self, x: Any) -> Any:
         """Return the value of an atom of the jaxpr."""
@@ -208,6 +210,14 @@ class Log:
             else:
                 self.results[i] = None
         self.waiting = kept
+
+
+def _step(
+    jaxpr: Jaxpr, eqn: JaxprEqn | None, param: str, branch: int | None, number: int | None
+) -> Step | None:
+    if eqn is None:
+        return None
+    return Step(eqn, param, branch, number, devices_of(jaxpr), standing_in(jaxpr))
 
 
 class Logging:

@@ -182,13 +182,16 @@ def unit_of(dtype: np.dtype, size: np.ndarray) -> np.ndarray:
 _EXPONENT = np.int64(0x7FF << 52)
 
 
-def powers_of_two(size: Any) -> Any:
-    """Return the largest power of two that is not larger than each element, 0 for 0.
+def powers_of_two(size: Any, out: Any = None) -> Any:
+    """Return the largest power of two that is not larger than the magnitude of each element, 0 for 0.
 
-    The elements are f64 or long double, and not negative.
+    Args:
+      size: the elements: f64 of either sign, or long double that are not negative.
+      out: an array of f64 for the result, or None.
     """
     if size.dtype == np.float64:
-        return (size.view(np.int64) & _EXPONENT).view(np.float64)
+        into = None if out is None else out.view(np.int64)
+        return np.bitwise_and(size.view(np.int64), _EXPONENT, out=into).view(np.float64)
     return np.where(size > 0, np.ldexp(size.dtype.type(1), np.frexp(size)[1] - 1), 0)
 
 

@@ -21,6 +21,7 @@ from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
 from jaxprtool.driver.running.prints import silent
+from jaxprtool.driver.running.wider_runs import WiderRuns, differ
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.domains import parse_domains
@@ -41,6 +42,7 @@ __all__ = ["equiv", "equiv_words", "packed_arguments"]
 _NEIGHBOURS = 3  # arguments beside a sample that show what rounding does
 _ROUNDINGS = 6  # runs with other roundings that show it
 _EXPLAINED = 10  # samples whose small elements are looked at, where rounding explains them
+_FAR = 16  # units in the last place that results may be apart before a wider precision is asked
 _WRITTEN = 100  # numbers that stand in programs
 _WORDS = 200  # elements of arguments that are printed as words
 _FIRST = 1_000_000  # steps of loops without a known end that the first sample may take, where it is not given,
@@ -209,6 +211,7 @@ class _Trial:
       taken: the largest number of steps that a sample has taken so far.
       over: the error of the first sample that takes more.
       by_element: how many more samples are judged element by element, where rounding explains what differs.
+      judged: how many more samples on which they agree are judged in a wider precision.
     """
 
     def __init__(
@@ -224,6 +227,7 @@ class _Trial:
 
         self.programs, self.domains, self.limits = (a, b), domains, limits
         self.tolerance = rtol, atol
+        self.least_and_bits = agreement.least_and_bits
         self.larger, self.neighbour = agreement.larger, samples.neighbour
         self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
         drawn = {i for p in (a, b) for i in drawn_results(p.jaxpr)}
@@ -233,6 +237,8 @@ class _Trial:
         self.over: JaxprToolError | None = None
         self.by_element = _EXPLAINED
         self.jitter = Jitter()
+        self.wider = WiderRuns(a, b, limits)
+        self.judged = _EXPLAINED
 
     def results(self, args: list[Value]) -> tuple[list[Value], list[Value]]:
         """Return the results of both programs.
@@ -269,18 +275,71 @@ class _Trial:
         if self.tolerance != (None, None):
             return found
         if not any(g.differing for g in found):
-            small = not special and all(g.finite for g in found) and self.small_elements(args, outs)
-            return small or found
+            if special or not all(g.finite for g in found):
+                return found
+            return self.small_elements(args, outs) or self.not_of_rounding(args, outs) or found
         if not any(g.differing and g.rounded for g in found):
             return found
         rooms = self.rooms(args, outs)
         near = [self.gap(x, y, None, None, r) for x, y, r in zip(*outs, rooms, strict=True)]
         forgiven = any(f.differing > g.differing for f, g in zip(found, near, strict=True))
-        return (
-            found
-            if forgiven and not any(_rounds(p, args, **self.limits) for p in self.programs)
-            else near
-        )
+        if forgiven and not any(_rounds(p, args, **self.limits) for p in self.programs):
+            return found
+        if not all(g.finite for g in near):
+            return near
+        return self.of_rounding(args, outs, rooms, near)
+
+    def of_rounding(self, args: list[Value], outs: Any, rooms: list[Any], near: list[Any]) -> Any:
+        """Return how far results are from each other, beyond what rounding explains.
+
+        It explains what is the same number in a wider precision, as far as other roundings of the
+        equations move the results. `exp(x) - 1` and `expm1(x)` have few digits in common near 0.
+
+        Args:
+          args, outs: the arguments and the results.
+          rooms: how far results may be from each other.
+          near: how far they are, beyond that.
+        """
+        where = [g.rounded and g.differing > 0 for g in near]
+        agreeing = self.wider.agreeing(args, self.turns, outs, where) if any(where) else None
+        if agreeing is None:
+            return near
+        with contextlib.suppress(JaxprToolError, _TooLong):
+            rooms = self.rooms_of_rounding(args, outs, rooms)
+            rows = zip(where, near, rooms, agreeing, *outs, strict=True)
+            return [self.gap(x, y, None, None, r * s) if w else g for w, g, r, s, x, y in rows]
+        return near
+
+    def not_of_rounding(self, args: list[Value], outs: Any) -> list[Any] | None:
+        """Return how far results are from each other that are within the tolerance, and yet differ by more than rounding explains.
+
+        They do where they differ as much in a wider precision. None for all others.
+        """
+        if not self.judged:
+            return None
+        exact = [self.gap(x, y, 0.0, 0.0) for x, y in zip(*outs, strict=True)]
+        if not any(g.differing and g.rounded and g.max_ulp > _FAR for g in exact):
+            return None
+        self.judged -= 1
+        wide = self.wider.results(args, self.turns)
+        if wide is None:
+            return None
+        pairs = [*zip(zip(*outs, strict=True), zip(*wide, strict=True), exact, strict=True)]
+        apart = [
+            g.rounded and differ(own, p, 2.0 ** -self.least_and_bits(own[0].dtype)[1])
+            for own, p, g in pairs
+        ]
+        if not any(apart):
+            return None
+        with contextlib.suppress(JaxprToolError, _TooLong):
+            rooms = self.rooms_of_rounding(args, outs, self.rooms(args, outs))
+            rows = zip(apart, rooms, exact, *outs, strict=True)
+            # the tolerance of 0 leaves nothing but the room
+            found = [self.gap(x, y, 0.0, 0.0, r) if a else g for a, r, g, x, y in rows]
+            if any(g.differing for g, a in zip(found, apart, strict=True) if a):
+                none = [g._replace(differing=0) for g in exact]
+                return [f if a else g for f, g, a in zip(found, none, apart, strict=True)]
+        return None
 
     def small_elements(
         self, args: list[Value], outs: tuple[list[Value], list[Value]]
@@ -363,7 +422,7 @@ class _Trial:
             )
             return None
         finite = all(g.finite for g in gaps)
-        self.by_element = -1  # as many as it takes to make this one simple
+        self.by_element = self.judged = -1  # as many as it takes to make this one simple
 
         def differs(tried: list[Value]) -> bool:
             pairs = enumerate(tried)

@@ -63,6 +63,10 @@ def _ordinals(xp: Namespace, x: Value, dtype: DType) -> Value:
         dtype_bits = dtype.bits
     if dtype_bits == 8:  # 8-bit floats have different bit layouts; all are exact in f32
         x, dtype_bits = x.astype(xp.float32), 32
+    if (
+        8 * x.dtype.itemsize != dtype_bits
+    ):  # long double in the place of f64, of which some bits say nothing
+        return xp.unique(x, return_inverse=True)[1].reshape(x.shape)
     bits = xp.ascontiguousarray(x).view(getattr(xp, f"int{dtype_bits}"))
     return bits ^ ((bits >> (dtype_bits - 1)) & ((1 << dtype_bits - 1) - 1))
 

@@ -584,3 +584,38 @@ def test_the_step_of_a_loop_that_is_written_out_is_named():
         found = compare(a, jt.opt(b, "unroll"), [x], first=True).first
         assert found is not None and found.a is not None
         assert [s.step for s in found.a.path][:1] == [2], str(found.a)
+
+
+# What changes no value of these, although no rule says so.
+_HANDS_ON = {
+    "plus zero": lambda y: y + 0.0,
+    "plus zero twice": lambda y: (y + 0.0) - 0.0 + 0.0,
+    "clamped": lambda y: jax.lax.clamp(-1e9, y, 1e9),
+    "the larger": lambda y: jnp.maximum(y, -1e9),
+    "chosen": lambda y: jnp.where(y == y, y, 7.0),
+    "negated twice": lambda y: jax.lax.neg(jax.lax.neg(y)),
+}
+
+
+@pytest.mark.parametrize("name", _HANDS_ON)
+@pytest.mark.parametrize("where", ["at the end", "inside", "in a loop"])
+@pytest.mark.parametrize("turned", [False, True])
+def test_what_changes_nothing_beside_an_exchanged_operation_is_not_named(name, where, turned):
+    """Only one program has it, right after the operation that the other one has in another form."""
+    keep = _HANDS_ON[name]
+
+    def program(op, after):
+        def f(a, b):
+            y = after(op(jnp.sin(a) * b, b))
+            return y if where == "at the end" else jnp.tanh(y) - b
+
+        if where != "in a loop":
+            return f
+        return lambda a, b: jax.lax.scan(lambda c, _: (f(c, b), None), a, None, length=3)[0]
+
+    x, y = np.float32([1.5, 2.5, -3]), np.float32([2, 3, 4])
+    sides = [program(jnp.multiply, keep), program(jnp.divide, lambda y: y)]
+    a, b = (jt.trace(f, x, y) for f in (sides[::-1] if turned else sides))
+    first = compare(a, b, [x, y], first=True).first
+    names = [place.eqn.primitive.name for place in (first.a, first.b)]
+    assert sorted(names) == ["div", "mul"], names

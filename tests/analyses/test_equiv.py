@@ -501,3 +501,73 @@ def test_small_elements_that_rounding_moves_refute_nothing(f, g):
     domain = [f"{x}: f32[5,5] in [-3, 3]" for x in "ab"]
     found = jt.equiv(jt.trace(f, *types), jt.trace(g, *types), domain=domain)
     assert found.status == "probable", str(found)
+
+
+# Pairs of functions that are the same number, and of which rounding leaves few digits, or none, of one.
+_X = np.float32([1e-4, 3e-7, 0.7])
+_SAME = [
+    (lambda x: jnp.exp(x) - 1, jnp.expm1),
+    (lambda x: jnp.log(1 + x), jnp.log1p),
+    (lambda x: 1 - jnp.cos(x), lambda x: 2 * jnp.sin(x / 2) ** 2),
+    (lambda x: (x + 1e3) - 1e3, lambda x: x * 1),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("k", range(len(_SAME)))
+def test_what_is_the_same_in_double_precision_is_not_refuted(k, dtype):
+    f, g = _SAME[k]
+    x = _X.astype(dtype)
+    found = jt.equiv(jt.trace(f, x), jt.trace(g, x), x, domain=["x in [-2, 2]"])
+    assert found.status == "probable" and found.samples is not None and found.samples.max_rel > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("f", "g"),
+    [
+        (lambda x: x, lambda x: x * (1 + 1e-5)),
+        (lambda x: jnp.sin(x) * 1e5, lambda x: jnp.sin(x) * 1e5 + jnp.cos(x) * 2),
+        # rounding on purpose, what depends on rounding, and what is too small for the type
+        (lambda x: x * 1, lambda x: x.astype(jnp.bfloat16).astype(jnp.float32)),
+        (lambda x: x * 1, lambda x: jax.lax.reduce_precision(x, 8, 7)),
+        (lambda x: x * 0, lambda x: jnp.where((x + 1) - 1 == x, 0.0, 1.0)),
+        (lambda x: x * 1, lambda x: x * 1e-38 * 1e38),
+    ],
+)
+def test_a_difference_that_is_small_and_not_of_rounding_is_refuted(f, g):
+    found = jt.equiv(jt.trace(f, _X), jt.trace(g, _X), _X, domain=["x in [1e-9, 2]"])
+    assert found.status == "refuted", str(found)
+
+
+def _expression(rng: random.Random, depth: int):
+    """A random function of x and y, and another one that is the same number, written in another way."""
+    if depth == 0:
+        k = rng.choice([0, 1])
+        return (lambda *v: v[k], lambda *v: v[k])
+    (a, a2), (b, b2) = _expression(rng, depth - 1), _expression(rng, depth - 1)
+    pairs = [
+        (lambda *v: a(*v) - b(*v), lambda *v: -(b2(*v) - a2(*v))),
+        (
+            lambda *v: (a(*v) - b(*v)) * (a(*v) + b(*v)),
+            lambda *v: a2(*v) * a2(*v) - b2(*v) * b2(*v),
+        ),
+        (lambda *v: (a(*v) + b(*v)) * 3, lambda *v: 3 * b2(*v) + a2(*v) * 3),
+        (lambda *v: (a(*v) + b(*v)) + 7, lambda *v: a2(*v) + (7 + b2(*v))),
+        (lambda *v: jnp.sin(a(*v)) ** 2 - b(*v), lambda *v: (1 - jnp.cos(a2(*v)) ** 2) - b2(*v)),
+        (lambda *v: jnp.expm1(jnp.sin(a(*v))), lambda *v: jnp.exp(jnp.sin(a2(*v))) - 1),
+        (lambda *v: jnp.tanh(a(*v)) / 2, lambda *v: 0.5 - 1 / (jnp.exp(2 * a2(*v)) + 1)),
+    ]
+    return rng.choice(pairs)
+
+
+@pytest.mark.parametrize("seed", range(60 if ALL else 15))
+def test_what_is_written_in_another_way_is_not_refuted_and_changed_it_is(seed):
+    rng = random.Random(seed)
+    f, g = _expression(rng, 3)
+    x, y = np.random.default_rng(seed).normal(size=(2, 5)).astype(np.float32)
+    how = {"domain": ["x in [-2, 2]", "y in [-2, 2]"], "samples": 30, "seed": seed}
+    a, b = (jt.trace(lambda x, y, h=h: h(x, y), x, y) for h in (f, g))
+    found = jt.equiv(a, b, [x, y], **how)
+    assert not found.refuted, str(found)
+    other = jt.trace(lambda x, y: g(x, y) + x * (1 + jnp.max(jnp.abs(g(x, y)))) * 1e-3, x, y)
+    assert jt.equiv(a, other, [x, y], **how).refuted

@@ -14,6 +14,7 @@ from jax.experimental import io_callback
 import jaxprtool as jt
 from jaxprtool.analyses import logs
 from jaxprtool.analyses.rounding import shadow
+from jaxprtool.backends import agreement
 from jaxprtool.backends.arrays import generate
 from jaxprtool.generation.seeds import seeds
 from jaxprtool.ir.diagnostics import JaxprToolError, UnsupportedError, UsageError
@@ -351,3 +352,60 @@ def test_rounding_to_few_bits_is_what_adds_the_error():
 
     for bits in ((8, 23), (8, 7), (5, 10)):
         np.testing.assert_array_equal(wide(bits), x.astype(np.float64) / 3)
+
+
+def _random_step(rng: random.Random) -> Any:
+    """An operation that only moves elements, or one that rounds, on [4, 6] and back."""
+    moves = [
+        lambda x: x.T.reshape(4, 6),
+        lambda x: jnp.concatenate([x[1:], x[:1]]),
+        lambda x: x.at[1:3, 2].set(x[0, 0]),
+        lambda x: jnp.where(x > 0, x[::-1], x),
+        lambda x: jnp.sort(x, axis=1),
+        lambda x: x[jnp.array([3, 1, 0, 2])],
+        lambda x: jnp.broadcast_to(x[:1], (4, 6)),
+        lambda x: jnp.pad(x[1:3], ((1, 1), (0, 0)), constant_values=0.3),
+        lambda x: x.at[jnp.array([9])].get(mode="fill", fill_value=0.1)[0] + x,
+    ]
+    rounds = [jnp.sin, lambda x: x * 1.1, lambda x: x / 3 + 0.7, lambda x: jnp.cumsum(x, 0) / 9]
+    return rng.choice([*moves, *moves, *rounds])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_only_moves_elements_adds_nothing_and_has_the_errors_of_all(seed):
+    """Each error is that of the equation alone: its result against what it computes in f64 from its own operands."""
+    rng = random.Random(seed)
+    steps = [_random_step(rng) for _ in range(12)]
+
+    def f(x):
+        for step in steps:
+            x = step(x)
+        return x
+
+    x = np.random.default_rng(seed).normal(size=(4, 6)).astype(np.float32)
+    program = jt.parse(jt.format_jaxpr(jt.trace(f, x), lossless=True))
+    jaxpr = program.jaxpr
+    outs = [v for e in jaxpr.eqns for v in e.out_binders]
+    every = program.replace(jaxpr=jaxpr.replace(outs=outs), interface=None)
+    pairs = iter(zip(jt.run(every, x), jt.run(in_double(every), x.astype(float)), strict=True))
+    found = {e.place.eqn: e for e in jt.precision(every, x, tries=0, top=1000).equations}
+    for eqn in jaxpr.eqns:
+        for own, wide in [next(pairs) for _ in eqn.out_binders]:
+            if own.dtype == np.float32 and own.size and len(eqn.out_binders) == 1:
+                ulps, _ = agreement.error_of(own, wide)
+                assert found[eqn].total == pytest.approx(ulps), str(eqn)
+
+
+@needs_long_double
+def test_long_double_is_ranked_by_value():
+    """The bits of a long double in memory are no number, and some are whatever was there before."""
+    x = np.random.default_rng(0).normal(size=(3, 40)).astype(np.float32)
+
+    def f(x):
+        best, places = jax.lax.top_k(x / 3, 5)
+        _, sorted_, _ = jax.lax.sort((x[:, :4] * 0.1, x[:, 4:8], x[:, 8:12]), num_keys=1)
+        return best, places, sorted_, jnp.argsort(x / 7)
+
+    narrow, wide = (jt.precision(f, x, tries=0, shadow=s) for s in ("f64", "f128"))
+    for a, b in zip(narrow.outputs, wide.outputs, strict=True):
+        assert a.ulps == pytest.approx(b.ulps, abs=1e-3) and b.ulps < 1

@@ -17,19 +17,33 @@ from .measure import Row, best
 from .shapes import SHAPES
 
 LAYERS, STEPS = 1_250, 10_000  # a layer has four equations
+SIZES = 1_000, 100_000  # elements of arrays
 
 
 def compared_rows(runs: int) -> list[Row]:
     """Rows about a flat program of 5,000 equations, about a scan of 10,000 steps, and about other shapes."""
     rows = [row for name, f in (("flat", _flat), ("scan", _scan)) for row in _rows(name, f, runs)]
+    rows += _shape_rows("scans in scans", runs, _scans)
+    for n in SIZES:
+        rows += [_array_row(f"{what} of {n:,}", f, n, runs) for what, f in ARRAYS.items()]
     return [*rows, *(row for name in SHAPES for row in _shape_rows(name, runs))]
 
 
-def _shape_rows(name: str, runs: int) -> list[Row]:
+def _array_row(what: str, f: Any, n: int, runs: int) -> Row:
+    """`precision` of a program of arrays of n elements; each takes more passes in double precision than the operation."""
+    x = np.linspace(0, 1, n).astype(np.float32)
+    program = jt.parse(jt.format_jaxpr(jt.trace(f, x, x), lossless=True), what)
+    measured, plain = best(
+        runs, lambda: precision(program, [x, x], tries=0), lambda: run(program, [x, x])
+    )
+    return Row(f"precision, {what}", measured * 1e3, plain * 1e3, None, "ms")
+
+
+def _shape_rows(name: str, runs: int, make: Any = None) -> list[Row]:
     """`blame`, also of NaN in all arguments, and `precision` of a program of another shape; no budget is for these."""
     import jax
 
-    f, args = SHAPES[name]()
+    f, args = (make or SHAPES[name])()
     program = jt.parse(jt.format_jaxpr(jt.trace(f, *args), lossless=True), name)
     given = [np.asarray(x) for x in jax.tree.leaves(args)]
     bad = [x * np.float32(np.nan) for x in given]
@@ -99,3 +113,46 @@ def _scan(x: Any, w: Any) -> Any:
         return jnp.tanh(c * w + c) - c, None
 
     return jax.lax.scan(body, x, None, length=STEPS)[0]
+
+
+def _scans() -> Any:
+    """Five scans of four steps in each other."""
+    import jax
+    import jax.numpy as jnp
+
+    def body(depth: int) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            if not depth:
+                return jnp.tanh(c * 0.9 + 0.1), None
+            return jax.lax.scan(body(depth - 1), c, None, length=4)[0] * 0.99, None
+
+        return step
+
+    f = lambda x: jax.lax.scan(body(4), x, None, length=4)[0]
+    return f, [np.linspace(0, 1, 8).astype(np.float32)]
+
+
+def _sums(x: Any, w: Any) -> Any:
+    for _ in range(40):
+        x = (x * w + x) - w
+    return x
+
+
+def _functions(x: Any, w: Any) -> Any:
+    import jax.numpy as jnp
+
+    for _ in range(40):
+        x = jnp.tanh(x * w + x) - x
+    return x
+
+
+def _moves(x: Any, w: Any) -> Any:
+    import jax.numpy as jnp
+
+    for _ in range(20):
+        x = jnp.concatenate([x[1:], x[:1]]).reshape(-1, 10).T.reshape(-1)
+        x = jnp.where(w > 0.5, x, -x)
+    return x
+
+
+ARRAYS = {"sums": _sums, "functions": _functions, "moves": _moves}

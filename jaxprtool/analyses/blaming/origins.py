@@ -211,9 +211,9 @@ class Origins:
         if not seen.plan.elementwise or not seen.spoilt:
             return None
         xp, marks = numpy_namespace(), seen.frame.marks
-        if seen.codes is None:
-            seen.codes = self.sought.code(seen.outs[0])
         known = seen.frame.codes
+        if seen.codes is None:
+            seen.codes = known[seen.plan.eqn.out_binders[0]] = self.sought.code(seen.outs[0])
         inputs, parts = seen.plan.eqn.inputs, list[Any]()
         for i in (*seen.plan.positions, *seen.plan.literals):
             x = inputs[i]
@@ -224,6 +224,8 @@ class Origins:
             code = known.get(x)
             if code is None:
                 code = self.sought.code(seen.log.value(x))
+                if type(x) is not Lit:
+                    known[x] = code
             if code == seen.codes:
                 return None
             parts.append(xp.frombuffer(code, xp.uint8).reshape(xp.shape(seen.log.value(x))))

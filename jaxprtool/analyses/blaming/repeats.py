@@ -31,7 +31,7 @@ from jaxprtool.interpreters.evaluate import numpy_namespace
 
 __all__ = ["FEW", "Group", "Past", "Repeats", "stack_past", "steers"]
 
-FEW = 4  # fewer logs than these are followed one by one
+FEW = 8  # fewer logs than these are followed one by one: to look at all of them, in each loop around them, takes longer
 _ROOM = 16 << 20  # bytes for the `Past`s of a group
 _EACH = 5_000  # bytes that one of them takes, about
 _MANY = 8  # for fewer logs, `Ahead` does not pay

@@ -21,6 +21,7 @@ from jaxprtool.analyses.comparing.counterparts import (
     results,
     same_operation,
 )
+from jaxprtool.analyses.comparing.handing import Handing
 from jaxprtool.analyses.comparing.in_step import Enter, Leave, See, Stepped
 from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.analyses.places import Place, Step
@@ -30,7 +31,6 @@ from jaxprtool.interpreters.evaluation.observe import written_as
 from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
-from jaxprtool.passes.simplify import handed_on
 
 __all__ = ["Search"]
 
@@ -83,7 +83,7 @@ class Search:
         self._carried: First | None = None
         self._met: First | None = None  # the innermost pair at which differing operands were found
         self._signatures = Signatures()
-        self._handing: dict[JaxprEqn, Var | None] = {}
+        self._handing = Handing(lambda x, y: same(x, y) or not difference(x, y).n_different)
 
     def run(self) -> None:
         """Run both evaluations to their ends, or as far as they may run."""
@@ -132,12 +132,12 @@ class Search:
         i = j = 0
         for p, q in pairs:
             if p > i or q > j:
-                _skip(self.a, p - i)
-                _skip(self.b, q - j)
+                self._skip(self.a, p - i)
+                self._skip(self.b, q - j)
             self._pair(pairs, (a, b))
             i, j = p + 1, q + 1
-        _skip(self.a, len(a.eqns) - i)
-        _skip(self.b, len(b.eqns) - j)
+        self._skip(self.a, len(a.eqns) - i)
+        self._skip(self.b, len(b.eqns) - j)
         leave_a, leave_b = self.a.next(), self.b.next()
         if (
             others
@@ -148,22 +148,32 @@ class Search:
             self._compare_results(pairs, others, (a, b), (leave_a, leave_b))
         self._paths = outer
 
-    def _handed_on(self, jaxpr: Jaxpr, x: Any, paired: Collection[int]) -> Any:
-        """Return the variable that x is a copy of: equations without counterparts that only hand a value on are skipped."""
+    def _skip(self, side: Stepped, n: int) -> None:
+        """Run n equations of a side that have no counterparts."""
+        for _ in range(n):
+            while isinstance(side.peek(), Enter):
+                _skip_level(side)
+            event = side.next()
+            if isinstance(event, See) and self.first is None:
+                self._handing.skipped(event)
+
+    def _handed_on(
+        self, jaxpr: Jaxpr, x: Any, paired: Collection[int], *, shown: bool = False
+    ) -> Any:
+        """Return the variable that x is a copy of: equations without counterparts that only hand a value on are skipped.
+
+        shown: as of `Handing.given_by`.
+        """
         where = results(jaxpr)
         while isinstance(x, Var):
             i = where.get(x, NO_EQUATION)[0]
-            given = None if i is None or i in paired else self._given_by(jaxpr.eqns[i])
+            if i is None or i in paired:
+                return x
+            given = self._handing.given_by(jaxpr.eqns[i], shown=shown)
             if given is None:
                 return x
             x = given
         return x
-
-    def _given_by(self, eqn: JaxprEqn) -> Var | None:
-        """Return the operand that an equation returns unchanged (`add x 0`), as `simplify` knows it; None for most equations."""
-        if eqn not in self._handing:
-            self._handing[eqn] = handed_on(eqn)
-        return self._handing[eqn]
 
     def _compare_results(
         self,
@@ -312,6 +322,10 @@ class Search:
         """
         same = len(a.ins) == len(b.ins)
         if not (same and same_operation(a.eqn, b.eqn, self._signatures, folded=True)):
+            # A minimum that was put for a sum may return an operand by chance, and reads what the sum reads.
+            if not (same and all(map(self.same, a.ins, b.ins))):
+                for seen in (a, b):
+                    self._handing.ran(seen)
             return self._computed(pairs, jaxprs, (a.eqn, b.eqn), here)
         return self._of_operands(pairs, jaxprs, a, b, here)
 
@@ -326,12 +340,12 @@ class Search:
 
         Where one of them only hands an operand on, its side is the equation without a counterpart that computes the operand.
         """
-        given = [*map(self._given_by, eqns)]
+        given = [self._handing.given_by(eqn, shown=True) for eqn in eqns]
         for side in (0, 1):
             if given[side] is None or given[1 - side] is not None:
                 continue
             paired = {pair[side] for pair in pairs}
-            x = self._handed_on(jaxprs[side], given[side], paired)
+            x = self._handed_on(jaxprs[side], given[side], paired, shown=True)
             i = results(jaxprs[side]).get(x, NO_EQUATION)[0]
             if i is not None and i not in paired:
                 place = self._place(side, jaxprs[side].eqns[i])
@@ -563,14 +577,6 @@ def _reads(
             else:
                 found.add((n if partner is None else partner.get(n, -1), k))
     return found
-
-
-def _skip(side: Stepped, n: int) -> None:
-    """Run n equations of a side that have no counterparts."""
-    for _ in range(n):
-        while isinstance(side.peek(), Enter):
-            _skip_level(side)
-        side.next()
 
 
 def _drain(side: Stepped) -> None:

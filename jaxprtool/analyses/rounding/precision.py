@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.analyses.logs import Log, Logging
+from jaxprtool.analyses.logs import Layout, Log, Logging
 from jaxprtool.analyses.places import Place, Step
 from jaxprtool.analyses.rounding.causes import amplified_by, is_read, scores
 from jaxprtool.analyses.rounding.precision_pairs import Block, Group, Pair
-from jaxprtool.analyses.rounding.shadow import Shadow, inside, is_looked_at
+from jaxprtool.analyses.rounding.shadow import Shadow, is_looked_at
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.ir.jaxpr import Jaxpr
 
@@ -74,7 +74,7 @@ class Table:
         """Take in the errors of a block that were found in several logs: [5, logs, columns]."""
         xp, columns = numpy_namespace(), block.columns
         before, most = self.numbers[:, columns], found.max(axis=1)
-        if any(run.path for run in runs):
+        if any(run.inside for run in runs):
             new = (most[0] > before[0]) | (self.counts[columns] == 0)
             which = found[0].argmax(axis=0)
             for n in xp.flatnonzero(new).tolist():
@@ -89,27 +89,79 @@ class _Run:
     Attributes:
       pair: the jaxprs of both.
       shadow: the log of the wider run; None where that has taken another way.
-      path: the way to the jaxpr.
-      relative: for each column, and one more for none, the total relative error; negative where it
-        is not known.
     """
 
-    __slots__ = ("_inside", "pair", "path", "relative", "shadow")
+    __slots__ = ("_above", "_inside", "_path", "_relative", "_step", "pair", "shadow")
 
-    def __init__(self, pair: Pair, shadow: Log | None, path: tuple[Step, ...]):
-        self.pair, self.shadow, self.path = pair, shadow, path
-        self.relative = numpy_namespace().full(len(pair.columns) + 1, -1.0)
-        self._inside: dict[tuple[Any, ...], list[Log]] | None = None
+    def __init__(self, pair: Pair, shadow: Log | None, above: _Run | None, log: Log):
+        self.pair, self.shadow = pair, shadow
+        self._above, self._step = above, log.held_by()
+        self._path: tuple[Step, ...] | None = None
+        self._relative: Any = None
+        self._inside: dict[int | None, _Waiting] | None = None
+
+    @property
+    def path(self) -> tuple[Step, ...]:
+        """The way to the jaxpr."""
+        if self._path is None:
+            around = () if self._above is None else self._above.path
+            step = self._step()
+            self._path = around if step is None else (*around, step)
+        return self._path
+
+    @property
+    def inside(self) -> bool:
+        """Whether it is a jaxpr inside of the program."""
+        return self._above is not None
+
+    @property
+    def relative(self) -> Any:
+        """For each column, and one more for none, the total relative error; negative where it is not known."""
+        if self._relative is None:
+            self._relative = numpy_namespace().full(len(self.pair.columns) + 1, -1.0)
+        return self._relative
 
     def counterpart(self, i: int, inner: Log) -> Log | None:
         """Return the log of the wider run for a log inside equation i; None where it has none."""
         if self.shadow is None:
             return None
         if self._inside is None:
-            self._inside = inside(self.shadow)
-        key = self.pair.positions[i], inner.param, inner.branch, inner.number
-        found = self._inside.get(key)
-        return found.pop(0) if found else None
+            self._inside = {}
+            for j, logs in self.shadow.inside:
+                self._inside.setdefault(j, _Waiting()).logs.extend(logs)
+        waiting = self._inside.get(self.pair.positions[i])
+        return None if waiting is None else waiting.take(inner)
+
+
+class _Waiting:
+    """The logs of the wider run inside an equation for which no log of the program has come yet.
+
+    Attributes:
+      logs: all logs, in order.
+    """
+
+    __slots__ = ("_by_key", "_next", "logs")
+
+    def __init__(self) -> None:
+        self.logs: list[Log] = []
+        self._next = 0
+        self._by_key: dict[Any, list[Log]] | None = None
+
+    def take(self, log: Log) -> Log | None:
+        """Return the first one that is of the same jaxpr, branch and iteration; None where there is none."""
+        if self._by_key is None:
+            if self._next == len(self.logs):
+                return None
+            found = self.logs[self._next]
+            if (found.number, found.branch, found.param) == (log.number, log.branch, log.param):
+                self._next += 1
+                return found
+            self._by_key = {}
+            for other in self.logs[self._next :]:
+                key = other.number, other.branch, other.param
+                self._by_key.setdefault(key, []).append(other)
+        same = self._by_key.get((log.number, log.branch, log.param))
+        return same.pop(0) if same else None
 
 
 class Measure(Logging):
@@ -127,9 +179,11 @@ class Measure(Logging):
         from jaxprtool.backends import rounding  # noqa: PLC0415 (gateway: NumPy)
 
         self.rounding = rounding
+        rounding.keep_freed_memory()
         self.shadow, self.pair_of = shadow, pair_of
         self.tables: dict[Pair, Table] = {}
         self._tasks: dict[Block, list[Log]] = {}
+        self._pairs: dict[tuple[Layout, Layout | None], Pair] = {}
 
     def takes(self, step: int | None) -> bool:
         return is_looked_at(step)
@@ -137,7 +191,7 @@ class Measure(Logging):
     def look(self, root: Log) -> None:
         if root.found is None:
             pair = self.pair_of(root.jaxpr, self.shadow.root, None)
-            root.found = _Run(pair, self.shadow.root, ())
+            root.found = _Run(pair, self.shadow.root, None, root)
         self._collect(root)
         if self._tasks:
             self._measure([_Task(block, logs) for block, logs in self._tasks.items()])
@@ -152,9 +206,13 @@ class Measure(Logging):
             for inner in logs:
                 if inner.found is None:
                     shadow = run.counterpart(i, inner)
-                    pair = self.pair_of(inner.jaxpr, shadow, (run.pair, i, inner))
-                    path = (*run.path, step) if (step := inner.step()) is not None else run.path
-                    inner.found = _Run(pair, shadow, path)
+                    key = inner.layout, None if shadow is None else shadow.layout
+                    pair = self._pairs.get(key)
+                    if pair is None:
+                        pair = self.pair_of(inner.jaxpr, shadow, (run.pair, i, inner))
+                        if shadow is not None:
+                            self._pairs[key] = pair
+                    inner.found = _Run(pair, shadow, run, inner)
                 self._collect(inner)
         if n > log.seen:
             block = run.pair.block(log.seen, n)
@@ -193,6 +251,9 @@ class Measure(Logging):
         xp, block = numpy_namespace(), task.block
         runs: list[_Run] = [log.found for log in task.logs]
         found = found.reshape(5, len(runs), -1)
+        if block.copies:
+            columns, sources = zip(*block.copies, strict=True)
+            found[2:4, :, columns] = found[2:4][:, :, sources]
         found[:2, :, ~block.measured] = -1.0
         found[2:4, ~xp.array([known for known, _ in task.shadows])] = -1.0
         table = self.tables.get(block.pair)
@@ -211,7 +272,8 @@ class Measure(Logging):
     def _done_again(self, block: Block, log: Log, wide: Sequence[Any]) -> list[Any]:
         """Return the columns computed again in the wider precision, from the program's operands; columns that cannot be are just widened."""
         widened = self.shadow.widened
-        needed = [widened(log.value(x)) if rounded else log.value(x) for x, rounded in block.needed]
+        given = block.given(log)
+        needed = [widened(x) if r else x for x, (_, r) in zip(given, block.needed, strict=True)]
         env = [*wide, *needed, *block.literals]
         found = [*wide]
         for f, pick, several, outs in block.code:
@@ -306,9 +368,14 @@ def _amplify(block: Block, runs: Sequence[_Run], found: Any) -> None:
     """Replace the total relative errors, found[3], by their amplification; put into found[4] by how much they grow."""
     xp = numpy_namespace()
     relative = found[3]
-    for run, row in zip(runs, relative, strict=True):
-        run.relative[block.columns] = row
-    before = xp.stack([run.relative for run in runs])[:, block.operands].max(axis=2)
+    if block.whole:
+        known = xp.full((len(runs), len(block.columns) + 1), -1.0)
+        known[:, :-1] = relative
+    else:
+        for run, row in zip(runs, relative, strict=True):
+            run.relative[block.columns] = row
+        known = xp.stack([run.relative for run in runs])
+    before = known[:, block.operands].max(axis=2)
     known = (before > 0) & (relative >= 0)
     grown = xp.where(known & (found[1] >= 0), relative - before, -1.0)
     found[3] = xp.where(known, relative / xp.where(known, before, 1.0), -1.0)

@@ -11,8 +11,9 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from jaxprtool.analyses.logs import Log
+from jaxprtool.analyses.logs import Log, layout_of
 from jaxprtool.analyses.rounding.shadow import Shadow, is_rounded
+from jaxprtool.interpreters.columns.flow import elements_facts
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.evaluation.observe import written_as
@@ -70,6 +71,24 @@ class Pair:
         """Return the equation of the wider jaxpr that corresponds to equation i; None where there is none."""
         j = self.positions[i]
         return None if j is None or self.wide is None else self.wide.eqns[j]
+
+    def where(self, x: Any) -> tuple[bool, int, int | None]:
+        """Return where the value of a variable is in a log.
+
+        That is: whether among the arguments or the results of equations, the index there, and the
+        position among the results of an equation with several.
+        """
+        layout = layout_of(self.own)
+        if x not in layout.made:
+            return True, layout.args[x], None
+        i, k = layout.made[x]
+        return False, i, k if self.own.eqns[i].primitive.multiple_results else None
+
+    def wide_variable(self, column: int) -> Any:
+        """Return the variable of the wider jaxpr that corresponds to a column; None where there is none."""
+        i, k = self.columns[column]
+        made = self.counterpart(i)
+        return None if made is None else made.out_binders[k]
 
     def block(self, start: int, end: int) -> Block:
         """Return the block of the equations from start to end."""
@@ -193,6 +212,9 @@ class Block:
         block.
       measured: for each column, whether its equation is computed again.
       paired: for each column, whether the wider run has it.
+      copies: columns whose elements are all those of another column of the block, and only those:
+        pairs of the column and the other one, whose total error it has.
+      whole: whether it has all columns of the pair.
       last: how many equations of the wider jaxpr have to have run for all of them.
     """
 
@@ -200,9 +222,11 @@ class Block:
         self.pair, xp = pair, numpy_namespace()
         columns = [c for c, (i, _) in enumerate(pair.columns) if start <= i < end]
         self.columns: list[int] = columns
+        self.whole = len(columns) == len(pair.columns)
         self.groups = _groups(pair, columns)
         self.operands = _operands(pair, columns)
         self.needed: list[tuple[Any, bool]] = []
+        self._given: list[tuple[bool, int, int | None]] = []
         self.literals: list[Any] = []
         self.code: list[tuple[Any, Any, bool, list[tuple[int, int]]]] = []
         self.measured = xp.zeros(len(columns), bool)
@@ -213,7 +237,23 @@ class Block:
         several = any(pair.own.eqns[i].primitive.multiple_results for i, _ in self._picks)
         at = [i for i, _ in self._picks]
         self._quick = operator.itemgetter(*at) if len(at) > 1 and not several else None
-        self._compile({c: k for k, c in enumerate(columns)}, start, end)
+        where = {c: k for k, c in enumerate(columns)}
+        self.copies = self._copies(where)
+        self._compile(where, start, end)
+
+    def _copies(self, where: dict[int, int]) -> list[tuple[int, int]]:
+        pair = self.pair
+        found: dict[int, int] = {}
+        for k, (i, position) in enumerate(self._picks):
+            eqn, made = pair.own.eqns[i], pair.counterpart(i)
+            if made is None or elements_facts[eqn.primitive] not in _ALL or not moves_only(eqn):
+                continue
+            n = position if len(eqn.out_binders) > 1 else 0
+            column = pair.column_of.get(eqn.inputs[n])
+            if column in where and made.inputs[n] is pair.wide_variable(column):
+                source = where[column]
+                found[k] = found.get(source, source)
+        return [*found.items()]
 
     def _compile(self, where: dict[int, int], start: int, end: int) -> None:
         pair, slots = self.pair, dict[Any, int]()
@@ -227,6 +267,9 @@ class Block:
             ]
             if made is None or not outs or not _is_done_again(made):
                 continue
+            if moves_only(eqn):
+                self.measured[[c for _, c in outs]] = True
+                continue
             wanted.append((eqn, made, outs))
             for x in eqn.inputs:
                 if type(x) is not Lit and x not in slots:
@@ -236,6 +279,7 @@ class Block:
                     else:
                         slots[x] = len(where) + len(self.needed)
                         self.needed.append((x, is_rounded(x.aval)))
+                        self._given.append(pair.where(x))
         base = len(where) + len(self.needed)
         for eqn, made, outs in wanted:
             picks: list[int] = []
@@ -250,6 +294,14 @@ class Block:
             self.code.append((f, pick, made.primitive.multiple_results, outs))
             for _, c in outs:
                 self.measured[c] = True
+
+    def given(self, log: Log) -> list[Any]:
+        """Return the values of `needed` in a log."""
+        args, results = log.args, log.results
+        return [
+            args[i] if is_arg else results[i] if k is None else results[i][k]
+            for is_arg, i, k in self._given
+        ]
 
     def values(self, log: Log) -> Sequence[Any]:
         """Return the values of the columns in a log."""
@@ -271,7 +323,26 @@ class Block:
             x if j is None else results[j][k] if eqns[j].primitive.multiple_results else results[j]
             for x, j, (_, k) in zip(own, self._shadow, self._picks, strict=True)
         ]
+        for c, _ in self.copies:
+            found[c] = own[c]
         return [*map(value, found)] if shadow.in_file else found
+
+
+# Facts of operations whose result k has all elements of operand k (of the first operand, where it has one result).
+_ALL = ("kept", "permuted")
+_MOVES = (*_ALL, "chosen", "placed", "ordered")
+
+
+def moves_only(eqn: JaxprEqn) -> bool:
+    """Whether an equation only moves elements of operands of its own type: it rounds nothing, in any precision."""
+    if elements_facts[eqn.primitive] not in _MOVES:
+        return False
+    if any(
+        isinstance(value, float) for value in eqn.params.values()
+    ):  # what fills a gap is rounded
+        return False
+    dtypes = {x.aval.dtype for x in (*eqn.inputs, *eqn.out_binders) if is_rounded(x.aval)}
+    return len(dtypes) == 1
 
 
 def _is_done_again(made: JaxprEqn) -> bool:

@@ -10,7 +10,7 @@ from typing import IO, Any, NamedTuple, Self
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.interpreters.evaluate import numpy_namespace
 
-__all__ = ["Kept", "Shadow", "in_f64", "inside", "is_looked_at", "is_rounded"]
+__all__ = ["Kept", "Shadow", "in_f64", "is_looked_at", "is_rounded"]
 
 _STEPS = 50  # iterations of a loop that are all looked at
 _MEMORY = 64 << 20  # bytes of results that are kept in memory; the others wait in a file
@@ -159,12 +159,3 @@ def _copied(x: Any) -> Any:
     if isinstance(x, (list, tuple)):
         return [*map(_copied, x)]
     return x.copy() if isinstance(x, numpy_namespace().ndarray) else x
-
-
-def inside(log: Log) -> dict[tuple[Any, ...], list[Log]]:
-    """Return the logs inside a kept one, by the index of the equation, the param, the branch and the iteration."""
-    found: dict[tuple[Any, ...], list[Log]] = {}
-    for i, logs in log.inside:
-        for inner in logs:
-            found.setdefault((i, inner.param, inner.branch, inner.number), []).append(inner)
-    return found

@@ -25,6 +25,7 @@ __all__ = [
     "doubled",
     "in_complex",
     "in_double",
+    "in_double_from",
     "parts_between_conversions",
     "raised",
     "wide_dtype",
@@ -84,6 +85,23 @@ def raised(program: ClosedJaxpr) -> Raised:
         message = "an equation looks at the bits of what a reference of the program holds, and has no f64 in its place"
         fail(UnsupportedError, message, "no-wider-type", span=program.jaxpr.span)
     return found
+
+
+@deep
+def in_double_from(program: ClosedJaxpr, bits: int) -> ClosedJaxpr | None:
+    """As `in_double`, but only of types of at least so many bits; None where it cannot be done.
+
+    What rounds to fewer bits than these stays too: a conversion to bf16, `reduce_precision`.
+    """
+
+    def wide(dtype: DType | None) -> DType | None:
+        found = wide_dtype(dtype)
+        return None if dtype is None or found is None or dtype.real.bits < bits else found
+
+    try:
+        return Raising(Raised(), wide, rounds=True).scoped.closed(program)
+    except _Unraised:
+        return None
 
 
 @deep
@@ -161,11 +179,14 @@ class Raising:
       to: returns the type that replaces an element type; None for one that stays.
       convert: whether an equation that cannot be raised stays as it is, between conversions; else
         raising fails.
+      rounds: whether an equation that rounds to a number of bits keeps that number.
       scoped: rewrites nested jaxprs.
     """
 
-    def __init__(self, found: Raised, to: _Wide, *, convert: bool = True) -> None:
-        self.found, self.to, self.convert = found, to, convert
+    def __init__(
+        self, found: Raised, to: _Wide, *, convert: bool = True, rounds: bool = False
+    ) -> None:
+        self.found, self.to, self.convert, self.rounds = found, to, convert, rounds
         self.scoped = Scoped(self._closed)
 
     def _closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
@@ -219,7 +240,7 @@ class Raising:
             return _raised(value, self.scoped.closed, self.to)
 
         # rounding to fewer bits than a type has is a type of its own: JAX rounds what remat saves to its own type
-        bits = _BITS if _BITS.keys() <= eqn.params.keys() else {}
+        bits = _BITS if _BITS.keys() <= eqn.params.keys() and not self.rounds else {}
         with self.scoped.inside(eqn):
             return {k: change(v) for k, v in eqn.params.items()} | bits
 

@@ -46,8 +46,14 @@ class Jitter:
       programs: what is prepared to run.
     """
 
-    def __init__(self, places: int = 1):
-        """places: how many numbers away from 1 the factors are at most."""
+    def __init__(self, places: int = 1, bits: int = 0):
+        """Prepare the roundings.
+
+        Args:
+          places: how many numbers away from 1 the factors are at most.
+          bits: results of types of fewer bits stay as they are.
+        """
+        self._bits = bits
         self.programs: dict[Any, Any] = {}
         self._places = places
         self._rng = random.Random(0)
@@ -64,23 +70,28 @@ class Jitter:
         """Return the function that computes an equation."""
         avals, outs = [x.aval for x in eqn.inputs], [v.aval for v in eqn.out_binders]
         f = prepare_impl(numpy_namespace(), eqn.primitive, avals, outs, eqn.params)
-        if eqn.primitive.notation or not any(map(_epsilon, outs)):
+        if eqn.primitive.notation or not any(map(self._epsilon, outs)):
             return f
         self._steps.append(self._step())
         k, several = len(self._steps) - 1, eqn.primitive.multiple_results
         if takes_matrices(eqn.primitive):
-            return functools.partial(self._of_matrices, f, k, [*map(_epsilon, outs)], several)
+            return functools.partial(self._of_matrices, f, k, [*map(self._epsilon, outs)], several)
         factors = [*map(self._factors_of, outs)]
         if several:
             return functools.partial(self._several, f, k, factors)
         return functools.partial(self._one, f, k, factors[0])
+
+    def _epsilon(self, aval: Any) -> float:
+        """Return the distance from 1 to the next number of a type whose values are moved; 0 for others."""
+        epsilon = _epsilon(aval)
+        return epsilon if epsilon and aval.dtype.real.bits >= self._bits else 0.0
 
     def _step(self) -> int:
         return self._rng.choice((-1, 0, 1)) * self._rng.randint(1, self._places)
 
     def _factors_of(self, aval: Any) -> dict[int, Any]:
         """Return by what values of a type are multiplied, by step; {} where they stay as they are."""
-        epsilon = _epsilon(aval)
+        epsilon = self._epsilon(aval)
         if not epsilon:
             return {}
         found = self._factors.get(aval.dtype.name)
