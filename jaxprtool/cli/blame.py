@@ -76,7 +76,7 @@ def blame(session: Session, file: str, args: tuple[str, ...], as_json: bool, **h
       jaxprtool blame loss.jaxpr --args random:0
       jaxprtool blame --nan grads.jaxpr --args inputs.npz
       jaxprtool blame --above 1e4 --json step.jaxpr --args random:0
-      jaxprtool blame --jit train.py:loss --like example_args --args random:0
+      jaxprtool blame --jit train.py:loss --like example_args
     """
     program = session.placed(file)
     limit: int | None = how["max_bytes"]

@@ -18,6 +18,7 @@ from jaxprtool.cli import report
 from jaxprtool.cli.session import Session
 from jaxprtool.core.stack import run_deep
 from jaxprtool.driver.storage.writing import remove_temporaries, removing_temporaries
+from jaxprtool.driver.words.examples import offer_examples
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolWarning, UsageError
 from jaxprtool.ir.synonyms import VERBS as SYNONYMS
 from jaxprtool.ir.synonyms import close_names, meant
@@ -152,6 +153,7 @@ def cli(ctx: click.Context) -> None:
     """
     if ctx.obj is None:
         ctx.obj = Session()
+    offer_examples(())  # those of an earlier verb in this process are not this one's
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help(), err=True)
         ctx.exit(2)

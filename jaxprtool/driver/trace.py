@@ -24,6 +24,7 @@ from jaxprtool.driver.user_code.loading import (
 )
 from jaxprtool.driver.user_code.modules import as_script
 from jaxprtool.driver.verify import check_text
+from jaxprtool.driver.words.examples import offer_examples
 from jaxprtool.driver.words.shapes import parse_shape
 from jaxprtool.interpreters.functions.parameters import original
 from jaxprtool.interpreters.lost_rules import CustomRuleWarning, failed_rules
@@ -149,6 +150,7 @@ def tracer(
             user_error(e, f"tracing {_name(f)}")
         for said in failed_rules(program):
             warnings.warn(f"{said}: the program is without it", CustomRuleWarning, stacklevel=3)
+        offer_examples(argument_values(f, args, program) if like and not shapes else ())
         if not source:
             program = without_origins(program)
         elif source_root is not None:

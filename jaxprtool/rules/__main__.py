@@ -15,7 +15,7 @@ from typing import Any
 
 import jaxprtool
 from jaxprtool.core.declared import signature
-from jaxprtool.core.primitive import known_primitive, vocabulary
+from jaxprtool.core.primitive import declared_primitive, vocabulary
 from jaxprtool.core.rule_table import Unsupported
 from jaxprtool.interpreters.jvp import MadeRule
 from jaxprtool.ir.declaration import REQUIRED, Param
@@ -199,10 +199,10 @@ def _suggestion(name: str) -> str:
 def main(args: list[str]) -> int:
     """Print the matrix, a column or a row, as the arguments select; returns the exit status."""
     names = [*COLUMNS, *FEW, *FACTS]
-    known = len(args) == 1 and args[0] not in names and known_primitive(args[0])  # a column wins
+    known = len(args) == 1 and args[0] not in names and declared_primitive(args[0])  # a column wins
     named = args if known else args[1:] if args[:1] == ["--primitive"] else []
     if len(named) == 1:
-        found = known_primitive(named[0])
+        found = declared_primitive(named[0])
         if found is None:
             print(f"there is no primitive {named[0]}{_suggestion(named[0])}", file=sys.stderr)
             return 2

@@ -80,6 +80,13 @@ def test_a_row_has_all_there_is_about_a_primitive():
         assert source[int(line) - 1] == words
 
 
+def test_primitive_of_a_plugin_has_a_row():
+    out = _printed("bcoo_todense")
+    assert out.returncode == 0, out.stderr
+    assert out.stdout.startswith("bcoo_todense(data, indices, *, spinfo")
+    assert "jaxprtool/plugins/bcoo" in out.stdout
+
+
 @pytest.mark.parametrize("name", sorted(vocabulary()))
 def test_every_primitive_has_a_row(name):
     primitive = vocabulary()[name]

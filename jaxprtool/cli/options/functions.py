@@ -65,7 +65,8 @@ _OPTIONS: list[tuple[list[str], dict[str, Any]]] = [
             "multiple": True,
             "metavar": "NAME",
             "help": "Example arguments, any pytrees: a tuple of them (or one) beside the function, or a "
-            "function that returns it: example_args, or file.py:example_args. They come before those of --shape.",
+            "function that returns it: example_args, or file.py:example_args. They come before those of --shape. "
+            "Verbs that run the function take these values where --args gives none.",
         },
     ),
     (

@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 
 from jaxprtool.driver.verify import check_types
 from jaxprtool.driver.words.arguments import parts_called, refuse_ambiguous, similar_names
+from jaxprtool.driver.words.examples import example_values
 from jaxprtool.driver.words.trees import WordTree, parse_value, spread
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
@@ -85,7 +86,8 @@ def arguments(
 
     Args:
       binders: the binders, as from `open_binders`.
-      words: words as described in the module's docstring.
+      words: words as described in the module's docstring. Without any, a function that was traced
+        on example arguments (`--like`) gets their values.
       interface: the names and trees of the binders, as from `interpreters.interfaces.of_open`.
       max_bytes: refuse to make more than this.
       below: by integer binder, an exclusive upper bound of random values.
@@ -99,6 +101,8 @@ def arguments(
     _check_size(binders, names, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
+    if not words and (values := example_values(binders)) is not None:
+        return values
     giving = _Giving(binders, interface, arrays, below or {})
     unnamed: list[str] = []
     for word in split_words(words):
