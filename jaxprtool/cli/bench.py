@@ -47,8 +47,8 @@ def bench(
     trace (of a function; JAX traces anew, imports are done), and on XLA lower (to StableHLO),
     compile, first (the first call of what was compiled) and steady (a call, with arguments on the
     device, until its results are there); on NumPy first (a call of a program that was never called)
-    and steady. --args are random:0 by default. Several FILEs are measured in turn, on the same
-    --args, and compared with the first one.
+    and steady. --args are random:0 by default, or the values of --like. Several FILEs are measured
+    in turn, on the same --args, and compared with the first one.
 
     Shown are the median of the samples and a 95 % confidence interval of the median, valid for any
     distribution (between two samples, by the binomial distribution: Conover 1999, 3.2). A ratio is
@@ -77,10 +77,15 @@ def bench(
       jaxprtool bench train.py:step --like batch --compare before.json
     """
     given: list[driver.Given] = []
-    words = args or ("random:0",)
     for file in files or ("-",):
         p = session.placed(file)
-        values = arguments(open_binders(p), words, interface=of_open(p), max_bytes=max_bytes)
+        values = arguments(
+            open_binders(p),
+            args,
+            interface=of_open(p),
+            max_bytes=max_bytes,
+            otherwise=("random:0",),
+        )
         given.append(driver.Given(file, p, values, session.tracer(file)))
     named = tuple(filter(None, (backends or "").split(",")))
     found = driver.bench(given, backends=named, max_bytes=max_bytes, **how)

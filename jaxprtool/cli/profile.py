@@ -47,7 +47,7 @@ def profile(
 ) -> None:
     """Where the time of FILE goes, on NumPy or compiled by XLA.
 
-    FILE runs once before anything is measured; --args are random:0 by default. The time of an equation that runs
+    FILE runs once before anything is measured; --args are random:0 by default, or the values of --like. The time of an equation that runs
     others is what passes outside of them, and inclusive is with them. Times of all rows add up to that of a run. On NumPy an
     equation's time includes freeing values that nobody reads after the equation before it.
 
@@ -73,8 +73,10 @@ def profile(
         check_ending(output)
     program = session.placed(file)
     limit: int | None = how["max_bytes"]
-    words = args or ("random:0",)
-    values = arguments(open_binders(program), words, interface=of_open(program), max_bytes=limit)
+    shown = of_open(program)
+    values = arguments(
+        open_binders(program), args, interface=shown, max_bytes=limit, otherwise=("random:0",)
+    )
     timeline = output is not None and is_timeline(output)
     found = driver.profile(program, values, timeline=timeline, **how)
     if output is not None:

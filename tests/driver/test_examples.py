@@ -17,6 +17,11 @@ def loss(params, x):
 def draw(key, scale):
     return jax.random.normal(key, (3,)) * scale
 
+def look(x):
+    jax.debug.print("x is {}", x)
+    return x * 2
+
+seven = (np.float32(7),)
 batch = ({"w": np.full(3, 3, np.float32)}, np.arange(2, dtype=np.float32))
 bad = ({"w": np.ones(3, np.float32)}, np.arange(2, dtype=np.float32))
 wide = (np.ones(3), 2.0)
@@ -65,6 +70,17 @@ def test_verbs_that_find_faults_take_example_values(verb, said, status):
     done = invoke([*verb.split(), "train.py:loss", "--like", "bad"])
     assert done.status == status, done.error
     assert said in done.output
+
+
+@pytest.mark.parametrize("verb", ["profile", "bench --backends numpy"])
+def test_verbs_that_measure_take_example_values(verb):
+    words = [*verb.split(), "train.py:look", "--seconds", "0.01"]
+    done = invoke([*words, "--like", "seven"])
+    assert done.status == 0, done.error
+    assert "x is 7.0" in done.output + done.error
+    done = invoke([*words, "--shape", "f32[]"])
+    assert done.status == 0, done.error
+    assert "x is 7.0" not in done.output + done.error
 
 
 def test_types_have_no_values():

@@ -81,16 +81,18 @@ def arguments(
     interface: Interface | None = None,
     max_bytes: int | None = None,
     below: Mapping[Var, int] | None = None,
+    otherwise: Sequence[str] = (),
 ) -> list[Value]:
     """Return values for binders, as NumPy arrays of the right shapes and dtypes.
 
     Args:
       binders: the binders, as from `open_binders`.
-      words: words as described in the module's docstring. Without any, a function that was traced
-        on example arguments (`--like`) gets their values.
+      words: words as described in the module's docstring.
       interface: the names and trees of the binders, as from `interpreters.interfaces.of_open`.
       max_bytes: refuse to make more than this.
       below: by integer binder, an exclusive upper bound of random values.
+      otherwise: the words that hold without any, unless the function was traced on example
+        arguments (`--like`): then it gets their values.
 
     Raises:
       UsageError: wrong number, shape, dtype or structure (the message names the argument and both
@@ -101,8 +103,10 @@ def arguments(
     _check_size(binders, names, max_bytes)
     from jaxprtool.backends import arrays  # noqa: PLC0415 (gateway: NumPy)
 
-    if not words and (values := example_values(binders)) is not None:
-        return values
+    if not words:
+        values, words = example_values(binders), otherwise
+        if values is not None:
+            return values
     giving = _Giving(binders, interface, arrays, below or {})
     unnamed: list[str] = []
     for word in split_words(words):
