@@ -535,6 +535,10 @@ def test_interrupting_takes_away_what_is_shown(
     assert capsys.readouterr().err == "\r\x1b[Kinterrupted\n"
     assert report.report(KeyboardInterrupt(), Session(error_format="json"), ["run"]) == 130
     assert json.loads(capsys.readouterr().err)["code"] == "interrupted"
+    kept = Session(rescue=lambda: "the smallest program so far is in small.jaxpr")
+    report.report(KeyboardInterrupt(), kept, ["reduce"])
+    said = "interrupted; the smallest program so far is in small.jaxpr\n"
+    assert capsys.readouterr().err.endswith(said)
 
 
 # -- processes ----------------------------------------------------------------------------------------

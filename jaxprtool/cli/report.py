@@ -73,13 +73,14 @@ def _interrupted(session: Session) -> int:
     """
     place = printable(where())
     stop_showing()
-    session.end()
+    rescued = session.end()
+    message = f"interrupted {place}".rstrip() + (f"; {printable(rescued)}" if rescued else "")
     if session.error_format != "text":
-        _write([Diagnostic(f"interrupted {place}".rstrip(), "interrupted")], session)
+        _write([Diagnostic(message, "interrupted")], session)
         return 130
     stream = session.stderr or sys.stderr
     clean = _CLEAN_LINE if stream.isatty() else ""
-    stream.write(f"{clean}interrupted {place}".rstrip() + "\n")
+    stream.write(f"{clean}{message}\n")
     return 130
 
 

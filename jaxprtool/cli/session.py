@@ -59,7 +59,8 @@ class Session:
       allowed: folders, besides its own, from which a program may read constants.
       as_json: whether the answer is one JSON document; then errors are one, too.
       printed: whether anything was written to standard output yet.
-      rescue: a function to call before the process ends because of an interrupt.
+      rescue: a function to call before the process ends because of an interrupt. It writes what
+        was found so far, and says where.
       interrupted: whether the verb was interrupted.
       stderr: standard error at the start of the verb, None before. It is used at the end, when a
         thread that still runs may have replaced `sys.stderr`.
@@ -78,17 +79,16 @@ class Session:
     allowed: tuple[str, ...] = ()
     as_json: bool = False
     printed: bool = False
-    rescue: Callable[[], None] | None = None
+    rescue: Callable[[], str] | None = None
     interrupted: bool = False
     stderr: TextIO | None = None
 
-    def end(self) -> None:
-        """Call `rescue` because the process ends early; exceptions in threads are not reported from
-        now on.
+    def end(self) -> str:
+        """Call `rescue` because the process ends early, and return what it says; exceptions in threads
+        are not reported from now on.
         """
         self.interrupted = True
-        if self.rescue is not None:
-            self.rescue()
+        return "" if self.rescue is None else self.rescue()
 
     def warn(self, message: str, code: str, severity: str = "warning") -> None:
         """Write a warning or a note to standard error, unless the same message was written

@@ -201,8 +201,12 @@ class Rescue:
                 write_small(c, self.output)
                 self._written = c
 
-    def __call__(self) -> None:
-        """Write the smallest candidate, unless it was written already, and remove the test's files."""
+    def __call__(self) -> str:
+        """Write the smallest candidate, unless it was written already, and remove the test's files.
+
+        Returns:
+          A sentence that says where it is; "" where it is in no file.
+        """
         with self._lock:
             self._ended = True
             c = None if self.search is None else self.search.current
@@ -211,6 +215,7 @@ class Rescue:
                 write_small(c, self.output)
         if isinstance(self.interest, External):
             self.interest.close()
+        return f"the smallest program so far is in {self.output}" if c is not None and asked else ""
 
 
 class _Keeping:

@@ -145,8 +145,9 @@ def test_what_was_written_is_not_written_again(monkeypatch):
     candidate = object()
     rescue.search = types.SimpleNamespace(current=candidate)
     rescue.write(candidate)
-    rescue()
+    assert rescue() == "the smallest program so far is in small.jaxpr"
     assert wrote == [candidate]
+    assert driver.Rescue("-", interest=None)() == ""
 
 
 def test_an_interrupt_is_told_while_standard_error_is_put_aside(capsys):

@@ -59,10 +59,12 @@ class TextRescue:
         self.output = output
         self.search: TextSearch | None = None  # holds the current text
 
-    def __call__(self) -> None:
-        """Write it, where there is a file for it."""
-        if self.search is not None and self.output is not None:
-            write_output(self.output, self.search.current)
+    def __call__(self) -> str:
+        """Write it, where there is a file for it; return a sentence that says so, or ""."""
+        if self.search is None or self.output is None:
+            return ""
+        write_output(self.output, self.search.current)
+        return f"the shortest text so far is in {self.output}"
 
 
 class TextInterest(Protocol):

@@ -121,7 +121,7 @@ def remove_temporaries() -> None:
 
 
 @contextlib.contextmanager
-def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator[None]:
+def removing_temporaries(rescue: Callable[[], object] = lambda: None) -> Generator[None]:
     """Let signals that end the process remove temporary files first, while the block runs (in the main thread).
 
     Signals that are ignored stay so.
@@ -141,7 +141,7 @@ def removing_temporaries(rescue: Callable[[], None] = lambda: None) -> Generator
             signal.signal(number, handler)
 
 
-def _end(rescue: Callable[[], None], number: int, _frame: Any) -> None:
+def _end(rescue: Callable[[], object], number: int, _frame: Any) -> None:
     """Call the rescue, remove temporary files and what is drawn on the terminal, then end by the same signal."""
     signal.signal(number, signal.SIG_IGN)  # what is left to do is short
     # In a thread of its own: the one that has the signal may hold the lock.
