@@ -18,6 +18,7 @@ import jaxprtool as jt
 from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.projects.settings import dialect_of_project
 from jaxprtool.generation.seeds import seeds
+from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.syntax.releases import dialects
 from jaxprtool.syntax.releases.dialects import (
     NEWEST,
@@ -569,3 +570,19 @@ def test_a_scan_that_lacks_params_is_printed_as_it_is(release: str):
         program = jt.parse(equation(f"scan[{body}{more}] a", "a:f32[]", "b:f32[]"))
         again = jt.parse(jt.format_jaxpr(program, lossless=True, dialect=release))
         assert jt.diff(program, again).equal
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_example_stays_in_each_dialect(path):
+    """A lossless text is the same program; `fmt` keeps it where the text tells its dialect. Else the dialect is refused."""
+    (program,) = jt.parse_file(path.read_text()).values()
+    for release in RELEASES[EXAMPLES.index(path) % 5 :: 5]:  # all take minutes
+        name = dialects.dialect_in(release).name
+        try:
+            text = jt.format_jaxpr(program, lossless=True, dialect=name)
+        except UnsupportedError:
+            continue
+        again = jt.parse(text)
+        assert jt.hash(again) == jt.hash(program), release
+        if again.jaxpr.written.dialect == name:
+            assert jt.format_jaxpr(again, lossless=True) == text, release

@@ -48,6 +48,13 @@ def _as_tuples(value: Any) -> Any:
     return tuple([_as_tuples(x) for x in cast("list[Any]", value)])
 
 
+def _says_element_type(eqn: JaxprEqn) -> str:
+    """Return why a release without `preferred_element_type` cannot express a product; "" where it can."""
+    given = eqn.params.get("preferred_element_type")
+    missing = f"{eqn.primitive} has no param preferred_element_type there, which is {given}"
+    return "" if given is None else missing
+
+
 def _count(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     """Return the params of `random_split` with the number of keys: now they have a shape."""
     del eqn
@@ -296,7 +303,7 @@ OLDEST_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     # ---- shapes and products
     "conv_general_dilated": (
         Spelling((0, 1, 64), added={"batch_group_count": 1}),
-        Spelling((0, 2, 14), added={"preferred_element_type": None}),
+        Spelling((0, 2, 14), added={"preferred_element_type": None}, cannot=_says_element_type),
         Spelling(
             _ARRAYS,
             removed={"lhs_shape": _shape_of(0), "rhs_shape": _shape_of(1)},
@@ -309,7 +316,7 @@ OLDEST_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     ),
     "copy": _born(0, 2, 28),
     "dot_general": (
-        Spelling((0, 2, 9), allowed={"preferred_element_type": None}),
+        Spelling((0, 2, 9), allowed={"preferred_element_type": None}, cannot=_says_element_type),
         Spelling(_ARRAYS, hidden=("precision", "preferred_element_type"), before=_tuples),
     ),
     "gather": (
