@@ -185,6 +185,7 @@ BORN = {
     "looked_up": (0, 2, 22),
     "matrices": (0, 2, 5),
     "printed": (0, 7, 2),
+    "products": (0, 2, 9),
     "reduced": (0, 1, 75),
     "remembered": (0, 2, 17),
     "sorted_pairs": (0, 2, 5),
