@@ -9,8 +9,7 @@ import click
 from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import bench as driver
-from jaxprtool.driver.words.values import arguments, open_binders
-from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.driver.words.values import values_to_measure
 
 
 @options.verb("bench")
@@ -79,13 +78,7 @@ def bench(
     given: list[driver.Given] = []
     for file in files or ("-",):
         p = session.placed(file)
-        values = arguments(
-            open_binders(p),
-            args,
-            interface=of_open(p),
-            max_bytes=max_bytes,
-            otherwise=("random:0",),
-        )
+        values = values_to_measure(p, args, max_bytes)
         given.append(driver.Given(file, p, values, session.tracer(file)))
     named = tuple(filter(None, (backends or "").split(",")))
     found = driver.bench(given, backends=named, max_bytes=max_bytes, **how)

@@ -12,8 +12,7 @@ from jaxprtool.cli.options import shared as options
 from jaxprtool.cli.options.tables import by_option, top_option
 from jaxprtool.cli.session import Session
 from jaxprtool.driver import profile as driver
-from jaxprtool.driver.words.values import arguments, open_binders
-from jaxprtool.interpreters.interfaces import of_open
+from jaxprtool.driver.words.values import values_to_measure
 
 
 @options.verb("profile")
@@ -72,11 +71,7 @@ def profile(
     if output is not None:
         check_ending(output)
     program = session.placed(file)
-    limit: int | None = how["max_bytes"]
-    shown = of_open(program)
-    values = arguments(
-        open_binders(program), args, interface=shown, max_bytes=limit, otherwise=("random:0",)
-    )
+    values = values_to_measure(program, args, how["max_bytes"])
     timeline = output is not None and is_timeline(output)
     found = driver.profile(program, values, timeline=timeline, **how)
     if output is not None:

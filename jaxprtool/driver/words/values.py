@@ -20,12 +20,13 @@ from jaxprtool.driver.verify import check_types
 from jaxprtool.driver.words.arguments import parts_called, refuse_ambiguous, similar_names
 from jaxprtool.driver.words.examples import example_values
 from jaxprtool.driver.words.trees import WordTree, parse_value, spread
+from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.interface import LEAF, Interface, Part, Tree, argument_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["arguments", "is_word", "open_binders"]
+__all__ = ["arguments", "is_word", "open_binders", "values_to_measure"]
 
 _A_NUMBER = (
     r"[+-]?(?:nan|inf(?:inity)?|\d[\d_]*(?:\.\d*)?(?:e[+-]?\d+)?|\.\d+(?:e[+-]?\d+)?)"
@@ -122,6 +123,15 @@ def arguments(
         giving.give_next(word, k == len(unnamed) - 1)
     _check_count(binders, names, len(giving.values) + giving.too_many)
     return [giving.values[i] for i in range(len(binders))]
+
+
+def values_to_measure(
+    program: ClosedJaxpr, words: Sequence[str], max_bytes: int | None
+) -> list[Value]:
+    """Return `arguments` for a program that is measured: random ones where none are given."""
+    binders, interface = open_binders(program), of_open(program)
+    how: Any = {"interface": interface, "max_bytes": max_bytes, "otherwise": ("random:0",)}
+    return arguments(binders, words, **how)
 
 
 class _Giving:
