@@ -369,6 +369,8 @@ def test_an_unbalanced_value_ends_where_the_layout_says(value: str, comment: str
       other=2
     ] 1:i32[] a{comment}
   in (b,) }}"""
-    (eqn,) = parse(text).eqns
+    program = parse(text)
+    (eqn,) = program.eqns
     assert str(eqn.params["key"]) == value
     assert eqn.params["other"] == 2
+    assert format_jaxpr(program, lossless=True) == text

@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import ParamValue, Record
+from jaxprtool.ir.params import Opaque, ParamValue, Record
 from jaxprtool.ir.primitive import NO_PARAMS
 from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.origins import HARD_BREAK, size_of
@@ -26,6 +26,7 @@ from jaxprtool.syntax.printing.where import where_lines
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, knows_inner_drops
 from jaxprtool.syntax.releases.old_operands import is_kernel
+from jaxprtool.syntax.scanning.values import is_balanced
 from jaxprtool.syntax.sharing import (
     named_inside,
     names_around,
@@ -106,6 +107,8 @@ class Pieces(ABC):
       places: annotated equations, each with the index in `out` of the piece with its name.
       tried: the one-line texts of equations, by their ids, where the jaxpr around them did not fit
         on the line.
+      spread: the ids of params that stand on lines of their own, since a value in them has brackets
+        that do not balance: only the layout says where it ends.
     """
 
     def __init__(
@@ -161,7 +164,7 @@ class Pieces(ABC):
         self.params: dict[int | str, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # params of equations that hold jaxprs
         self.wheres: dict[Jaxpr, list[str]] = {}
-        self.tried: dict[int, str] = {}
+        self.tried, self.spread = dict[int, str](), set[int]()
         self.records: dict[int, tuple[Any, str]] = {}
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
@@ -331,7 +334,12 @@ class Pieces(ABC):
         key = eqn.primitive.name if params is NO_PARAMS else id(params)
         found = self.params.get(key)
         if found is None:
-            texts = [f"{k}={self._value(v)}" for k, v in self._pairs(eqn)]
+            pairs = self._pairs(eqn)
+            texts = [f"{k}={self._value(v)}" for k, v in pairs]
+            if not eqn.primitive.known and any(
+                type(v) is Opaque and not is_balanced(str(v)) for _, v in pairs
+            ):
+                self.spread.add(id(params))
             found = self.params[key] = f"[{' '.join(texts)}]" if texts else "", texts
         return found
 
@@ -388,7 +396,7 @@ class Pieces(ABC):
     def _flat_call(self, eqn: JaxprEqn, room: int, depth: int) -> str | None:
         if id(eqn) not in self.holds:
             text = self.tried[id(eqn)] = self._flat_equation(eqn)
-            return text
+            return None if id(eqn.params) in self.spread else text
         params = self._flat_params(self._pairs_of_call(eqn), room, depth + 1)
         if params is None:
             return None

@@ -138,7 +138,7 @@ class Printer(Pieces):
                 yield from self._call(eqn, indent + 4)
             else:
                 text = tried.pop(id(eqn), None) or self._flat_equation(eqn)
-                if len(text) <= width and text.isascii():
+                if len(text) <= width and text.isascii() and id(eqn.params) not in self.spread:
                     if self.annotated:
                         self._place(eqn)
                     out.append(text)
@@ -162,7 +162,7 @@ class Printer(Pieces):
             return
         column = self._begin(eqn, indent)
         flat, texts = self._plain_params(eqn)
-        if flat and column + size_of(flat) > self.width:
+        if flat and (column + size_of(flat) > self.width or id(eqn.params) in self.spread):
             newline = "\n" + " " * (indent + 2)
             lines = [self._of_line(text, indent + 2) for text in texts]
             flat = f"[{newline}{newline.join(lines)}\n{' ' * indent}]"

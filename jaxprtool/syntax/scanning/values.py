@@ -19,7 +19,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier import declared_params
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES, WHERE
 
-__all__ = ["ValueScanner", "fault", "free_params"]
+__all__ = ["ValueScanner", "fault", "free_params", "is_balanced"]
 
 _SPECIAL = pattern(
     r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
@@ -73,6 +73,11 @@ def free_params(primitive: str) -> frozenset[str]:
     return frozenset(k for k, p in declared.items() if p.kind.spelling == "free")
 
 
+def is_balanced(value: str) -> bool:
+    """Whether a value that other params, or the end of them, follow on its line ends by its brackets and quotes."""
+    return ValueScanner(f"{value}]").ends_at(len(value))
+
+
 class ValueScanner:
     """Finds ends of values.
 
@@ -106,6 +111,10 @@ class ValueScanner:
         if m is not None and not m["equation"]:
             return m.start()
         return end if end >= 0 else self._line_end(pos)
+
+    def ends_at(self, end: int) -> bool:
+        """Whether the value at the start of the text ends at an offset by its brackets and quotes."""
+        return self._balanced_end(0) == end
 
     def _line_end(self, pos: int) -> int:
         end = self.text.find("\n", pos)
