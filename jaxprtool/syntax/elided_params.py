@@ -75,7 +75,7 @@ def printed_params(
             continue
         if declaration is not None and _is_left_out(declaration, value, lossless, untold):
             continue
-        if isinstance(value, Placement):  # the binder's type says it
+        if type(value) is Placement:  # the binder's type says it
             continue
         if declaration is not None and not declaration.kind.prints_itself:
             value = _shown(declaration.kind, value, lossless, defined)

@@ -364,7 +364,9 @@ def test_names_stay_where_equal_jaxprs_become_one(folder: Path) -> None:
     assert invoke("grad net.py:f --like params --wrt params.b").status == 0
     done = invoke("run net.py:f --like params --args [1,2]")
     assert 'argument params["a"] is f32[3]' in done.error
-    assert '(params["a"]:f32[3] params["b"]:f32[3])' in invoke("run net.py:f --like params").error
+    assert invoke("trace net.py:f --like params -o net.jaxpr").status == 0
+    assert '(params["a"]:f32[3] params["b"]:f32[3])' in invoke("run net.jaxpr").error
+    assert invoke("run net.py:f --like params").output == "f32[] 3.0\n"
 
 
 def test_names_that_libraries_give(folder: Path) -> None:

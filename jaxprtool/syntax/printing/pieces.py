@@ -9,7 +9,7 @@ from typing import Any
 
 from jaxprtool.ir.avals import RefType, ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
-from jaxprtool.ir.params import Opaque, ParamValue, Record
+from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 from jaxprtool.ir.primitive import NO_PARAMS
 from jaxprtool.syntax.elided_params import has_open_results, params_in_form, printed_params
 from jaxprtool.syntax.origins import HARD_BREAK, size_of
@@ -269,6 +269,8 @@ class Pieces(ABC):
         return found
 
     def _value(self, value: ParamValue) -> str:
+        if type(value) is str or type(value) is Word:
+            return self._in_one(str(value))
         inside = self._inside if self.lossless else self._standalone
         if not isinstance(value, (Record, tuple, list, dict)):
             text = self._in_one(format_value(value, inside))
@@ -348,9 +350,11 @@ class Pieces(ABC):
     def _flat_equation(self, eqn: JaxprEqn) -> str:
         """Return an equation without jaxprs, on one line."""
         params = ""
-        name = eqn.primitive.name
-        if eqn.params or name in self.called:
-            if "index" in eqn.params:
+        name, given = eqn.primitive.name, eqn.params
+        if given and (found := self.params.get(id(given))) is not None:
+            params = found[0]
+        elif given or name in self.called:
+            if "index" in given:
                 text = format_reference(
                     eqn, self._atom, self._binder, self.written_long, self.whole
                 )

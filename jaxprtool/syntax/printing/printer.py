@@ -7,7 +7,9 @@ one that does not is taken apart. Nested jaxprs are generators on a stack of our
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import accumulate
 from typing import Any
 
 from jaxprtool.core.stack import run_nested
@@ -36,7 +38,7 @@ class Printer(Pieces):
             self.out,
             self.places,
             beside=self.dialect.annotates_beside,
-            has_additions=self.has_additions(),
+            has_additions=bool(self.places) and self.has_additions(),
         )
 
     def has_additions(self) -> bool:
@@ -252,9 +254,9 @@ class Printer(Pieces):
     def _fill(self, texts: list[str], separator: str, column: int, indent: int) -> int:
         """Write texts one after the other, on more lines if they do not fit; return the column after."""
         out = self.out
-        if len(texts) == 1:
-            out.append(texts[0])
-            return column + size_of(texts[0])
+        if len(texts) < 2:
+            out += texts
+            return column + size_of(texts[0]) if texts else column
         before, width, measure = separator + " ", self.width, size_of
         if column < width:  # otherwise no text fits
             flat = before.join(texts)
@@ -263,16 +265,13 @@ class Printer(Pieces):
                 out.append(flat)
                 return column + size
             measure = len if size == len(flat) else size_of
-        line, apart = f"{separator}\n{' ' * indent}", len(separator)
-        for i, text in enumerate(texts):
-            if i:
-                column += apart
-                if column < width:
-                    out.append(before)
-                    column += 1
-                else:
-                    out.append(line)
-                    column = indent
-            out.append(text)
-            column += measure(text)
-        return column
+        # JAX breaks the line after a text where the blank after it does not fit.
+        apart = len(before)
+        ends = [*accumulate([measure(text) + apart for text in texts])]
+        lines, start, done, last = list[str](), 0, 0, len(texts) - 1
+        while (stop := bisect_left(ends, width - column + 1 + done, start)) < last:
+            lines.append(before.join(texts[start : stop + 1]))
+            start, done, column = stop + 1, ends[stop], indent
+        lines.append(before.join(texts[start:]))
+        out.append(f"{separator}\n{' ' * indent}".join(lines))
+        return column + ends[-1] - done - apart
