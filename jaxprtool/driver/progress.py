@@ -6,6 +6,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from contextvars import copy_context
 
 from jaxprtool.interpreters.evaluation.limits import running_loops
 
@@ -70,7 +71,8 @@ def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
         if not finished.wait(DELAY):
             show(finished)
 
-    thread = threading.Thread(target=wait, daemon=True)
+    running_loops()  # the copy of the context shares their list
+    thread = threading.Thread(target=copy_context().run, args=(wait,), daemon=True)
     thread.start()
     _shown[finished] = thread
     try:

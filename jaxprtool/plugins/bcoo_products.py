@@ -184,7 +184,7 @@ def _outer(x: Any, y: Any, n: int, dtype: DType) -> Any:
     return lax.mul(x, y)
 
 
-def _without(places: Any, axes: Sequence[int], nse: int) -> Any:
+def _without(places: Any, axes: Sequence[int]) -> Any:
     """Return positions without the components of some axes, so that `put` sums over these axes."""
     if not axes:
         return places
@@ -264,10 +264,10 @@ def _sampled(in_avals: Any, A: Any, B: Any, indices: Any, *, dimension_numbers: 
     contracted = tuple([tuple(range(m, m + len(ac))) for m in (x_met, y_met)])
     batch = tuple([(*both, *(m + len(ac) + i for i in range(left))) for m in (x_met, y_met)])
     found = lax.dot_general(x, y, dimension_numbers=(contracted, batch))
-    inside = filled(parts[0].shape, BOOL)
+    outside = filled(parts[0].shape, BOOL)
     for p, size in zip(parts, out.shape, strict=False):
-        inside = lax.or_(inside, lax.or_(lax.lt(p, integer(0, p)), lax.ge(p, integer(size, p))))
-    outside = lax.broadcast_in_dim(inside, shape=found.shape, broadcast_dimensions=(0,))
+        outside = lax.or_(outside, lax.or_(lax.lt(p, integer(0, p)), lax.ge(p, integer(size, p))))
+    outside = lax.broadcast_in_dim(outside, shape=found.shape, broadcast_dimensions=(0,))
     found = lax.select_n(outside, found, filled(found.shape, found.dtype))
     return lax.reshape(found, new_sizes=(*lead, *out.shape[count:]))
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.places import Step, Watch
-from jaxprtool.interpreters.evaluation import limits, observe
 from jaxprtool.interpreters.evaluation.limits import Loop, Turns, limited_turns
 from jaxprtool.interpreters.evaluation.observe import Observer
+from jaxprtool.interpreters.evaluation.separate import separate
 from jaxprtool.interpreters.evaluation.state_values import Cell, snapshot
 from jaxprtool.ir.diagnostics import UsageError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn
@@ -82,8 +82,7 @@ class Stepped:
         self._go, self._ready = threading.Semaphore(0), threading.Semaphore(0)
         self._ended = self._closing = False
         self._error: BaseException | None = None
-        self._held = ((None, None, 0), ([], *limits.set_aside()[1:]))
-        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread = threading.Thread(target=separate(self._work), daemon=True)
         self._thread.start()
 
     @property
@@ -119,12 +118,8 @@ class Stepped:
     def _run_on(self) -> None:
         """Let the evaluation go on until it has a parcel of events, or ends."""
         self.turns.limit = self.bound()
-        held = _set_aside()
-        _take_up(self._held)
         self._go.release()
         self._ready.acquire()
-        self._held = _set_aside()
-        _take_up(held)
 
     def _work(self) -> None:
         self._go.acquire()
@@ -202,15 +197,6 @@ class _Waiting(Turns):
         while self.limit is not None and self.taken >= self.limit and not self.run.last:
             self.run.hand_over()
         super().count(loop)
-
-
-def _set_aside() -> tuple[Any, ...]:
-    return observe.set_aside(), limits.set_aside()
-
-
-def _take_up(held: tuple[Any, ...]) -> None:
-    observe.take_up(held[0])
-    limits.take_up(held[1])
 
 
 class _Telling(Watch):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 
 from jaxprtool.analyses.reduction import equations, nesting, shapes, values
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit, is_well_typed
@@ -14,6 +15,7 @@ from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Family
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.evaluation.limits import limited_seconds
+from jaxprtool.interpreters.evaluation.separate import separate
 from jaxprtool.ir.diagnostics import JaxprToolError
 
 __all__ = ["MODES", "Search"]
@@ -171,12 +173,13 @@ class Search:
 
     def _tested(self, candidates: Sequence[Candidate]) -> Iterator[bool]:
         self.tests += len(candidates)
-        if self.jobs == 1:
-            with limited_seconds(self.patience):
+        with limited_seconds(self.patience):
+            if self.jobs == 1:
                 return iter([*map(self.test, candidates)])
+            tests = [separate(partial(self.test, c)) for c in candidates]
         assert self._pool is not None
         try:
-            return iter([*self._pool.map(self.test, candidates)])
+            return iter([*self._pool.map(lambda test: test(), tests)])
         except BaseException:
             self.stop()  # the pool waits for the running tests
             raise

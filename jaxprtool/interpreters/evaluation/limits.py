@@ -9,10 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from itertools import count
 from typing import Any
 
-from jaxprtool.ir.cells import holding
+from jaxprtool.ir.contexts import holding
 from jaxprtool.ir.diagnostics import UsageError, fail
 
 __all__ = [
@@ -24,10 +25,9 @@ __all__ = [
     "limited_seconds",
     "limited_steps",
     "limited_turns",
+    "no_loops",
     "running_loops",
-    "set_aside",
     "steps",
-    "take_up",
     "where",
 ]
 
@@ -75,8 +75,12 @@ class Turns:
         self.taken += 1
 
 
-_running: list[Loop] = []
-_limit: list[int | None] = [None]
+_running: ContextVar[list[Loop] | None] = ContextVar("running loops", default=None)
+_limit: ContextVar[int | None] = ContextVar("most steps", default=None)
+_calls: ContextVar[list[int] | None] = ContextVar("calls made", default=None)
+_bytes: ContextVar[int | None] = ContextVar("most bytes", default=None)
+_end: ContextVar[float | None] = ContextVar("end of the time", default=None)
+_turns: ContextVar[Turns | None] = ContextVar("turns", default=None)
 
 
 def steps(
@@ -87,9 +91,10 @@ def steps(
     `order` gives the order of the positions (first to last by default). Raises UsageError at the
     step limit.
     """
-    loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
-    turns = _turns[0] if total is None else None
-    _running.append(loop)
+    loop, limit, end = Loop(name, total, span), _limit.get(), _end.get()
+    turns = _turns.get() if total is None else None
+    running = _loops()
+    running.append(loop)
     try:
         numbers = order if order is not None else count() if total is None else range(total)
         for n, i in enumerate(numbers):
@@ -102,7 +107,7 @@ def steps(
             loop.step, loop.position = n + 1, i
             yield i
     finally:
-        _running.remove(loop)
+        running.remove(loop)
 
 
 def _over_limit(loop: Loop, limit: int) -> None:
@@ -127,7 +132,7 @@ def _too_long(loop: Loop) -> None:
 
 def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
     """Make loops on NumPy raise UsageError once so many seconds have passed in the block (None: no limit)."""
-    return holding(_end, _end[0] if seconds is None else time.monotonic() + seconds)
+    return holding(_end, _end.get() if seconds is None else time.monotonic() + seconds)
 
 
 def limited_turns(turns: Turns) -> AbstractContextManager[None]:
@@ -142,17 +147,18 @@ def limited_steps(limit: int | None = None) -> Iterator[None]:
     None keeps the limit from outside. Calls are counted anew, so that each of several runs may make
     as many.
     """
-    with holding(_limit, _limit[0] if limit is None else limit), holding(_calls, 0):
+    _loops()  # a thread that is started inside the block, and the one that waits for it, see the same loops
+    with holding(_limit, _limit.get() if limit is None else limit), holding(_calls, [0]):
         yield
 
 
 def count_call(span: Any = None) -> None:
     """Count one call of a jaxpr; raises UsageError where the step limit is exceeded, which limits calls too."""
-    limit = _limit[0]
-    if limit is None:
+    limit, calls = _limit.get(), _calls.get()
+    if limit is None or calls is None:
         return
-    _calls[0] += 1
-    if _calls[0] > limit:
+    calls[0] += 1
+    if calls[0] > limit:
         fail(
             UsageError,
             f"the program has made {limit:,} calls, as many as steps are allowed",
@@ -169,7 +175,7 @@ def limited_bytes(limit: int | None) -> AbstractContextManager[None]:
 
 def check_room(nbytes: int, what: str) -> None:
     """Raise UsageError where such an array is larger than allowed, or than any array can be."""
-    limit = _bytes[0]
+    limit = _bytes.get()
     if nbytes > (_ADDRESSES if limit is None else limit):
         than = "there are addresses for" if limit is None else f"the limit of {limit:,}"
         fail(
@@ -183,25 +189,23 @@ def check_room(nbytes: int, what: str) -> None:
 _ADDRESSES = (1 << 63) - 1
 
 
-_calls = [0]
-_bytes: list[int | None] = [None]
-_end: list[float | None] = [None]
-_turns: list[Turns | None] = [None]
-
-
 def running_loops() -> list[Loop]:
     """Return the running loops, outermost first."""
-    return list(_running)
+    return list(_loops())
 
 
-def set_aside() -> tuple[Any, ...]:
-    """Return the running loops and the limits of an evaluation that waits while another one runs, for `take_up`."""
-    return [*_running], _limit[0], _calls[0], _bytes[0], _turns[0]
+def _loops() -> list[Loop]:
+    """Return the list of the running loops, which the context and its copies share."""
+    running = _running.get()
+    if running is None:
+        running = []
+        _running.set(running)
+    return running
 
 
-def take_up(held: tuple[Any, ...]) -> None:
-    """Restore loops and limits that were set aside."""
-    _running[:], _limit[0], _calls[0], _bytes[0], _turns[0] = held
+def no_loops() -> AbstractContextManager[None]:
+    """Begin, inside the block, with no running loops: for an evaluation beside another one."""
+    return holding(_running, [])
 
 
 def where() -> str:

@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any, Protocol
 
-from jaxprtool.ir.cells import holding
+from jaxprtool.ir.contexts import holding
 from jaxprtool.ir.jaxpr import Atom, Jaxpr, JaxprEqn
 from jaxprtool.ir.memo import Memo
 
@@ -45,10 +46,8 @@ __all__ = [
     "runs_as",
     "runs_for_devices",
     "runs_unseen",
-    "set_aside",
     "standing_in",
     "take_branch",
-    "take_up",
     "written_as",
 ]
 
@@ -62,17 +61,18 @@ class Observer(Protocol):
     def leave(self, jaxpr: Jaxpr, outs: Sequence[Any]) -> None: ...
 
 
-_current: list[Observer | None] = [None]
+_current: ContextVar[Observer | None] = ContextVar("observer", default=None)
 
 
 def observer() -> Observer | None:
     """Return the observer of the running evaluation; None for none."""
-    return _current[0]
+    return _current.get()
 
 
 def observe(watching: Observer | None) -> Observer | None:
     """Make `watching` the observer from now on (None: nobody observes); returns the previous one."""
-    _current[0], before = watching, _current[0]
+    before = _current.get()
+    _current.set(watching)
     return before
 
 
@@ -93,12 +93,12 @@ class Functions(Protocol):
     def of(self, eqn: JaxprEqn) -> Callable[..., Any]: ...
 
 
-_functions: list[Functions | None] = [None]
+_functions: ContextVar[Functions | None] = ContextVar("functions", default=None)
 
 
 def functions() -> Functions | None:
     """Return the provider of the functions of equations; None: impl rules are used."""
-    return _functions[0]
+    return _functions.get()
 
 
 def computed_by(given: Functions | None) -> AbstractContextManager[None]:
@@ -106,30 +106,20 @@ def computed_by(given: Functions | None) -> AbstractContextManager[None]:
     return holding(_functions, given)
 
 
-_branch = [0]
+_branch: ContextVar[int] = ContextVar("branch", default=0)
 
 
 def take_branch(i: int) -> int:
     """Record which of several jaxprs of a param runs next, since two of them may be one object;
     returns its position.
     """
-    _branch[0] = i
+    _branch.set(i)
     return i
 
 
 def branch_taken() -> int:
     """Return the position last given to `take_branch`."""
-    return _branch[0]
-
-
-def set_aside() -> tuple[Any, ...]:
-    """Return observer, functions and branch of an evaluation that waits while another one runs, for `take_up`."""
-    return _current[0], _functions[0], _branch[0]
-
-
-def take_up(held: tuple[Any, ...]) -> None:
-    """Restore what was set aside."""
-    _current[0], _functions[0], _branch[0] = held
+    return _branch.get()
 
 
 def runs_as(jaxpr: Jaxpr, made: Jaxpr) -> Jaxpr:

@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from typing import Any
 
 from jaxprtool.interpreters.evaluation.observe import Observer, observe, observer
-from jaxprtool.ir.cells import holding
+from jaxprtool.ir.contexts import holding
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Lit
 
 __all__ = ["Streamed", "is_streamed", "streaming"]
 
 _LARGE = 400_000  # equations
-_streaming = [False]
+_streaming: ContextVar[bool] = ContextVar("streaming", default=False)
 
 
 def streaming() -> AbstractContextManager[None]:
@@ -30,7 +31,7 @@ def streaming() -> AbstractContextManager[None]:
 
 def is_streamed(jaxpr: Jaxpr) -> bool:
     """Whether a jaxpr runs without being prepared now: inside of `streaming`, and large."""
-    return _streaming[0] and len(jaxpr.eqns) > _LARGE
+    return _streaming.get() and len(jaxpr.eqns) > _LARGE
 
 
 class Streamed:

@@ -44,10 +44,10 @@ def _where(mask: Value, x: Value, y: Value) -> Value:
     return lax.select_n(mask, y, x)
 
 
-def _special_values(xp: Namespace, a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
+def _special_values(a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
     """Return masks of where the function is 0, where it is 1, and where it is undefined.
 
-    If a parameter is 0 or infinite, the distribution is a point mass at 0 or 1. `xp` is not used.
+    If a parameter is 0 or infinite, the distribution is a point mass at 0 or 1.
     """
     a_zero, b_zero = (a == 0.0) | (b == math.inf), (b == 0.0) | (a == math.inf)
     zero = (b_zero & (x != 1.0)) | (a_zero & (x == 0.0))
@@ -58,7 +58,7 @@ def _special_values(xp: Namespace, a: Value, b: Value, x: Value) -> tuple[Value,
 
 def _impl(xp: Namespace, a: Value, b: Value, x: Value) -> Value:
     out = xp.special.betainc(a, b, x)
-    zero, one, bad = _special_values(xp, a, b, x)
+    zero, one, bad = _special_values(a, b, x)
     for mask, value in ((zero, 0.0), (one, 1.0), (bad, xp.nan)):
         out = xp.where(mask, out.dtype.type(value), out)
     return out
@@ -111,7 +111,7 @@ def _fraction(a: Value, b: Value, x: Value) -> Value:
 
 
 def _value(a: Value, b: Value, x: Value) -> Value:
-    zero, one, bad = _special_values(None, a, b, x)
+    zero, one, bad = _special_values(a, b, x)
     direct = x < (a + 1.0) / (a + b + 2.0)
     a0, (a, b, x) = a, (_where(direct, a, b), _where(direct, b, a), _where(direct, x, 1.0 - x))
     smallest = 2.0**-125 if get_aval(a).dtype.name == "float32" else 2.0**-1021

@@ -1,0 +1,28 @@
+"""Evaluations in threads of their own, beside the one that starts them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
+from typing import TypeVar
+
+from jaxprtool.interpreters.evaluation.limits import no_loops
+from jaxprtool.interpreters.evaluation.observe import computed_by, observed_by
+
+__all__ = ["separate"]
+
+T = TypeVar("T")
+
+
+def separate(f: Callable[[], T]) -> Callable[[], T]:
+    """Return a function that calls f in a context of its own, for another thread.
+
+    The context has the present limits, and no running loops, observer or functions.
+    """
+    return partial(copy_context().run, _begin, f)
+
+
+def _begin(f: Callable[[], T]) -> T:
+    with no_loops(), observed_by(None), computed_by(None):
+        return f()
