@@ -34,7 +34,7 @@ __all__ = [
     "cost_eqn",
     "cost_jaxpr",
     "cost_rules",
-    "dearest",
+    "maximum_cost",
 ]
 
 cost_rules = RuleTable("cost")
@@ -123,7 +123,7 @@ def _at(cost: Cost, trips: Callable[[Loop], int], turns: dict[Loop, Cost]) -> Co
     return total
 
 
-def dearest(costs: Sequence[Cost]) -> Cost:
+def maximum_cost(costs: Sequence[Cost]) -> Cost:
     """Return the largest of each number of several costs, as XLA counts branches, and the unknown
     loops of all of them.
     """

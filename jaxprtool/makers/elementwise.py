@@ -24,6 +24,7 @@ from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import broadcasted, check_same_dtype, full
 
 __all__ = [
+    "as_dtype",
     "boolean",
     "by_kind",
     "byte_type",
@@ -37,6 +38,7 @@ __all__ = [
     "nary",
     "numpy_function",
     "unbroadcast",
+    "where",
 ]
 
 Result = Callable[[ShapedArray], ShapedArray] | None
@@ -161,6 +163,16 @@ def broadcast_avals(name: str, avals: Sequence[ShapedArray]) -> ShapedArray:
 def full_like(x: Value, value: Value) -> Value:
     """`value` in the shape and element type of `x`: a literal for rank 0."""
     return full(get_aval(x), value)
+
+
+def as_dtype(x: Value, dtype: DType) -> Value:
+    """Return x converted to another element type."""
+    return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
+
+
+def where(mask: Value, x: Value, y: Value) -> Value:
+    """Return the elements of x where a mask of their shape is True, else those of y."""
+    return lax.select_n(mask, y, x)
 
 
 def broadcast_to(x: Value, shape: tuple[int, ...]) -> Value:

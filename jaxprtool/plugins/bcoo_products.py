@@ -138,7 +138,7 @@ def dot(data: Any, indices: Any, rhs: Any, numbers: Any, dtype: Any, shape: Sequ
     rhs at its indices.
     """
     (lc, rc), (lb, rb) = numbers
-    n, nse = len(indices.shape) - 2, indices.shape[-2]
+    n = len(indices.shape) - 2
     dense = jt.ShapedArray(tuple(shape), data.dtype)
     out = _product_type(dense, jt.ShapedArray(rhs.shape, rhs.dtype), numbers, dtype)
     pairs = list(zip(lc, rc, strict=True))
@@ -159,7 +159,7 @@ def dot(data: Any, indices: Any, rhs: Any, numbers: Any, dtype: Any, shape: Sequ
     product = _outer(data, found, n + 1, out.dtype)
     sizes = [shape[n + i] for i in free]
     places = located([parts[i] for i in free], sizes, lead, n)
-    return put(out.shape, _without(places, [*range(len(lb), len(met))], nse), product)
+    return put(out.shape, _without(places, [*range(len(lb), len(met))]), product)
 
 
 def _summed(x: Any, y: Any, contracted: Sequence[int], batch: Sequence[int], out: Any) -> Any:

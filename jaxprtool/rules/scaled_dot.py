@@ -22,6 +22,7 @@ from jaxprtool.ir.dtypes import BFLOAT16, DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.elementwise import as_dtype
 from jaxprtool.rules.define import define
 
 __all__: list[str] = []
@@ -94,11 +95,7 @@ def _scaled(x: Value, scale: Value, contracting: Axes, dtype: DType = BFLOAT16) 
         blocks += [m, n // m] if axis in contracting else [m]
     wide = lax.broadcast_in_dim(scale, shape=tuple(blocks), broadcast_dimensions=tuple(places))
     wide = lax.reshape(wide, new_sizes=shape)
-    return lax.mul(*(_converted(v, dtype) for v in (x, wide)))
-
-
-def _converted(x: Value, dtype: DType) -> Value:
-    return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
+    return lax.mul(*(as_dtype(v, dtype) for v in (x, wide)))
 
 
 def _scaled_dot(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextvars import copy_context
-from functools import partial
 from typing import TypeVar
 
 from jaxprtool.interpreters.evaluation.limits import no_loops
@@ -20,9 +19,10 @@ def separate(f: Callable[[], T]) -> Callable[[], T]:
 
     The context has the present limits, and no running loops, observer or functions.
     """
-    return partial(copy_context().run, _begin, f)
+    context = copy_context()
 
+    def begun() -> T:
+        with no_loops(), observed_by(None), computed_by(None):
+            return f()
 
-def _begin(f: Callable[[], T]) -> T:
-    with no_loops(), observed_by(None), computed_by(None):
-        return f()
+    return lambda: context.run(begun)

@@ -20,7 +20,7 @@ from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed, verified
 from jaxprtool.interpreters.columns.runs import Run
 from jaxprtool.interpreters.contracts import Namespace, OutAndDim, PrimalAndTangent
-from jaxprtool.interpreters.cost import cost_jaxpr, dearest
+from jaxprtool.interpreters.cost import cost_jaxpr, maximum_cost
 from jaxprtool.interpreters.dce import dce_body, live_atoms, rebound
 from jaxprtool.interpreters.evaluation.observe import (
     devices_stand,
@@ -508,7 +508,7 @@ define(
     transpose=_transpose,
     batch=_batch,
     lower=_lower,
-    cost=lambda ins, outs, *, branches, **_: dearest([cost_jaxpr(b) for b in branches]),
+    cost=lambda ins, outs, *, branches, **_: maximum_cost([cost_jaxpr(b) for b in branches]),
     runs=lambda params: [Run("branches", b, branch=i) for i, b in enumerate(params["branches"])],
     partial_eval=_partial_eval,
     saving=_saving,

@@ -27,10 +27,10 @@ from jaxprtool.interpreters.lowered_cost import lowered_cost
 from jaxprtool.interpreters.transpose import is_linear, not_linear
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
-from jaxprtool.ir.dtypes import DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, removed, static_impl
+from jaxprtool.makers.elementwise import as_dtype
 from jaxprtool.makers.windows import dilated
 from jaxprtool.rules.convolution.evaluate import conv_impl
 from jaxprtool.rules.convolution.types import NAME, Ints, Specs, conv_type, specs_of, take
@@ -63,10 +63,6 @@ def _axis_out_of(source: int, size: int, x: Value) -> Value:
     shape = get_aval(x).shape
     parts = (size, shape[source] // size)
     return lax.reshape(x, new_sizes=(*shape[:source], *parts, *shape[source + 1 :]))
-
-
-def _converted(x: Value, dtype: DType) -> Value:
-    return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
 def _conv_transpose(ct: Value, x: Value, y: Value, **params: Any) -> list[Any]:
@@ -116,7 +112,7 @@ def _lhs_cotangent(
         pads.append((before, dilated(n, ld) + dilated(k, rd) - 1 - dilated(m, stride) - before))
     out = lax.conv_general_dilated(
         ct,
-        _converted(y, ct_aval.dtype),
+        as_dtype(y, ct_aval.dtype),
         window_strides=lhs_dilation,
         padding=tuple(pads),
         lhs_dilation=window_strides,
@@ -125,7 +121,7 @@ def _lhs_cotangent(
         feature_group_count=groups,
         **params,
     )
-    out = _converted(out, x.dtype)
+    out = as_dtype(out, x.dtype)
     if batch_group_count > 1:
         split = _axis_out_of(specs.lhs[1], batch_group_count, out)
         out = _axis_into(specs.lhs[1], specs.lhs[0], split)
@@ -167,7 +163,7 @@ def _rhs_cotangent(
     ):
         pads.append((low, dilated(m, stride) - dilated(n, ld) + dilated(k, rd) - low - 1))
     out = lax.conv_general_dilated(
-        _converted(x, ct_aval.dtype),
+        as_dtype(x, ct_aval.dtype),
         ct,
         window_strides=rhs_dilation,
         padding=tuple(pads),
@@ -178,7 +174,7 @@ def _rhs_cotangent(
         batch_group_count=feature_group_count,
         **params,
     )
-    return _converted(out, y.dtype)
+    return as_dtype(out, y.dtype)
 
 
 # -- vectorisation ---------------------------------------------------------------------------------

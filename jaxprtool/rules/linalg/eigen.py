@@ -20,6 +20,7 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
 from jaxprtool.makers.decomposed import decomposed
+from jaxprtool.makers.elementwise import as_dtype
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
@@ -36,7 +37,6 @@ from jaxprtool.rules.linalg.lapack import (
 from jaxprtool.rules.linalg.lu import solve_matrix
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
-    as_dtype,
     check_square,
     column_products,
     columns_like,

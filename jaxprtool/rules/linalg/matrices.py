@@ -23,7 +23,6 @@ from jaxprtool.makers.axes import check_same_dtype, full, transposed, with_dtype
 __all__ = [
     "HIGHEST",
     "adjoint",
-    "as_dtype",
     "check_inexact",
     "check_same_batch",
     "check_square",
@@ -146,11 +145,6 @@ def adjoint(x: Value) -> Value:
 def real_part(x: Value) -> Value:
     """Return the real part; real x itself."""
     return lax.real(x) if get_aval(x).dtype.kind == "c" else x
-
-
-def as_dtype(x: Value, dtype: DType) -> Value:
-    """Return x converted to another element type."""
-    return x if get_aval(x).dtype is dtype else lax.convert_element_type(x, new_dtype=dtype)
 
 
 def matmul(x: Value, y: Value, *, transpose_x: bool = False, transpose_y: bool = False) -> Value:

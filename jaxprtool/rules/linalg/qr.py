@@ -18,12 +18,12 @@ from jaxprtool.ir.dtypes import BOOL, INT32
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
+from jaxprtool.makers.elementwise import as_dtype
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import each_matrix, lapack_call, letter, routine
 from jaxprtool.rules.linalg.lu import solve_adjoint
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
-    as_dtype,
     check_inexact,
     check_same_batch,
     conj,

@@ -18,6 +18,7 @@ from jaxprtool.ir.dtypes import BOOL, INT32, DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, static_impl
+from jaxprtool.makers.elementwise import as_dtype
 from jaxprtool.rules.define import define
 from jaxprtool.rules.linalg.lapack import (
     char,
@@ -33,7 +34,6 @@ from jaxprtool.rules.linalg.lapack import (
 )
 from jaxprtool.rules.linalg.matrices import (
     adjoint,
-    as_dtype,
     check_inexact,
     column_products,
     columns_like,

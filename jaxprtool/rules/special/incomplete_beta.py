@@ -23,6 +23,7 @@ from jaxprtool.makers.elementwise import (
     check_kind,
     full_like,
     in_float32,
+    where,
 )
 from jaxprtool.makers.loops import while_loop
 from jaxprtool.rules.define import define
@@ -38,10 +39,6 @@ def _type(a: Aval, b: Aval, x: Aval) -> Aval:
         check_kind(_NAME, aval, "f")
     check_same_dtype(_NAME, avals)
     return broadcast_avals(_NAME, avals)
-
-
-def _where(mask: Value, x: Value, y: Value) -> Value:
-    return lax.select_n(mask, y, x)
 
 
 def _special_values(a: Value, b: Value, x: Value) -> tuple[Value, Value, Value]:
@@ -75,10 +72,10 @@ def _coefficient(n: Value, a: Value, b: Value, x: Value) -> Value:
     m = lax.convert_element_type(lax.div(lax.sub(n, 1), 2), new_dtype=dtype)
     a_2m = a + 2.0 * m
     even = -(a + m) * (a + b + m) * x / (a_2m * (a_2m + 1.0))
-    even = _where(m == 0.0, -(a + b) * x / (a + 1.0), even)  # a may be too small to divide by
+    even = where(m == 0.0, -(a + b) * x / (a + 1.0), even)  # a may be too small to divide by
     odd = m * (b - m) * x / ((a_2m - 1.0) * a_2m)
-    out = _where(lax.rem(n, 2) == 0, even, odd)
-    return _where(n == 1, full_like(x, 1.0), out)
+    out = where(lax.rem(n, 2) == 0, even, odd)
+    return where(n == 1, full_like(x, 1.0), out)
 
 
 def _fraction(a: Value, b: Value, x: Value) -> Value:
@@ -88,7 +85,7 @@ def _fraction(a: Value, b: Value, x: Value) -> Value:
     shape = get_aval(a).shape
 
     def guarded(v: Value) -> Value:
-        return _where(lax.abs(v) < tiny, full_like(v, tiny), v)
+        return where(lax.abs(v) < tiny, full_like(v, tiny), v)
 
     def holds(n: Value, on: Any, *_: Value) -> Value:
         return (n < terms) & on
@@ -113,15 +110,15 @@ def _fraction(a: Value, b: Value, x: Value) -> Value:
 def _value(a: Value, b: Value, x: Value) -> Value:
     zero, one, bad = _special_values(a, b, x)
     direct = x < (a + 1.0) / (a + b + 2.0)
-    a0, (a, b, x) = a, (_where(direct, a, b), _where(direct, b, a), _where(direct, x, 1.0 - x))
+    a0, (a, b, x) = a, (where(direct, a, b), where(direct, b, a), where(direct, x, 1.0 - x))
     smallest = 2.0**-125 if get_aval(a).dtype.name == "float32" else 2.0**-1021
     rest = lax.lgamma(b) - lax.lgamma(a + b)
     factor = lax.exp(lax.log(x) * a + lax.log1p(-x) * b - (lax.lgamma(a) + rest)) / a
-    factor = _where(a < smallest, lax.exp(lax.log1p(-x) * b - rest), factor)
+    factor = where(a < smallest, lax.exp(lax.log1p(-x) * b - rest), factor)
     out = _fraction(a, b, x) * factor
-    out = _where(direct, out, 1.0 - out)
+    out = where(direct, out, 1.0 - out)
     for mask, value in ((zero, 0.0), (one, 1.0), (bad, math.nan)):
-        out = _where(mask, full_like(a0, value), out)
+        out = where(mask, full_like(a0, value), out)
     return out
 
 

@@ -21,7 +21,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import FLOAT32, DType
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import decomposed, lowered_as, run_as
-from jaxprtool.makers.elementwise import broadcast_to, full_like, in_float32, nary
+from jaxprtool.makers.elementwise import broadcast_to, full_like, in_float32, nary, where
 from jaxprtool.makers.loops import while_loop
 from jaxprtool.rules.define import define
 
@@ -41,15 +41,11 @@ def _any(mask: Value) -> Value:
     return lax.reduce_or(mask, axes=tuple(range(get_aval(mask).ndim)))
 
 
-def _where(mask: Value, x: Value, y: Value) -> Value:
-    return lax.select_n(mask, y, x)
-
-
 def _keep(on: Any, new: tuple[Value, ...], old: tuple[Value, ...]) -> list[Value]:
     """Return the new values of the elements where `on` is True, and the old values of the
     others.
     """
-    return [_where(on, x, y) for x, y in zip(new, old, strict=True)]
+    return [where(on, x, y) for x, y in zip(new, old, strict=True)]
 
 
 def _series(scale: Value, x: Value, a: Value, on: Any, mode: str) -> Value:
@@ -107,14 +103,14 @@ def _fraction_step(mode: str, eps: float, n: Value, on: Any, *old: Value) -> lis
     ratio = p / q
     dp = dp1 * z - p1 - dp2 * weight + p2 * n
     dq = dq1 * z - q1 - dq2 * weight + q2 * n
-    change = _where(usable, lax.abs((value - ratio) / ratio), one)
-    value = _where(usable, ratio, value)
-    dnew = _where(usable, (dp - value * dq) / q, dvalue)
+    change = where(usable, lax.abs((value - ratio) / ratio), one)
+    value = where(usable, ratio, value)
+    dnew = where(usable, (dp - value * dq) / q, dvalue)
     if mode != _VALUE:
-        change = _where(usable, lax.abs(dnew - dvalue), one)
+        change = where(usable, lax.abs(dnew - dvalue), one)
     large = lax.abs(p) > 1.0 / eps
     p, q, p1, q1, dp, dq, dp1, dq1 = (
-        _where(large, v * eps, v) for v in (p, q, p1, q1, dp, dq, dp1, dq1)
+        where(large, v * eps, v) for v in (p, q, p1, q1, dp, dq, dp1, dq1)
     )
     new = (value, y, z, p, q, p1, q1, dp, dq, dp1, dq1, dnew)
     return [n, on & (change > eps), *_keep(on, new, old)]
@@ -158,14 +154,14 @@ def _lower_value(a: Value, x: Value) -> Value:
     scale, underflow = _scale(a, x)
     undefined, infinite, at_zero = _undefined(a, x), x == math.inf, x == 0.0
     on = ~(at_zero | undefined | underflow | infinite)
-    out = _where(
+    out = where(
         above,
         1.0 - _fraction(scale, x, a, on & above, _VALUE),
         _series(scale, x, a, on & ~above, _VALUE),
     )
-    out = _where(at_zero, _full(a, 0.0), out)
-    out = _where(infinite, _full(a, 1.0), out)
-    return _where(undefined, _full(a, math.nan), out)
+    out = where(at_zero, _full(a, 0.0), out)
+    out = where(infinite, _full(a, 1.0), out)
+    return where(undefined, _full(a, math.nan), out)
 
 
 def _upper_value(a: Value, x: Value) -> Value:
@@ -173,13 +169,13 @@ def _upper_value(a: Value, x: Value) -> Value:
     scale, underflow = _scale(a, x)
     undefined, vanishes = _undefined(a, x), (x == math.inf) | (a == 0.0)
     on = ~(undefined | underflow | vanishes)
-    out = _where(
+    out = where(
         below,
         1.0 - _series(scale, x, a, on & below, _VALUE),
         _fraction(scale, x, a, on & ~below, _VALUE),
     )
-    out = _where(vanishes, _full(a, 0.0), out)
-    return _where(undefined, _full(a, math.nan), out)
+    out = where(vanishes, _full(a, 0.0), out)
+    return where(undefined, _full(a, math.nan), out)
 
 
 def _slope(mode: str, a: Value, x: Value) -> Value:
@@ -187,13 +183,13 @@ def _slope(mode: str, a: Value, x: Value) -> Value:
     scale, underflow = _scale(a, x)
     undefined, at_zero = (x < 0.0) | (a <= 0.0) | (a != a) | (x != x), x == 0.0
     on = ~(at_zero | undefined | underflow)
-    out = _where(
+    out = where(
         above,
         -_fraction(scale, x, a, on & above, mode),
         _series(scale, x, a, on & ~above, mode),
     )
-    out = _where(at_zero, _full(a, 0.0), out)
-    return _where(undefined, _full(a, math.nan), out)
+    out = where(at_zero, _full(a, 0.0), out)
+    return where(undefined, _full(a, math.nan), out)
 
 
 def widened(f: Any, *xs: Value) -> Value:
