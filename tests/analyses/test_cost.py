@@ -32,7 +32,7 @@ def agrees(program, trips=3):
     figures = ("flops", "transcendentals", "bytes")
     ours = [total[figure] for figure in figures]
     assert all(a <= b for a, b in zip(ours, whole, strict=False))
-    if not (loops and branches):  # else `Cost` adds the loops of all branches to the dearest
+    if not (loops and branches):  # else `Cost` adds the loops of all branches to the maximum_cost
         assert ours == [*whole[:3]]
     rows, groups = report.estimate.rows, report.estimate.groups.values()
     for figure, most in zip(("flops", "transcendentals", "nbytes"), ours, strict=True):

@@ -15,7 +15,7 @@ import jaxprtool as jt
 from jaxprtool.backends.jax import primitives
 from jaxprtool.backends.jax import to_jax as bridge
 from jaxprtool.backends.numpy_eval import np_dtype
-from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest
+from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, maximum_cost
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.walk import all_eqns
@@ -301,7 +301,7 @@ def test_loops_inside_of_loops_multiply():
 
 def test_a_branch_is_as_dear_as_the_dearest():
     one, other = Cost(5, 1, 8), Cost(3, 4, 16)
-    assert dearest([one, other]) == Cost(5, 4, 16)
+    assert maximum_cost([one, other]) == Cost(5, 4, 16)
 
 
 # -- whole programs ----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from jaxprtool.analyses.places import Watch
 from jaxprtool.core.primitive import vocabulary
 from jaxprtool.driver.run import run
 from jaxprtool.interpreters.columns.runs import runs_of, runs_rules
-from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, dearest
+from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, maximum_cost
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from tests.analyses.planting import REAL, real_program
 from tests.laws.oracle import EXAMPLES, ours
@@ -62,7 +62,7 @@ def test_the_cost_is_that_of_what_runs(id, eqn):
         else:
             branches.append(cost)
     if branches:
-        total += dearest(branches)
+        total += maximum_cost(branches)
     assert cost_eqn(eqn).at(trips) == total
 
 
