@@ -17,6 +17,7 @@ from jaxprtool.analyses.diffing.text import hunks, summary, unified
 from jaxprtool.analyses.diffing.values import Near
 from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.analyses.places import Place
+from jaxprtool.core.stack import deep
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.storage.constants import has_references, load_constants
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
@@ -151,10 +152,19 @@ def diff(
         a, b, keys = _loaded(a), _loaded(b), Keys(counts.ignored)
         if _equal(a, b, keys):
             return Difference(True, names=(name_a, name_b))
-    rows = diff_programs(_placed(a, name_a), _placed(b, name_b), counts, keys)
+    rows, changes = _compared(_placed(a, name_a), _placed(b, name_b), counts, keys)
     if all(row.same for row in rows):
         return Difference(True, names=(name_a, name_b))
-    return Difference(False, changes_of(rows), rows, (name_a, name_b), context)
+    return Difference(False, changes, rows, (name_a, name_b), context)
+
+
+@deep
+def _compared(
+    a: Programs, b: Programs, counts: Counted, keys: Keys
+) -> tuple[list[Row], list[Change]]:
+    """Return the lines of a diff, and the changes among them."""
+    rows = diff_programs(a, b, counts, keys)
+    return rows, changes_of(rows)
 
 
 def _equal(a: Programs, b: Programs, keys: Keys) -> bool:

@@ -249,6 +249,7 @@ class ShapedArray(AbstractType):
       size: the number of elements; -1 where a dimension is symbolic.
       ndim: the number of dimensions.
       annotated: whether `spec`, `memory` or `vary` is set.
+      text: the type as JAX prints it, `f32[2,3]`.
     """
 
     __slots__ = (
@@ -260,6 +261,7 @@ class ShapedArray(AbstractType):
         "size",
         "spec",
         "strong",  # pyright: ignore[reportIncompatibleMethodOverride] (a slot is read faster)
+        "text",
         "vary",
         "weak_type",
     )
@@ -272,6 +274,7 @@ class ShapedArray(AbstractType):
     ndim: int
     size: int
     strong: ShapedArray
+    text: str
     _interned: ClassVar[dict[_Fields, ShapedArray]] = {}
 
     def __new__(
@@ -310,6 +313,7 @@ class ShapedArray(AbstractType):
                 size=math.prod(known) if len(known) == len(shape) else -1,
                 strong=cls(*canonical[:2], False, *canonical[3:]) if weak_type else self,
             )
+            amend(self, text=self._text(found.short))
             cls._interned[canonical] = self
         return self
 
@@ -375,7 +379,7 @@ class ShapedArray(AbstractType):
         return found.update(vary=vary.dual) if vary.unreduced or vary.reduced else found
 
     def __repr__(self) -> str:
-        return self._text(self.dtype.short)
+        return self.text
 
     def _text(self, element: str) -> str:
         dims = ",".join(

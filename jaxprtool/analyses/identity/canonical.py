@@ -13,6 +13,7 @@ import math
 import struct
 from array import array
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, NUMBER
@@ -160,13 +161,21 @@ def canonical_scalar(value: Value, dtype: DType | None) -> str:
     if kind == "0":
         return "0"
     if dtype is not None and kind == "f" and isinstance(value, (int, float)):
-        return _number(_rounded(float(value), dtype), _precision(dtype))
+        if not value or value != value:  # zeros have signs, NaNs have bits
+            return _number(_rounded(float(value), dtype), _precision(dtype))
+        return _text_of(float(value), dtype)
     if kind == "c" and isinstance(value, (int, float, complex)):
         half = dtype.real  # type: ignore[union-attr]
         z = complex(value)
         parts = (_number(_rounded(x, half), _precision(half)) for x in (z.real, z.imag))
         return "({}, {}j)".format(*parts)
     return str(value)
+
+
+@lru_cache(maxsize=1 << 16)
+def _text_of(value: float, dtype: DType) -> str:
+    """Return the text of a number, neither zero nor NaN, as an element of a type of floats."""
+    return _number(_rounded(value, dtype), _precision(dtype))
 
 
 def element_of(value: Value, dtype: DType) -> Value:
