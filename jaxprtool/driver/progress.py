@@ -62,6 +62,7 @@ def _outermost() -> tuple[str, int, int | None] | None:
 @contextmanager
 def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
     """Call `show` in a thread of its own when the block takes long and there is a terminal to see it."""
+    running_loops()  # copies of this context, for other threads, share its list of loops
     if not sys.stderr.isatty():
         yield
         return
@@ -71,7 +72,6 @@ def _when_slow(show: Callable[[threading.Event], None]) -> Generator[None]:
         if not finished.wait(DELAY):
             show(finished)
 
-    running_loops()  # the copy of the context shares their list
     thread = threading.Thread(target=copy_context().run, args=(wait,), daemon=True)
     thread.start()
     _shown[finished] = thread

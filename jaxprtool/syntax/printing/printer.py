@@ -257,14 +257,16 @@ class Printer(Pieces):
         if len(texts) < 2:
             out += texts
             return column + size_of(texts[0]) if texts else column
-        before, width, measure = separator + " ", self.width, size_of
-        if column < width:  # otherwise no text fits
-            flat = before.join(texts)
-            size = size_of(flat)
-            if column + size <= width:
-                out.append(flat)
-                return column + size
-            measure = len if size == len(flat) else size_of
+        before, line, width = f"{separator} ", f"{separator}\n{' ' * indent}", self.width
+        if column >= width <= indent:  # each text stands on a line of its own
+            out.append(line.join(texts))
+            return indent + size_of(texts[-1])
+        flat = before.join(texts)
+        size = size_of(flat)
+        if column + size <= width:
+            out.append(flat)
+            return column + size
+        measure = len if size == len(flat) else size_of
         # JAX breaks the line after a text where the blank after it does not fit.
         apart = len(before)
         ends = [*accumulate([measure(text) + apart for text in texts])]
@@ -273,5 +275,5 @@ class Printer(Pieces):
             lines.append(before.join(texts[start : stop + 1]))
             start, done, column = stop + 1, ends[stop], indent
         lines.append(before.join(texts[start:]))
-        out.append(f"{separator}\n{' ' * indent}".join(lines))
+        out.append(line.join(lines))
         return column + ends[-1] - done - apart
