@@ -102,7 +102,6 @@ SIDEWAYS = {
     ("rules/jax_functions", "rules/linalg"): "the derivative of a pseudo-inverse",
     ("rules/linalg", "rules/control_flow"): "an update of a Cholesky factor is a fori_loop",
     ("rules/parallel", "rules/control_flow"): "shard_map splits lists as loops do",
-    ("rules/remat", "rules/policies"): "policies, which other layers read too",
 }
 
 

@@ -118,6 +118,20 @@ def test_a_verb_imports_no_other_verb(env: dict[str, str]) -> None:
     assert done.stdout.strip() == "[]"
 
 
+@pytest.mark.parametrize("verb", ["fmt", "hash", "diff"])
+def test_what_only_reads_programs_loads_no_rules(verb: str, env: dict[str, str], file: str) -> None:
+    words = [verb, file, file] if verb == "diff" else [verb, file]
+    code = (
+        "import sys; from jaxprtool.cli.main import run_verb; from jaxprtool.cli.session import Session\n"
+        f"assert run_verb({words!r}, Session()) == 0\n"
+        "print([m for m in sys.modules if m.startswith(('jaxprtool.rules', 'jaxprtool.makers'))])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=env, check=True, capture_output=True, text=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 @pytest.mark.parametrize("verb", ["fmt", "check", "diff", "grad"])
 def test_small_commands_start_fast(verb: str, env: dict[str, str], file: str) -> None:
     words = LIGHT[verb].replace("FILE", file).split()

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
+    from jaxprtool.core.policies import Saves
     from jaxprtool.interpreters.columns.monoids import Algebra, Monoid
     from jaxprtool.interpreters.columns.ranges import Range
     from jaxprtool.interpreters.columns.runs import Run
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from jaxprtool.interpreters.cost import Cost
     from jaxprtool.interpreters.lower import LoweringContext
     from jaxprtool.interpreters.partial_eval import PartialEvalTrace
-    from jaxprtool.interpreters.remat import Saves, Saving
+    from jaxprtool.interpreters.remat import Saving
     from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Var
 
 # The functions on values that impl rules are written with: NumPy's and SciPy's, on arrays of all of our element types.

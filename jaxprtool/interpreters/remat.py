@@ -17,12 +17,13 @@ inside is saved.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, interpreting, set_current_trace
 from jaxprtool.core.partition import split_list, spread
+from jaxprtool.core.policies import Offload, Saves, save_nothing
 from jaxprtool.core.rule_table import RuleTable
 from jaxprtool.core.stack import deep
 from jaxprtool.interpreters.check import verified
@@ -37,36 +38,14 @@ from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.walk import sub_jaxprs
 
 __all__ = [
-    "Offload",
-    "Saves",
     "Saving",
-    "save_nothing",
     "saving_rules",
     "split_saving",
     "without_known",
 ]
 
 
-class Offload(NamedTuple):
-    """The answer of a policy that saves a value in another memory until the second computation.
-
-    Attributes:
-      source: the memory of the value (`host`; "" is the device's).
-      memory: the memory that it is saved in.
-    """
-
-    source: str
-    memory: str
-
-
-Saves = Callable[[JaxprEqn], bool | Offload]
-
 saving_rules = RuleTable("saving")
-
-
-def save_nothing(eqn: JaxprEqn) -> bool:
-    """The policy that computes everything again."""
-    return False
 
 
 class Saving(NamedTuple):

@@ -9,6 +9,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.bind import in_place, state
 from jaxprtool.core.partition import partition_list, split_list, spread
+from jaxprtool.core.policies import Saves
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.columns.runs import call_of
@@ -21,7 +22,7 @@ from jaxprtool.interpreters.evaluation.limits import count_call
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_interpret, jvp_jaxpr
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, call_known_part, split_call
-from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.remat import Saving, split_saving
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr, multiplies
 from jaxprtool.interpreters.transpose import backward_pass, is_linear, transpose_jaxpr
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Lit, Value, type_of

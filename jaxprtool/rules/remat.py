@@ -13,6 +13,7 @@ from typing import Any
 
 from jaxprtool import ops as lax
 from jaxprtool.core.partition import merge_lists, partition_list, split_list
+from jaxprtool.core.policies import POLICIES, Saves, policy_saves, save_everything
 from jaxprtool.core.trace import get_aval
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import elementwise_batch
@@ -27,7 +28,7 @@ from jaxprtool.interpreters.partial_eval import (
     PartialEvalTrace,
     partial_eval_jaxpr,
 )
-from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.remat import Saving, split_saving
 from jaxprtool.interpreters.reuse.copies import once
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
@@ -40,7 +41,6 @@ from jaxprtool.ir.walk import all_eqns, with_jaxprs
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import CallRules
 from jaxprtool.rules.define import define
-from jaxprtool.rules.policies import POLICIES, policy_saves, save_everything
 
 __all__ = ["checkpoint"]
 

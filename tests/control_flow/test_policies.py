@@ -16,9 +16,9 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as Spec
 
 import jaxprtool as jt
+from jaxprtool.core.policies import PolicyWarning
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr
 from jaxprtool.ir.walk import all_eqns, count_eqns
-from jaxprtool.rules.policies import PolicyWarning
 from jaxprtool.syntax.print import format_jaxpr
 from tests.control_flow.oracle import close, count_jax, traced
 

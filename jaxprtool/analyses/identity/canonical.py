@@ -18,6 +18,7 @@ from functools import lru_cache
 from jaxprtool.core.kinds.functions import NAME
 from jaxprtool.core.kinds.numbers import BOOLEAN, ELEMENT_TYPE, NUMBER
 from jaxprtool.core.kinds.objects import POLICY
+from jaxprtool.core.policies import policy_as_called, policy_name
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.ir.avals import SymbolicDim
 from jaxprtool.ir.declaration import Param
@@ -27,7 +28,6 @@ from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ElementClass, EnumMember, Opaque, Record, Structured, Word
 from jaxprtool.ir.references import RefIndex
 from jaxprtool.ir.sharding import Mesh
-from jaxprtool.rules.policies import policy_as_called, policy_name
 from jaxprtool.syntax.elided_params import printed_params
 from jaxprtool.syntax.params import format_value
 from jaxprtool.syntax.patterns import pattern

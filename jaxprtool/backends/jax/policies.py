@@ -22,12 +22,11 @@ from jaxprtool.backends.jax.private import (
     is_policy_named,
     policy_maker_of,
 )
-from jaxprtool.interpreters.remat import Offload
+from jaxprtool.core.policies import POLICIES, Offload, offload, policy_saves
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import Opaque, Record
-from jaxprtool.rules.policies import POLICIES, offload, policy_saves
 
 __all__ = ["LivePolicy", "policy_from_jax", "policy_maker", "policy_of_text"]
 

@@ -38,7 +38,7 @@ from jax.extend import backend
 from jax.extend.core import jaxpr_as_fun, primitives
 
 from jaxprtool.backends.jax.releases import first_module
-from jaxprtool.rules.policies import POLICY_RECORDS
+from jaxprtool.core.policies import POLICY_RECORDS
 
 __all__ = [
     # programs

@@ -14,6 +14,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.axes import are_devices
 from jaxprtool.core.bind import state
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
+from jaxprtool.core.policies import Saves
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.core.tree import tree_flatten, tree_unflatten
 from jaxprtool.interpreters.batch import materialize, moveaxis, vmap_jaxpr
@@ -32,7 +33,7 @@ from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr, zeros
 from jaxprtool.interpreters.linearize import linearize_body
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.remat import Saving, split_saving, without_known
 from jaxprtool.interpreters.reuse.copies import once
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, stage

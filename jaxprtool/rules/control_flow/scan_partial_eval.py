@@ -14,6 +14,7 @@ from jaxprtool import ops as lax
 from jaxprtool.core.bind import interpreted, interpreting
 from jaxprtool.core.env import Env
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread, unzip2
+from jaxprtool.core.policies import Saves
 from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.check import verified
 from jaxprtool.interpreters.dce import draws_anew, has_effects, live_atoms
@@ -25,7 +26,7 @@ from jaxprtool.interpreters.partial_eval import (
     partial_eval_jaxpr,
     partial_eval_rules,
 )
-from jaxprtool.interpreters.remat import Saves, Saving, split_saving, without_known
+from jaxprtool.interpreters.remat import Saving, split_saving, without_known
 from jaxprtool.interpreters.reuse.sharing import multiplies
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.jaxpr import (

@@ -13,6 +13,7 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.axes import NamedAxis, bound_axes
 from jaxprtool.core.partition import merge_lists, partition_list, split_list, spread
+from jaxprtool.core.policies import Saves
 from jaxprtool.core.trace import get_aval, scalar_lit
 from jaxprtool.interpreters.batch import vmap_jaxpr
 from jaxprtool.interpreters.check import ill_typed
@@ -25,7 +26,7 @@ from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.evaluation.observe import runs_as, runs_for_devices
 from jaxprtool.interpreters.jvp import Zero, fill_zeros, jvp_jaxpr
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
-from jaxprtool.interpreters.remat import Saves, Saving, split_saving
+from jaxprtool.interpreters.remat import Saving, split_saving
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, is_linear

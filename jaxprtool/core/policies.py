@@ -9,9 +9,8 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
-from jaxprtool.interpreters.remat import Offload, Saves, save_nothing
 from jaxprtool.ir.diagnostics import JaxprToolWarning
 from jaxprtool.ir.jaxpr import JaxprEqn
 from jaxprtool.ir.params import PrintedFunction, Record, Word
@@ -19,19 +18,42 @@ from jaxprtool.ir.params import PrintedFunction, Record, Word
 __all__ = [
     "POLICIES",
     "POLICY_RECORDS",
+    "Offload",
     "PolicyWarning",
+    "Saves",
     "offload",
     "policy_as_called",
     "policy_name",
     "policy_saves",
     "save_everything",
+    "save_nothing",
 ]
+
+
+class Offload(NamedTuple):
+    """The answer of a policy that saves a value in another memory until the second computation.
+
+    Attributes:
+      source: the memory of the value (`host`; "" is the device's).
+      memory: the memory that it is saved in.
+    """
+
+    source: str
+    memory: str
+
+
+Saves = Callable[[JaxprEqn], bool | Offload]
 
 
 class PolicyWarning(JaxprToolWarning):
     """A policy is a Python function that is not in the text, so it is unknown what it saves."""
 
     code = "remat-policy"
+
+
+def save_nothing(eqn: JaxprEqn) -> bool:
+    """The policy that computes everything again."""
+    return False
 
 
 def save_everything(eqn: JaxprEqn) -> bool:
