@@ -61,10 +61,7 @@ def _letters(i: int) -> str:
 
 
 def start_rows(runs: int) -> list[Row]:
-    """Cold starts of whole processes, in milliseconds, beside a Python that imports click alone.
-
-    On the machine of the budgets, 200 ms for the small verbs and 350 ms for `run`, that took 60 ms.
-    """
+    """Cold starts of whole processes, in milliseconds, beside that of a Python that imports click alone."""
     text = "{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = mul a b; d:f32[] = reduce_sum[axes=(0,) out_sharding=None] c in (d,) }\n"
     linear = "{ lambda ; a:f32[3] b:f32[3]. let c:f32[3] = mul a b in (c,) }\n"
     extra = {
