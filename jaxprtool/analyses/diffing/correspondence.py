@@ -219,7 +219,8 @@ class _Keys:
             self._read()
         while len(self._near) <= depth:
             d, keys = len(self._near) - 1, self._near[-1]
-            of = [*((keys[n], k) for n, k in self.source.values()), *self._outside]
+            of = [(keys[n], k) if k else keys[n] for n, k in self.source.values()]
+            of += self._outside
             rows = zip(self.full, self._operands, strict=True)
             self._near.append(
                 self.signatures.numbers(

@@ -93,12 +93,14 @@ def _forward(
 ) -> list[Any]:
     """Return a number for each equation, made from its own key and the numbers of its operands' equations."""
     known: dict[Any, Any] = dict(ins)
+    number, lit = numbers.number, numbers.lit
     found: list[Any] = []
     for eqn, key in zip(jaxpr.eqns, own, strict=True):
-        operands = [known.get(x) if type(x) is not Lit else numbers.lit(x) for x in eqn.inputs]
-        found.append(numbers.number(("computes", key, tuple(operands))))
+        operands = tuple([lit(x) if type(x) is Lit else known.get(x) for x in eqn.inputs])
+        label = number(("computes", key, operands))
+        found.append(label)
         for k, v in enumerate(eqn.out_binders):
-            known[v] = found[-1], k
+            known[v] = (label, k) if k else label
     return found
 
 
@@ -159,8 +161,9 @@ def matches(
     ins_a = {a.all_binders[i]: ("in", n) for n, (i, _) in enumerate(binders)}
     ins_b = {b.all_binders[j]: ("in", n) for n, (_, j) in enumerate(binders)}
     literals: dict[Any, int] = {}
-    of_a = _Side(a, _labels(a, ins_a, numbers), numbers, literals)
-    of_b = _Side(b, _labels(b, ins_b, numbers), numbers, literals)
+    codes = [dict[Any, int]() for _ in range(_KINDS)]
+    of_a = _Side(a, _labels(a, ins_a, numbers), numbers, literals, codes)
+    of_b = _Side(b, _labels(b, ins_b, numbers), numbers, literals, codes, is_first=False)
     table = _Table(of_a, of_b, binders)
     for level in range(_LEVELS):
         if len(table.found) < min(len(a.eqns), len(b.eqns)):
@@ -169,6 +172,9 @@ def matches(
 
 
 _OPEN = -1  # the number of an operand that may be anything
+_ALONE = -1  # the number of a key that no equation of a has
+_KINDS = _LEVELS + 1  # of keys; the first `_EXACT_KINDS` say exactly what an equation computes
+_EXACT_KINDS = 2
 
 
 class _Side:
@@ -176,40 +182,45 @@ class _Side:
 
     Attributes:
       jaxpr: the jaxpr.
-      own: for each kind of key, the most telling first, the key of each equation without its
-        operands.
+      own: for each kind of key, the most telling first, a number for the key of each equation
+        without its operands; `_ALONE` where only b has it.
       operands: the operands of each equation: variables, and numbers below `_OPEN` for literals.
     """
 
     def __init__(
-        self, jaxpr: Jaxpr, labels: Sequence[Any], numbers: Numbers, literals: dict[Any, int]
+        self,
+        jaxpr: Jaxpr,
+        labels: Sequence[Any],
+        numbers: Numbers,
+        literals: dict[Any, int],
+        codes: Sequence[dict[Any, int]],
+        is_first: bool = True,
     ):
+        """`codes` has the numbers of the keys of each kind, to which those of the first side are added."""
         self.jaxpr = jaxpr
         eqns = jaxpr.eqns
         full, bare = ([numbers.shallow(e, nested=x) for e in eqns] for x in (True, False))
         types = [tuple([v.aval.strong for v in e.out_binders]) for e in eqns]
         names = [e.primitive.name for e in eqns]
-        self.own: list[Sequence[Any]] = [
-            [*zip(full, labels, strict=True)],
-            full,
-            bare,
-            [*zip(names, types, strict=True)],
-            types,
-        ]
+        keys = [zip(full, labels, strict=True), full, bare, zip(names, types, strict=True), types]
+        self.own: list[list[int]] = []
+        for found, known in zip(keys, codes, strict=True):
+            if is_first:
+                self.own.append([known.setdefault(key, len(known)) for key in found])
+            else:
+                self.own.append([known.get(key, _ALONE) for key in found])
 
         def literal(x: Lit) -> int:
             return literals.setdefault(numbers.lit(x), _OPEN - 1 - len(literals))
 
         self.operands = [[literal(x) if type(x) is Lit else x for x in e.inputs] for e in eqns]
 
-    def key(self, kind: int, i: int, operands: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return the key of one kind of an equation, with the numbers of its operands; literals count only in exact kinds."""
-        if kind >= _EXACT_KINDS:
-            operands = tuple([max(x, _OPEN) for x in operands])
-        return self.own[kind][i], operands
 
-
-_EXACT_KINDS = 2  # how many kinds of keys, the first ones, say exactly what an equation computes
+def _loose(operands: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the numbers of operands without those of literals, which count only in exact kinds of keys."""
+    return (
+        tuple([max(x, _OPEN) for x in operands]) if operands and min(operands) < _OPEN else operands
+    )
 
 
 class _Table:
@@ -257,17 +268,23 @@ class _Table:
             known.update(zip(eqn.out_binders, results, strict=False))
 
     def _rows(self, kind: int) -> dict[Any, list[int]]:
-        """Return the equations of a that are not taken, by their keys of one kind."""
+        """Return the equations of a that are not taken, by their keys of one kind, with the numbers of their operands."""
         rows: dict[Any, list[int]] = {}
+        own, exact = self.a.own[kind], kind < _EXACT_KINDS
         for i in range(len(self.operands) - 1, -1, -1):
             if i not in self.taken:
-                rows.setdefault(self.a.key(kind, i, self.operands[i]), []).append(i)
+                operands = self.operands[i]
+                key = own[i], operands if exact else _loose(operands)
+                rows.setdefault(key, []).append(i)
         return rows
 
     def _take(self, j: int, operands: tuple[int, ...]) -> int | None:
         """Take the equation of a that has the same key as equation j of b, by the most telling kind; None where none is left."""
         for kind, rows in enumerate(self.rows):
-            row = rows.get(self.b.key(kind, j, operands), ())
+            if kind == _EXACT_KINDS:
+                operands = _loose(operands)
+            own = self.b.own[kind][j]
+            row = () if own == _ALONE else rows.get((own, operands), ())
             while row:
                 i = row.pop()
                 if i not in self.taken:
