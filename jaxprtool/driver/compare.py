@@ -24,7 +24,8 @@ from jaxprtool.driver.comparing.in_step import (
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
 from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.comparing.surplus import with_copies
-from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.compile import NO_EXCESS, compile_without_excess
+from jaxprtool.driver.run import run_through_jax
 from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
@@ -313,15 +314,21 @@ def excess_precision(
     """
     again: list[Sequence[Value]] = []
     for run, before in zip(sides, results, strict=True):
-        excessive = run.backend == "xla" and has_narrow_floats(run.program)
+        excessive = run.backend in ("xla", "jax") and has_narrow_floats(run.program)
         excessive = excessive and not runs_once(run.program)
-        again.append(compile_without_excess(run.program)(*run.args) if excessive else before)
+        again.append(_without_excess(run) if excessive else before)
     if all(x is y for x, y in zip(again, results, strict=True)):
         return []
     flag = "xla_allow_excess_precision=false"
     if any(x.found.n_different for x in compared(sides[0].program, again[0], again[1], tolerance)):
         return [f"no excess precision: with {flag} A and B differ as well"]
     return [f"excess precision: XLA keeps narrow floats in f32; with {flag} A and B agree"]
+
+
+def _without_excess(run: Side) -> list[Value]:
+    if run.backend == "jax":
+        return run_through_jax(run.program, run.args, flags=NO_EXCESS)
+    return compile_without_excess(run.program)(*run.args)
 
 
 def has_narrow_floats(program: ClosedJaxpr) -> bool:

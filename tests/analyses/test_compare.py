@@ -444,6 +444,18 @@ def test_excess_precision_is_named(monkeypatch):
     assert note.startswith("no excess precision: ")
 
 
+@pytest.mark.parametrize("backend", ["xla", "jax"])
+def test_excess_precision_is_named_where_a_product_of_matrices_is_not_rounded(backend):
+    """XLA on CPUs multiplies matrices of bf16 in f32, and does not round what is converted to f32."""
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(ml_dtypes.bfloat16)
+
+    def f(x):
+        return (x @ x.T + x).astype(jnp.float32) * 3
+
+    found = jt.compare(f, None, x, backends=["numpy", backend], ulp=0)
+    assert not found.equal and found.notes[0].startswith("excess precision: ")
+
+
 def test_results_of_other_numbers_and_shapes():
     found = jt.compare(lambda x: x, lambda x: (x, x), X)
     assert not found.equal and [x.found.type_a for x in found.outputs] == ["f32[5]", "-"]

@@ -20,9 +20,7 @@ __all__ = ["equiv", "gradcheck", "precision"]
 
 
 @for_the_function(equivalence.equiv, programs=2)
-def equiv(
-    a: Any, b: Any, *args: Any, domain: str | Sequence[str] = (), **how: Any
-) -> Equivalence:
+def equiv(a: Any, b: Any, *args: Any, domain: str | Sequence[str] = (), **how: Any) -> Equivalence:
     """Whether two programs, or functions, compute the same.
 
     Args:
