@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.stack import heap_set_aside
@@ -179,7 +180,7 @@ def run_through_jax(
     devices: int | None = None,
     flags: Mapping[str, Any] | None = None,
 ) -> list[Value]:
-    """Return the results of a program that JAX lowers; `flags` are those of XLA, by name. See `run`."""
+    """Return the results of a program as JAX lowers it; flags: those of XLA, by name."""
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
