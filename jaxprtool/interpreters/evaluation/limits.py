@@ -89,6 +89,7 @@ def steps(
     """
     loop, limit, end = Loop(name, total, span), _limit[0], _end[0]
     turns = _turns[0] if total is None else None
+    before = _calls[0]
     _running.append(loop)
     try:
         numbers = order if order is not None else count() if total is None else range(total)
@@ -100,9 +101,11 @@ def steps(
             if turns is not None:
                 turns.count(loop)
             loop.step, loop.position = n + 1, i
+            _calls[0] = 0  # the steps are limited themselves
             yield i
     finally:
         _running.remove(loop)
+        _calls[0] = before
 
 
 def _over_limit(loop: Loop, limit: int) -> None:
@@ -137,7 +140,7 @@ def limited_turns(turns: Turns) -> AbstractContextManager[None]:
 
 @contextmanager
 def limited_steps(limit: int | None = None) -> Iterator[None]:
-    """Limit, inside the block, the steps of each loop on NumPy, and the number of calls, to `limit`.
+    """Limit, inside the block, the steps of each loop on NumPy, and the number of calls outside of loops and in each step, to `limit`.
 
     None keeps the limit from outside. Calls are counted anew, so that each of several runs may make
     as many.
@@ -153,9 +156,10 @@ def count_call(span: Any = None) -> None:
         return
     _calls[0] += 1
     if _calls[0] > limit:
+        made = f"{_running[-1]} has" if _running else "the program has"
         fail(
             UsageError,
-            f"the program has made {limit:,} calls, as many as steps are allowed",
+            f"{made} made {limit:,} calls, as many as steps are allowed",
             "step-limit",
             span=span,
             help="raise the limit with --step-limit",
