@@ -10,6 +10,8 @@ from typing import Any
 
 from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, First, Output, Tolerance
 from jaxprtool.analyses.comparing.inside_operations import innermost
+from jaxprtool.analyses.on_devices import element_of
+from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.comparing.in_step import (
     Limits,
@@ -114,8 +116,23 @@ def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | 
     sites = Sites(a), Sites(b)
     places = [of.place(x) for of, x in zip(sites, (first.a, first.b), strict=True)]
     among = [[*map(of.place, x)] for of, x in zip(sites, first.among, strict=True)]
-    found = replace(first, a=places[0], b=places[1], among=(among[0], among[1]))
+    found = replace(
+        _on_a_device(first, places[0]), a=places[0], b=places[1], among=(among[0], among[1])
+    )
     return with_copies(innermost(found), a, b)
+
+
+def _on_a_device(first: First, written: Any) -> First:
+    """Return a first difference with the type, the index and the device of the element that differs most, where all devices ran at once."""
+    ran, said = first.a, first.found
+    if not isinstance(ran, Place) or not isinstance(written, Place) or said is None:
+        return first
+    found = None if said.where is None else element_of(ran, written.eqn, first.result, said.where)
+    if found is None or said.type_a != said.type_b:
+        return first
+    kind, where, device = found
+    said = said._replace(type_a=kind, type_b=kind, where=where)
+    return replace(first, found=said, device=device)
 
 
 def compare_words(
