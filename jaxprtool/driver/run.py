@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
@@ -178,7 +178,7 @@ def run_through_jax(
     args: Sequence[Value],
     platform: str | None = None,
     devices: int | None = None,
-    flags: Mapping[str, Any] | None = None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Value]:
     """Return the results of a program as JAX lowers it; flags: those of XLA, by name."""
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)

@@ -26,7 +26,7 @@ def run_in_pieces(
     args: Sequence[Any],
     size: int,
     check: Callable[[ClosedJaxpr], object] = lambda piece: None,
-    flags: Mapping[str, Any] | None = None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Any]:
     """Run a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is dropped after it has run.
 

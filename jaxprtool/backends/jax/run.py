@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any
 
 import jax
@@ -38,7 +38,7 @@ def run_with_jax(
     platform: str | None = None,
     devices: int = 1,
     check: Callable[[ClosedJaxpr], object] = lambda part: None,
-    flags: Mapping[str, Any] | None = None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Any]:
     """Return the results of `jax.jit` of a program, or of consecutive parts of a long one.
 
@@ -85,7 +85,7 @@ def _results(
     args: Sequence[Any],
     devices: int,
     check: Callable[[ClosedJaxpr], object],
-    flags: Mapping[str, Any] | None,
+    flags: dict[str, Any] | None,
 ) -> list[Any]:
     """Return the results as JAX's arrays, which may not be computed yet."""
     if devices == 1 and goes_in_pieces(program, PIECE):
