@@ -19,7 +19,7 @@ from jaxprtool.interpreters.evaluation.observe import (
 from jaxprtool.ir.jaxpr import Atom, JaxprEqn, Lit
 from jaxprtool.ir.walk import sub_jaxprs
 
-__all__ = ["Local", "Shares", "local_of", "shares_of"]
+__all__ = ["Local", "Shares", "element_of", "local_of", "shares_of"]
 
 
 class Local(NamedTuple):
@@ -74,6 +74,30 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
                 types[k] = str(y.aval)
     n = math.prod(_size(mesh) for _, mesh in axes or ())
     return Local(str(out.aval), indices, devices, n, types)
+
+
+def element_of(
+    ran: Place, written: JaxprEqn, result: int, index: Sequence[int]
+) -> tuple[str, tuple[int, ...], dict[str, int]] | None:
+    """Return the type of a result on one device, and of one of its elements the index there and the device; None where it is that of one device.
+
+    Args:
+      ran: the place of the equation that ran, for all devices at once perhaps.
+      written: the equation of the program in whose place it ran.
+      result: the position of the result.
+      index: of the element, in what was computed.
+    """
+    meshes = _at_once(ran.path)
+    if not meshes or result >= len(written.out_binders):
+        return None
+    out = written.out_binders[result]
+    axes = _device_axes(ran.eqn.out_binders[result], out, meshes, ran.path[-1].standing)
+    if not axes or len(index) != len(_shape(ran.eqn.out_binders[result])):
+        return None
+    stacked = dict(axes)
+    there = tuple([i for k, i in enumerate(index) if k not in stacked])
+    device = {n: i for k, mesh in axes for n, i in device_at(index[k], mesh).items()}
+    return str(out.aval), there, device
 
 
 class Shares(NamedTuple):

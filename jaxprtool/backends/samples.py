@@ -393,7 +393,7 @@ def _powers(x: Any) -> list[Any]:
     if x.dtype.kind in "biu":
         signs = (1, -1) if x.dtype.kind == "i" else (1,)
         return [s * 2**k for k in range(2, abs(int(x)).bit_length()) for s in signs]
-    value = abs(complex(x))
+    value = math.hypot(float(x.real), float(x.imag))  # `abs` of a large complex number raises
     if not value or not math.isfinite(value):
         return []
     sign = -1 if x.dtype.kind != "c" and x < 0 else 1

@@ -19,7 +19,9 @@ from jaxprtool.interpreters.interfaces import of_open
 @click.option("--nan", is_flag=True, help="NaN is bad.")
 @click.option("--inf", is_flag=True, help="Infinities are bad.")
 @click.option("--denormal", is_flag=True, help="Denormal numbers are bad.")
-@click.option("--above", type=float, metavar="X", help="Numbers x with |x| > X are bad.")
+@click.option(
+    "--above", type=float, metavar="X", help="Numbers x with |x| > X are bad; no integers are."
+)
 @click.option("--jit", is_flag=True, help="Where NumPy shows none, look for one in XLA's results.")
 @options.json_option
 @options.max_bytes_option

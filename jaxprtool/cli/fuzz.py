@@ -13,7 +13,7 @@ from jaxprtool.driver.progress import rung
 from jaxprtool.driver.reducing.small import small_text
 
 
-@options.verb("fuzz")
+@options.verb("fuzz", reads=False)
 @fuzz_options
 @options.json_option
 def fuzz(

@@ -15,7 +15,7 @@ from jaxprtool.cli.render import BOLD, CYAN, GREEN, colored, fault_document, pai
 from jaxprtool.cli.session import Session
 from jaxprtool.driver.progress import stop_showing
 from jaxprtool.driver.user_code.plugins import plugin_at_work
-from jaxprtool.interpreters.evaluation.limits import where
+from jaxprtool.interpreters.evaluation.limits import running_loops, where
 from jaxprtool.ir.diagnostics import Diagnostic, JaxprToolError, UsageError
 from jaxprtool.ir.printable import printable
 from jaxprtool.ir.synonyms import OPTIONS, meant
@@ -71,7 +71,7 @@ def _interrupted(session: Session) -> int:
     """Write that the command was interrupted, and where, on a separate line; return the exit
     status.
     """
-    place = printable(where())
+    place, loops = printable(where()), running_loops()
     stop_showing()
     rescued = session.end()
     message = f"interrupted {place}".rstrip() + (f"; {printable(rescued)}" if rescued else "")
@@ -80,7 +80,9 @@ def _interrupted(session: Session) -> int:
         return 130
     stream = session.stderr or sys.stderr
     clean = _CLEAN_LINE if stream.isatty() else ""
-    stream.write(f"{clean}{message}\n")
+    endless = any(loop.total is None for loop in loops)
+    help = "\n  help: --step-limit N stops a loop that takes more steps" if endless else ""
+    stream.write(f"{clean}{message}{help}\n")
     return 130
 
 

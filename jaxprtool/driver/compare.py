@@ -10,6 +10,8 @@ from typing import Any
 
 from jaxprtool.analyses.comparing.comparison import EXACT, Comparison, First, Output, Tolerance
 from jaxprtool.analyses.comparing.inside_operations import innermost
+from jaxprtool.analyses.on_devices import element_of
+from jaxprtool.analyses.places import Place
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.driver.comparing.in_step import (
     Limits,
@@ -24,7 +26,8 @@ from jaxprtool.driver.comparing.in_step import (
 from jaxprtool.driver.comparing.roundings import rooms_of_rounding
 from jaxprtool.driver.comparing.saved import compare_saved, compare_with_run, is_saved, load_saved
 from jaxprtool.driver.comparing.surplus import with_copies
-from jaxprtool.driver.compile import compile_without_excess
+from jaxprtool.driver.compile import NO_EXCESS, compile_without_excess
+from jaxprtool.driver.run import run_through_jax
 from jaxprtool.driver.running.ends import check_end
 from jaxprtool.driver.verify import check_arrays, check_input
 from jaxprtool.driver.words.numbers import check_not_negative
@@ -113,8 +116,23 @@ def _as_written(first: First | None, a: ClosedJaxpr, b: ClosedJaxpr) -> First | 
     sites = Sites(a), Sites(b)
     places = [of.place(x) for of, x in zip(sites, (first.a, first.b), strict=True)]
     among = [[*map(of.place, x)] for of, x in zip(sites, first.among, strict=True)]
-    found = replace(first, a=places[0], b=places[1], among=(among[0], among[1]))
+    found = replace(
+        _on_a_device(first, places[0]), a=places[0], b=places[1], among=(among[0], among[1])
+    )
     return with_copies(innermost(found), a, b)
+
+
+def _on_a_device(first: First, written: Any) -> First:
+    """Return a first difference with the type, the index and the device of the element that differs most, where all devices ran at once."""
+    ran, said = first.a, first.found
+    if not isinstance(ran, Place) or not isinstance(written, Place) or said is None:
+        return first
+    found = None if said.where is None else element_of(ran, written.eqn, first.result, said.where)
+    if found is None or said.type_a != said.type_b:
+        return first
+    kind, where, device = found
+    said = said._replace(type_a=kind, type_b=kind, where=where)
+    return replace(first, found=said, device=device)
 
 
 def compare_words(
@@ -313,15 +331,21 @@ def excess_precision(
     """
     again: list[Sequence[Value]] = []
     for run, before in zip(sides, results, strict=True):
-        excessive = run.backend == "xla" and has_narrow_floats(run.program)
+        excessive = run.backend in ("xla", "jax") and has_narrow_floats(run.program)
         excessive = excessive and not runs_once(run.program)
-        again.append(compile_without_excess(run.program)(*run.args) if excessive else before)
+        again.append(_without_excess(run) if excessive else before)
     if all(x is y for x, y in zip(again, results, strict=True)):
         return []
     flag = "xla_allow_excess_precision=false"
     if any(x.found.n_different for x in compared(sides[0].program, again[0], again[1], tolerance)):
         return [f"no excess precision: with {flag} A and B differ as well"]
     return [f"excess precision: XLA keeps narrow floats in f32; with {flag} A and B agree"]
+
+
+def _without_excess(run: Side) -> list[Value]:
+    if run.backend == "jax":
+        return run_through_jax(run.program, run.args, flags=NO_EXCESS)
+    return compile_without_excess(run.program)(*run.args)
 
 
 def has_narrow_floats(program: ClosedJaxpr) -> bool:

@@ -15,6 +15,7 @@ from jaxprtool.ir.walk import all_eqns
 from jaxprtool.stablehlo.module import StableHLO
 
 __all__ = [
+    "NO_EXCESS",
     "Compiled",
     "compile",
     "compile_located",
@@ -155,6 +156,9 @@ def compile_located(
     return Compiled(_xla().compile_located(program, most, donate=donate))
 
 
+NO_EXCESS = {"xla_allow_excess_precision": False}  # flags of XLA
+
+
 def compile_without_excess(program: ClosedJaxpr) -> Compiled:
     """Compile a program such that XLA rounds each result to its own type.
 
@@ -164,7 +168,7 @@ def compile_without_excess(program: ClosedJaxpr) -> Compiled:
     lowered = lower_jaxpr(program)
     xla = _xla()
     xla.check_devices(lowered, _MAX_DEVICES)
-    return Compiled(xla.compile_stablehlo(lowered, flags={"xla_allow_excess_precision": False}))
+    return Compiled(xla.compile_stablehlo(lowered, flags=NO_EXCESS))
 
 
 def is_enough(program: ClosedJaxpr, platform: str) -> bool:

@@ -28,6 +28,7 @@ from jaxprtool.driver.words.domains import parse_domains
 from jaxprtool.driver.words.numbers import check_not_negative
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.discharge import transformable
+from jaxprtool.interpreters.evaluate import numpy_namespace
 from jaxprtool.interpreters.evaluation.limits import Turns, limited_turns
 from jaxprtool.interpreters.evaluation.missing_values import present_constants
 from jaxprtool.interpreters.interfaces import of_open
@@ -301,11 +302,14 @@ class _Trial:
           near: how far they are, beyond that.
         """
         where = [g.rounded and g.differing > 0 for g in near]
-        agreeing = self.wider.agreeing(args, self.turns, outs, where) if any(where) else None
-        if agreeing is None:
+        if not any(where):
             return near
         with contextlib.suppress(JaxprToolError, _TooLong):
-            rooms = self.rooms_of_rounding(args, outs, rooms)
+            moves = self.rooms_of_rounding(args, outs, [0.0] * len(rooms))
+            agreeing = self.wider.agreeing(args, self.turns, outs, moves, where)
+            if agreeing is None:
+                return near
+            rooms = [*map(numpy_namespace().maximum, rooms, moves)]
             rows = zip(where, near, rooms, agreeing, *outs, strict=True)
             return [self.gap(x, y, None, None, r * s) if w else g for w, g, r, s, x, y in rows]
         return near

@@ -14,6 +14,7 @@ from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candid
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.core.verification import verified_if
+from jaxprtool.driver.places import with_functions
 from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.external_interest import Command, Crash, External, crash_words
 from jaxprtool.driver.reducing.interest import (
@@ -141,6 +142,8 @@ def interest_of(
     if ulp is not None and (rtol is not None or atol is not None):
         message = "--ulp is a tolerance of its own, and goes without --rtol and --atol"
         fail(UsageError, message, "option", help="give --ulp, or --rtol and --atol")
+    if differs is None and (rtol, atol, ulp) != (None, None, None):
+        fail(UsageError, "tolerances go with --differs", "option")
     if fail_regex is not None and given[0] not in ("test", "crash"):
         fail(UsageError, "--fail-regex goes with --test and --crash", "option")
     if nan or inf:
@@ -343,7 +346,7 @@ def _reduced(
         message = f"every candidate fails in this way, and {how.keep_good} is not written"
         warnings.warn(JaxprToolWarning(message), stacklevel=2)
     return Reduction(
-        as_read(small),
+        with_functions(as_read(small), small.program),
         small.args,
         failure,
         start.size,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from typing import Any
 
 from jaxprtool.analyses.memory.intermediates import check_memory
 from jaxprtool.core.stack import heap_set_aside
@@ -36,6 +37,7 @@ __all__ = [
     "evaluated",
     "ready",
     "run",
+    "run_through_jax",
     "run_words",
 ]
 
@@ -89,7 +91,7 @@ def run(
         through = "jax"
     if through is not None:
         with working("compiling with JAX"), printing_aside():
-            return _run_with_jax(program, args, platform, devices)
+            return run_through_jax(program, args, platform, devices)
     if jit:
         with working("compiling with XLA"):
             compiled = compile_program(program, devices, platform)
@@ -171,9 +173,14 @@ def _check_options(
         fail(UsageError, message, "option")
 
 
-def _run_with_jax(
-    program: ClosedJaxpr, args: Sequence[Value], platform: str | None, devices: int | None
+def run_through_jax(
+    program: ClosedJaxpr,
+    args: Sequence[Value],
+    platform: str | None = None,
+    devices: int | None = None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Value]:
+    """Return the results of a program as JAX lowers it; flags: those of XLA, by name."""
     from jaxprtool.backends.jax.run import run_with_jax  # noqa: PLC0415 (gateway: JAX)
     from jaxprtool.backends.xla.precautions import check_survives  # noqa: PLC0415 (gateway: XLA)
 
@@ -193,7 +200,7 @@ def _run_with_jax(
     needed = max(
         _devices_of(program), 1 if whole is None else whole.devices
     )  # `xla_pmap` has no mesh
-    return run_with_jax(program, args, platform, devices or needed, check)
+    return run_with_jax(program, args, platform, devices or needed, check, flags)
 
 
 def _devices_of(program: ClosedJaxpr) -> int:

@@ -601,6 +601,7 @@ def test_a_loop_without_an_end_is_blamed() -> None:
 
     found = ask(f, np.float32(-1), step_limit=50)
     assert found.stopped and found.first.eqn.primitive.name == "log"
+    assert str(found).splitlines()[-1].endswith(f"results: {found.stopped}")
     with pytest.raises(jt.UsageError):
         ask(f, np.float32(1.001), step_limit=50)
 

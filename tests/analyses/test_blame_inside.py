@@ -394,3 +394,18 @@ def test_an_equation_of_a_backward_rule_is_derived_from_no_other_at_the_place_of
         jax.grad(lambda x: jax.checkpoint(lambda x: jnp.sqrt(jnp.sin(x)))(x)), x[0] * 0
     )
     assert guarded.original is not None and guarded.original.eqn.primitive.name == "sqrt"
+
+
+def halved_and_counted(x: Any) -> Any:
+    return lax.while_loop(lambda c: c[0] > 0.1, lambda c: (jnp.log(c[0]), c[1] + 1), (x, 0))
+
+
+@pytest.mark.parametrize(
+    "f", [halved_and_counted, lambda x: lax.while_loop(lambda c: c > 0.1, jnp.log, x)]
+)
+def test_a_loop_of_several_examples_masks_what_one_that_is_done_would_make(f: Any) -> None:
+    """The loop keeps the number below 0.1 of the last example, and the body takes its logarithm."""
+    found = jt.blame(jax.vmap(f), jnp.array([3.0, 2.0, 0.5]))
+    assert found.first is not None and found.first.eqn.primitive.name == "log"
+    assert found.outputs[0].reached == "masked"
+    assert [p.eqn.primitive.name for p in found.masked_by] == ["while"]

@@ -444,6 +444,35 @@ def test_excess_precision_is_named(monkeypatch):
     assert note.startswith("no excess precision: ")
 
 
+@pytest.mark.parametrize("backend", ["xla", "jax"])
+def test_excess_precision_is_named_where_a_product_of_matrices_is_not_rounded(backend):
+    """XLA on CPUs multiplies matrices of bf16 in f32, and does not round what is converted to f32."""
+    x = np.random.default_rng(0).standard_normal((16, 16)).astype(ml_dtypes.bfloat16)
+
+    def f(x):
+        return (x @ x.T + x).astype(jnp.float32) * 3
+
+    found = jt.compare(f, None, x, backends=["numpy", backend], ulp=0)
+    assert not found.equal and found.notes[0].startswith("excess precision: ")
+
+
+def test_the_first_difference_on_a_mesh_is_that_of_a_device():
+    """All devices run at once; the type, the index and the numbers are those of the text."""
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((4,), ("i",), axis_types=auto)
+    spec = jax.sharding.PartitionSpec("i")
+
+    def on(f):
+        return jax.shard_map(f, mesh=mesh, in_specs=spec, out_specs=spec)
+
+    x = np.arange(1, 9, dtype=np.float32)
+    wrong = on(lambda x: jnp.where(x == 6, 0.5, x * 2))
+    found = jt.compare(on(lambda x: jnp.where(x == 6, 0.25, x * 2)), wrong, x, first=True)
+    assert "f32[2]{V:i}, 1 of 8 differ: 0.25 / 0.5 at [1] of device i=2" in str(found)
+    found = jt.compare(on(lambda x: x * 2), on(lambda x: x * 2 + (x == 6)), x, first=True)
+    assert "at [1] of device i=2" in str(found), str(found)
+
+
 def test_results_of_other_numbers_and_shapes():
     found = jt.compare(lambda x: x, lambda x: (x, x), X)
     assert not found.equal and [x.found.type_a for x in found.outputs] == ["f32[5]", "-"]

@@ -522,6 +522,39 @@ def test_what_is_the_same_in_double_precision_is_not_refuted(k, dtype):
     assert found.status == "probable" and found.samples is not None and found.samples.max_rel > 1e-3
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])
+@pytest.mark.parametrize("k", range(len(_SAME)))
+def test_what_is_the_same_is_not_refuted_by_special_values(k, dtype):
+    """Those of f64 near 0 leave differences that are no larger than what long double still rounds."""
+    f, g = _SAME[k]
+    with jax.enable_x64(True):
+        x = jnp.asarray(0.5, dtype)
+        found = jt.equiv(jt.trace(f, x), jt.trace(g, x))
+    assert found.status == "probable", str(found)
+
+
+def test_large_complex_numbers_are_samples():
+    x = np.complex64(1)
+    found = jt.equiv(
+        lambda x, y: x * y,
+        lambda x, y: jax.lax.complex(
+            x.real * y.real - x.imag * y.imag, x.real * y.imag + x.imag * y.real
+        ),
+        *(x, x),
+    )
+    assert found.status in ("probable", "refuted")
+    large = np.complex128(1e308 + 1.5e308j)
+    assert simpler(large)[0] == 0
+
+
+def test_a_domain_is_one_text_or_several():
+    x = np.float32(1)
+    for domain in ("x in [0, 4]", ["x in [0, 4]"]):
+        found = jt.equiv(lambda x: jnp.abs(x), lambda x: x * 1, x, domain=domain)
+        assert found.status == "probable", str(found)
+    assert jt.equiv(lambda x: jnp.abs(x), lambda x: x * 1, x).refuted
+
+
 @pytest.mark.parametrize(
     ("f", "g"),
     [

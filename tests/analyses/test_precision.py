@@ -226,6 +226,30 @@ def test_devices_have_the_equations_of_the_text():
     assert found.trials[0].after < 0.1 * found.trials[0].before
 
 
+def test_what_runs_for_all_devices_and_for_each_has_one_row():
+    """The devices take other branches, in other steps, and other numbers of steps."""
+    auto = (jax.sharding.AxisType.Auto,)
+    mesh = jax.sharding.AbstractMesh((4,), ("i",), axis_types=auto)
+
+    def body(x):
+        i = jax.lax.axis_index("i")
+
+        def step(c, t):
+            return jax.lax.cond(i * t > 1, jnp.sin, lambda c: c * 1.5, c), None
+
+        x, _ = jax.lax.scan(step, x, jnp.arange(4))
+        turned = jax.lax.while_loop(lambda c: c[0] < i, lambda c: (c[0] + 1, c[1] * 1.1), (0, x))
+        return turned[1]
+
+    spec = jax.sharding.PartitionSpec("i")
+    f = jax.shard_map(body, mesh=mesh, in_specs=spec, out_specs=spec, check_vma=False)
+    found = jt.precision(f, np.linspace(0, 1, 8).astype(np.float32))
+    rows = [str(e.place.eqn.span) for e in found.equations]
+    assert len(rows) == len(set(rows))
+    counts = {e.place.eqn.primitive.name: e.count for e in found.equations}
+    assert counts["cond"] == 16 and counts["sin"] == 8
+
+
 @pytest.mark.parametrize("kept", [4 << 20, 100])
 def test_what_is_kept_says_the_same(kept, monkeypatch):
     """Equations and steps that are measured together have the errors that they have one by one, also out of the file."""

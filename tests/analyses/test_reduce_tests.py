@@ -226,3 +226,24 @@ def test_in_python_a_verb_that_evaluates_is_given_the_arguments():
 def test_in_python_a_crash_without_a_verb_is_refused(crash):
     with pytest.raises(jt.UsageError, match="--crash"):
         jt.reduce(lambda x: x + 1, np.float32(1), crash=crash)
+
+
+def test_the_small_program_calls_the_functions_of_the_process():
+    """Its text holds none; in a scan and outside."""
+
+    def host(x):
+        return np.log(np.asarray(x))
+
+    def called(x):
+        return jax.pure_callback(host, jax.ShapeDtypeStruct(x.shape, x.dtype), x)
+
+    def f(x, n=3):
+        return jax.lax.scan(lambda c, _: (called(c) * 2, None), x, None, length=n)[0]
+
+    for g in (called, f):
+        found = jt.reduce(g, np.float32([-2, 3, 0.5]), nan=True)
+        (result,) = jt.run(found.program, *found.args)
+        assert np.isnan(result).all()
+        assert jt.blame(found.program, *found.args, nan=True).first.eqn.primitive.name == (
+            "pure_callback"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import warnings
 
 import jax
@@ -456,3 +457,59 @@ def test_what_stands_in_the_place_of_several_operations_is_the_first(swapped, tm
     found = json.loads(invoke(f"compare {files[0]} {files[1]} --json").output)
     assert not found["equal"]
     assert found["first"]["primitive"] == found["first_b"]["primitive"] == "cos"
+
+
+EDITED = """{ lambda ; a:f32[3]. let
+    b:f32[3] = sin a # m.py:3:8 (f)
+    c:f32[3] = exp b # m.py:4:8 (f)
+    d:f32[3] e:f32[4,3] = scan[ # m.py:7:8 (f)
+      jaxpr={ lambda ; g:f32[3]. let
+          h:f32[3] = tanh g # m.py:5:12 (f.<locals>.step)
+          i:f32[3] = mul h 2.0:f32[] # m.py:6:12 (f.<locals>.step)
+        in (i, h) }
+      length=4
+      num_carry=1
+      num_consts=0
+      reverse=False
+      unroll=1
+    ] c
+    j:f32[3] = cos d # m.py:8:8 (f)
+  in (j, e) }"""
+
+
+def edited(by, old="", new=""):
+    """The program after lines were added above it in its file."""
+    lines = re.sub(r"m\.py:(\d+)", lambda m: f"m.py:{int(m[1]) + by}", EDITED)
+    return lines.replace(old, new) if old else lines
+
+
+@pytest.mark.parametrize("by", [1, 100])
+@pytest.mark.parametrize("kind", ["values", "digests", "run"])
+def test_runs_before_and_after_lines_were_added_are_compared(by, kind, tmp_path, monkeypatch):
+    """By one line each equation has the key of another one, by many none has."""
+    monkeypatch.chdir(tmp_path)
+
+    def answer(text):
+        (tmp_path / "a.jaxpr").write_text(EDITED)
+        (tmp_path / "b.jaxpr").write_text(text)
+        what = ["--save-values", "v{}"] if kind != "digests" else ["--digest"]
+        for name in "ab":
+            words = [w.format(name) for w in what]
+            done = invoke(["run", f"{name}.jaxpr", "--args", "ones", *words])
+            assert done.status == 0, done.error
+            (tmp_path / f"{name}.jsonl").write_text(done.output)
+        sides = {
+            "values": ["va", "vb"],
+            "digests": ["a.jsonl", "b.jsonl"],
+            "run": ["va", "b.jaxpr", "--args", "ones"],
+        }
+        return invoke(["compare", *sides[kind], "--json"])
+
+    done = answer(edited(by))
+    assert done.status == 0 and json.loads(done.output)["equal"], done.error
+    assert any("in their order" in note for note in json.loads(done.output)["notes"])
+    done = answer(edited(by, "mul h 2.0", "mul h 3.0"))
+    found = json.loads(done.output)
+    assert done.status == 1 and found["first"]["primitive"] == "mul"
+    assert found["first_b"]["source"]["line"] == found["first"]["source"]["line"] + by == 6 + by
+    assert found["first"]["path"][0]["step"] == 0

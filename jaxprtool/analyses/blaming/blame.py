@@ -223,7 +223,10 @@ class Blame(Answer):
             lines += _listed("masked by", [located(p) for p in self.masked_by])
             lines += _listed("decides at", [located(p) for p in self.deciding])
             lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
-        lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
+        if self.outputs:  # all of them, however many
+            lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
+        if self.stopped:
+            lines.append(f"the run did not come to its results: {self.stopped}")
         return [*filter(None, lines), *self._last_lines()]
 
     def _last_lines(self) -> list[str]:

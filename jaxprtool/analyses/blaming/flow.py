@@ -525,7 +525,7 @@ class Flow(Logging):
             decision |= merged([marks[k] for k in plan.steering]).felt
         if decision:
             events.decide(frame, eqn, decision)
-        reached: list[Mark] = []
+        reached, dropped = list[Mark](), list[Mark]()
         for k, v in enumerate(eqn.out_binders):
             mark, exact = call.result_mark(k, outs[k])
             if mark is None:
@@ -539,7 +539,8 @@ class Flow(Logging):
                 if not mark.bad:  # the equation's own rule has made it
                     seen = Seen(frame, log, i, plan, self.sought.state(outs[k]), (k,))
                     mark = events.makes(seen, call.any_mark())
-            elif mark.bad:
+            elif mark.bad:  # a loop of several examples keeps what those had that are done
+                dropped.append(mark)
                 mark = events.good_mark(mark.taint, mark.decided, mark.mixed)
             if decision:
                 taint, decided, mixed = (
@@ -550,7 +551,7 @@ class Flow(Logging):
                 reached.append(mark)
                 frame.marks[v] = mark
         if reached and not any(m.bad for m in reached) and not frame.masked:
-            whole = merged(call.marks)
+            whole = merged([*call.marks, *dropped])
             if whole.bad:
                 events.mask(frame, eqn, whole)
         calls = frame.context().calls

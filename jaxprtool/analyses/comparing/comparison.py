@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -166,6 +166,7 @@ class First:
       among: other equations of A, and of B, that may be to blame: those that compute the same,
         where the other program computes it once, and those that compute a constant, where the other
         program has it.
+      device: of a result of all devices of a mesh, that on which it differs most; {} of others.
     """
 
     a: Place | Written | None
@@ -174,6 +175,7 @@ class First:
     result: int = 0
     given: Sequence[tuple[Any, Any]] = ()
     among: tuple[Sequence[Place], Sequence[Place]] = ((), ())
+    device: Mapping[str, int] = field(default_factory=dict[str, int])
 
 
 @dataclass(frozen=True)
@@ -288,6 +290,7 @@ def _first_lines(title: str, first: First) -> list[str]:
     f = first.found
     if f is not None:
         at = "" if not f.where else f" at [{','.join(map(str, f.where))}]"
+        at += f" of {device_text(first.device)}" if first.device else ""
         values = "" if f.where is None else f": {_element(f.a)} / {_element(f.b)}{at}"
         kind = f.type_a if f.type_a == f.type_b else f"{f.type_a} / {f.type_b}"
         which = f"result {first.result}, " if first.result else ""

@@ -422,6 +422,24 @@ class Worst(Sequence[Errors]):
         table = xp.repeat(xp.arange(len(adds)), sizes)
         which = xp.concatenate([xp.arange(n) for n in sizes]) if adds else order
         self._order = [*zip(table[order].tolist(), which[order].tolist(), strict=True)]
+        self._same: dict[tuple[int, int], list[tuple[int, int]]] = {}
+        if any(step.mesh is not None for t in self._tables for step in _inside(t)):
+            self._join_devices()
+
+    def _join_devices(self) -> None:
+        """Make one row of the equations that run in the place of one: for all devices of a mesh at once, and for each."""
+        first: dict[Any, tuple[int, int]] = {}
+        for at in self._order:
+            place = self._place(*at)
+            path = [(s.eqn, s.param, s.branch) for s in place.path if not s.device]
+            self._same.setdefault(first.setdefault((place.eqn, *path), at), []).append(at)
+        self._order = [*self._same]
+
+    def _place(self, t: int, n: int) -> Place:
+        """Return the place of an equation of a table, as it is written."""
+        table = self._tables[t]
+        column = table.pair.firsts[n]
+        return self._written(Place(table.pair.eqn(column), table.paths[column]))
 
     def __len__(self) -> int:
         return len(self._order)
@@ -429,11 +447,18 @@ class Worst(Sequence[Errors]):
     def __getitem__(self, i: Any) -> Any:
         if isinstance(i, slice):
             return [self[k] for k in range(*i.indices(len(self)))]
-        t, n = self._order[i]
-        table = self._tables[t]
-        column = table.pair.firsts[n]
-        place = Place(table.pair.eqn(column), table.paths[column])
-        return Errors(self._written(place), int(table.counts[column]), self._numbers[t][:, n])
+        at = self._order[i]
+        place, same = self._place(*at), self._same.get(at, [at])
+        counts = [int(self._tables[t].counts[self._tables[t].pair.firsts[n]]) for t, n in same]
+        # one that holds jaxprs runs for all devices, and inside of it for each
+        count = max(counts) if place.eqn.primitive.holds_jaxprs else sum(counts)
+        numbers = numpy_namespace().maximum.reduce([self._numbers[t][:, n] for t, n in same])
+        return Errors(place, count, numbers)
+
+
+def _inside(table: Table) -> tuple[Step, ...]:
+    """Return the way to a jaxpr; () to that of the program."""
+    return next(filter(None, table.paths), ())
 
 
 def _begin(jaxpr: Jaxpr) -> int:

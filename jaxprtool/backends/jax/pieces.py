@@ -26,6 +26,7 @@ def run_in_pieces(
     args: Sequence[Any],
     size: int,
     check: Callable[[ClosedJaxpr], object] = lambda piece: None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Any]:
     """Run a program that `goes_in_pieces`: `jax.jit` compiles each piece, which is dropped after it has run.
 
@@ -34,6 +35,7 @@ def run_in_pieces(
       args: values of the constants that it does not hold, then of its arguments.
       size: the number of equations of a piece.
       check: called with each piece before the first one is run; it may raise.
+      flags: flags of XLA.
 
     Returns:
       Arrays of JAX's, of the types of the program's results.
@@ -56,7 +58,7 @@ def run_in_pieces(
     for stop, piece in zip(stops, pieces, strict=True):
         flat = FlatFunction(piece)
         taken = flat.arguments([held[v] for v in piece.jaxpr.in_binders])
-        results = jax.jit(flat)(*taken)
+        results = jax.jit(flat, compiler_options=flags)(*taken)
         held.update(zip(piece.jaxpr.outs, results, strict=True))
         held = {v: x for v, x in held.items() if last.get(v, -1) >= stop}
     return results

@@ -38,6 +38,7 @@ def run_with_jax(
     platform: str | None = None,
     devices: int = 1,
     check: Callable[[ClosedJaxpr], object] = lambda part: None,
+    flags: dict[str, Any] | None = None,
 ) -> list[Any]:
     """Return the results of `jax.jit` of a program, or of consecutive parts of a long one.
 
@@ -47,6 +48,7 @@ def run_with_jax(
       platform: the platform to run on; None for JAX's own choice.
       devices: the number of devices of its meshes.
       check: called before JAX gets the program, or each part of a long one; it may raise.
+      flags: flags of XLA, by name.
 
     Returns:
       Arrays of JAX's, which are on the device; typed keys as ours.
@@ -65,7 +67,7 @@ def run_with_jax(
 
     with _settings(program, platform, devices), _unlogged(program):
         try:
-            results = _results(program, args, devices, check_first)
+            results = _results(program, args, devices, check_first, flags)
             jax.block_until_ready(results)
             jax.effects_barrier()
         except JaxprToolError:
@@ -83,13 +85,14 @@ def _results(
     args: Sequence[Any],
     devices: int,
     check: Callable[[ClosedJaxpr], object],
+    flags: dict[str, Any] | None,
 ) -> list[Any]:
     """Return the results as JAX's arrays, which may not be computed yet."""
     if devices == 1 and goes_in_pieces(program, PIECE):
-        return run_in_pieces(program, args, PIECE, check)
+        return run_in_pieces(program, args, PIECE, check, flags)
     check(program)
     flat = FlatFunction(program)
-    return jax.jit(flat)(*flat.arguments(args))
+    return jax.jit(flat, compiler_options=flags)(*flat.arguments(args))
 
 
 def _with_devices(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -80,8 +80,9 @@ class _Verb(click.Command):
             if record is not None and isinstance(p, click.Option):
                 groups[isinstance(p, FunctionOption)].append(record)
         for functions, title in ((False, "Options"), (True, FUNCTION_OPTIONS)):
-            with formatter.section(title):
-                formatter.write_dl(groups[functions])
+            if groups[functions]:
+                with formatter.section(title):
+                    formatter.write_dl(groups[functions])
 
 
 def _refuse_long_numbers(words: Sequence[str]) -> None:
@@ -191,14 +192,17 @@ def _shared_options() -> list[click.Parameter]:
     ]
 
 
-def verb(name: str) -> Callable[[Callable[..., Any]], click.Command]:
+def verb(name: str, *, reads: bool = True) -> Callable[[Callable[..., Any]], click.Command]:
     """Return a decorator that makes a function the command of a verb, with the options of all
     verbs.
+
+    reads: whether it reads a program, in whose place a function may be given.
     """
 
     def decorate(f: Callable[..., Any]) -> click.Command:
         command = click.command(name, cls=_Verb)(click.pass_obj(f))
-        command.params += constants_options(name) + _shared_options() + function_options()
+        command.params += constants_options(name) + _shared_options()
+        command.params += function_options() if reads else []
         return command
 
     return decorate

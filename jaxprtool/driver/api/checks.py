@@ -20,13 +20,14 @@ __all__ = ["equiv", "gradcheck", "precision"]
 
 
 @for_the_function(equivalence.equiv, programs=2)
-def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
+def equiv(a: Any, b: Any, *args: Any, domain: str | Sequence[str] = (), **how: Any) -> Equivalence:
     """Whether two programs, or functions, compute the same.
 
     Args:
       a, b: programs or functions; see `jaxprtool.trace`.
       args: the arguments on which a function among them is traced; the first sample too. Programs need none.
-      how: keywords of `driver.equiv`: `samples`, `domain`, `rtol`, `atol`, `seed`, `max_bytes`, `step_limit`.
+      domain: which values arguments may have: `"x: f32[3] in [-1, 1]"`, or a list of such texts.
+      how: keywords of `driver.equiv`: `samples`, `rtol`, `atol`, `seed`, `max_bytes`, `step_limit`.
 
     Returns:
       An object with `status` (`proved`, `probable` or `refuted`), `proved`, `refuted`, `samples` and, where they differ,
@@ -37,7 +38,8 @@ def equiv(a: Any, b: Any, *args: Any, **how: Any) -> Equivalence:
     """
     first, second, leaves = with_values_of_two(a, b, args)
     values = leaves if leaves and all(map(_is_value, leaves)) else None
-    return equivalence.equiv(first, second, values, **how)
+    domains = [domain] if isinstance(domain, str) else domain
+    return equivalence.equiv(first, second, values, domain=domains, **how)
 
 
 def _is_value(x: Any) -> bool:

@@ -7,46 +7,46 @@ from collections.abc import Sequence
 
 from jaxprtool.driver import fuzz as fuzzing
 from jaxprtool.driver.fuzz import FOLDER, PATIENCE, Fuzzer, Fuzzing
-from jaxprtool.driver.fuzzing.generate import Recipe, generated
+from jaxprtool.driver.fuzzing.generate import Recipe, generated, names_of
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
 __all__ = ["fuzz", "random_program"]
 
 
 def random_program(
-    seed: int, *, size: int | None = None, primitives: Sequence[str] = ()
+    seed: int, *, size: int | None = None, primitives: str | Sequence[str] = ()
 ) -> tuple[ClosedJaxpr, list[Value]]:
     """Return a random well-typed program and values of its arguments; a seed always gives the same ones.
 
     Args:
       seed: the seed of both.
       size: the number of equations; by default a few.
-      primitives: the names of the primitives to use; all by default.
+      primitives: the names of the primitives to use, a list or with commas between; all by default.
 
     Raises:
       UsageError: an unknown primitive, or no examples that use only these.
     """
-    found = generated(seed, Recipe(size, tuple(primitives)))
+    found = generated(seed, Recipe(size, _names(primitives)))
     return found.program, [*found.args]
 
 
 def fuzz(
-    columns: Sequence[str],
+    columns: str | Sequence[str],
     *,
     seed: int = 0,
     count: int | None = None,
     seconds: float | None = None,
     size: int | None = None,
-    primitives: Sequence[str] = (),
+    primitives: str | Sequence[str] = (),
     output: str | os.PathLike[str] = FOLDER,
     patience: float = PATIENCE,
 ) -> Fuzzing:
     """Run random programs through columns that have to agree, as `jaxprtool fuzz --check` does.
 
-        jt.fuzz(["numpy", "xla", "vmap"], seconds=10).findings
+        jt.fuzz("numpy,xla,vmap", seconds=10).findings
 
     Args:
-      columns: of `numpy`, `xla`, `jax`, `jvp`, `vjp`, `vmap`.
+      columns: of `numpy`, `xla`, `jax`, `jvp`, `vjp`, `vmap`; a list, or names with commas between.
       seed: of the first program.
       count: how many programs.
       seconds: how long new ones are drawn; a minute where there is no count.
@@ -57,6 +57,10 @@ def fuzz(
     Raises:
       UsageError: an unknown column or primitive, or a folder that cannot be made.
     """
-    recipe = Recipe(size, tuple(primitives))
-    fuzzer = Fuzzer(columns, recipe, os.fspath(output), patience)
+    recipe = Recipe(size, _names(primitives))
+    fuzzer = Fuzzer(_names(columns), recipe, os.fspath(output), patience)
     return fuzzing.fuzz(fuzzer, seed, count, seconds)
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return tuple(names_of(given) if isinstance(given, str) else given)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, NoReturn
 
 from jaxprtool.analyses.comparing.comparison import (
@@ -19,14 +19,21 @@ from jaxprtool.analyses.comparing.comparison import (
 )
 from jaxprtool.analyses.recording import Record, Recorder
 from jaxprtool.driver.comparing.in_step import Limits, differences
-from jaxprtool.driver.comparing.saved_pairs import Kind, Kinds, kinds_of, paired
+from jaxprtool.driver.comparing.saved_pairs import (
+    Kind,
+    Kinds,
+    by_order,
+    kinds_of,
+    paired,
+)
 from jaxprtool.driver.run import evaluated, ready
 from jaxprtool.driver.running.prints import printing_aside
 from jaxprtool.driver.running.record import INDEX, digest_lines, digests, literals_of
 from jaxprtool.driver.words.shapes import parse_shape
 from jaxprtool.interpreters.evaluation.state_values import Cell, Token
-from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.diagnostics import UsageError, counted, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value, Var
+from jaxprtool.passes.once import runs_once
 
 __all__ = ["Saved", "compare_saved", "compare_with_run", "is_saved", "load_saved"]
 
@@ -152,7 +159,7 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         message = f"{a.name} and {b.name}: one is a folder of values, and one a file of digests"
         fail(UsageError, message, "bad-usage", help="save the same of both runs")
     found = _Table(a.name, b.name, tolerance)
-    partner = paired(a.kinds(), b.kinds())
+    partner, moved = _partners(a, b)
     found.alone = (a.made_alone(set(partner)), b.made_alone({*partner.values()}))
     for key, entry in a.results.items():
         theirs = partner.get(key[0])
@@ -166,11 +173,20 @@ def compare_saved(a: Saved, b: Saved, tolerance: Tolerance) -> Comparison:
         else:
             found.digests(key, entry, other, *places, *ins)
     notes = [
+        moved,
         _alone(a, b, found.count),
         _alone(b, a, found.count),
         _between(found.first, a, b),
     ]
     return found.comparison(_of_digests(a), *notes)
+
+
+def _partners(a: Saved, b: Saved) -> tuple[dict[str, str], str]:
+    """Return the key in B of the counterpart of each equation of A, and a note on how they were found, or ""."""
+    kinds = a.kinds(), b.kinds()
+    found = paired(*kinds)
+    ordered = by_order(found, *kinds, (a.places, b.places))
+    return (found, "") if ordered is None else (ordered, _IN_ORDER)
 
 
 def _of_digests(saved: Saved) -> str:
@@ -210,39 +226,91 @@ def compare_with_run(
     *,
     swap: bool = False,
 ) -> Comparison:
-    """Run a program on NumPy and compare its results with those saved by another run, as they are computed."""
-    found = _Table(*((saved.name, name) if swap else (name, saved.name)), tolerance)
-    left, digested, hashes = {key for key, _ in saved.results}, digest_lines(), digests().Hashes()
-    theirs = saved.kinds()
+    """Run a program on NumPy and compare its results with those saved by another run, as they are computed.
 
-    def take(record: Record) -> None:
-        line = None if saved.folder else digested(record)
-        hashed = map(hashes.of, record.ins) if line is None else line["ins"]
+    It runs once more where lines of Python have other numbers than in the run that was saved, unless it has effects.
+    """
+    names = (saved.name, name) if swap else (name, saved.name)
+    program = ready(a, args, limits.max_bytes)
+    beside = _Beside(saved, _Table(*names, tolerance), swap=swap)
+    moved = ""
+    with printing_aside():
+        evaluated(program, args, *limits, Recorder(beside.take, every=1))
+        partner = beside.partner_by_order()
+        if partner is not None:
+            moved = "the lines of Python are others: save both runs to have their equations aligned"
+        if partner is not None and not runs_once(program):
+            beside, moved = _Beside(saved, _Table(*names, tolerance), partner, swap=swap), _IN_ORDER
+            evaluated(program, args, *limits, Recorder(beside.take, every=1))
+    left, found = beside.left, beside.found
+    alone = f"{counted(len(left), 'equation')} of {saved.name} did not run" if left else ""
+    return found.comparison(moved, _of_digests(saved), alone, _between(found.first, saved))
+
+
+class _Beside:
+    """Compares what a program computes with what another run has saved.
+
+    Attributes:
+      found: the differences.
+      left: the keys of the saved equations that have not run yet.
+      kinds, places: of the equations that have run, by key; as many as matter.
+    """
+
+    def __init__(
+        self,
+        saved: Saved,
+        found: _Table,
+        partner: Mapping[str, str] | None = None,
+        *,
+        swap: bool = False,
+    ):
+        """Prepare to compare; partner: the key of the saved equation for that of one that runs; None: the same."""
+        self._saved, self.found, self._partner, self._swap = saved, found, partner, swap
+        self.left = {key for key, _ in saved.results}
+        self.kinds: Kinds = {}
+        self.places: dict[str, Any] = {}
+        self._theirs, self._hashes = saved.kinds(), digests().Hashes()
+        self._digested = digest_lines()
+
+    def partner_by_order(self) -> dict[str, str] | None:
+        """Return the keys of saved equations, by those that ran, where lines of Python have other numbers; else None."""
+        common = {k: k for k in self.kinds if k in self._theirs}
+        return by_order(common, self.kinds, self._theirs, (self.places, self._saved.places))
+
+    def take(self, record: Record) -> None:
+        """Compare the results of an equation that has run."""
+        saved, found = self._saved, self.found
+        line = None if saved.folder else self._digested(record)
+        hashed = map(self._hashes.of, record.ins) if line is None else line["ins"]
         now_in = _without_literals([*hashed], literals_of(record))
-        if _is_another(record, theirs.get(record.key)):
+        self._note(record)
+        theirs = record.key if self._partner is None else self._partner.get(record.key)
+        if theirs is None or _is_another(record, self._theirs.get(theirs)):
             return
-        left.discard(record.key)
+        self.left.discard(theirs)
         for k, x in enumerate(record.outs):
-            key = record.key, k
+            key = theirs, k
             entry = saved.results.get(key)
             if entry is None:
                 continue
-            places: tuple[Any, Any] = record.place, saved.places[record.key]
+            places: tuple[Any, Any] = record.place, saved.places[theirs]
             now = x.value if isinstance(x, Cell) else x
             pair = (now, saved.value(entry)) if line is None else (line["outs"][k], entry)
-            ins: tuple[Ins, Ins] = now_in, saved.ins[record.key]
-            if swap:
+            ins: tuple[Ins, Ins] = now_in, saved.ins[theirs]
+            if self._swap:
                 places, pair, ins = (places[1], places[0]), (pair[1], pair[0]), (ins[1], ins[0])
-            if line is None:
-                found.values(key, *pair, *places, *ins)
-            else:
-                found.digests(key, *pair, *places, *ins)
+            add = found.values if line is None else found.digests
+            add(key, *pair, *places, *ins)
 
-    with printing_aside():
-        program = ready(a, args, limits.max_bytes)
-        evaluated(program, args, *limits, Recorder(take, every=1))
-    alone = f"{len(left)} equations of {saved.name} did not run" if left else ""
-    return found.comparison(_of_digests(saved), alone, _between(found.first, saved))
+    def _note(self, record: Record) -> None:
+        """Keep the kind of an equation, unless far more have run than were saved."""
+        if self._partner is None and len(self.kinds) < _NOTED * len(self._theirs) + 1000:
+            self.kinds[record.key] = record.place.eqn.primitive.name, _types_of(record)
+            self.places[record.key] = record.place
+
+
+_NOTED = 4  # how many equations of a run are noted for each that was saved
+_IN_ORDER = "the lines of Python are others: equations are paired in their order"
 
 
 def _is_another(record: Record, theirs: Kind | None) -> bool:
@@ -251,9 +319,13 @@ def _is_another(record: Record, theirs: Kind | None) -> bool:
         return True
     if theirs[0] == record.place.eqn.primitive.name:
         return False
+    return theirs[1] != _types_of(record)
+
+
+def _types_of(record: Record) -> tuple[str, ...]:
     values: list[Value] = [x.value if isinstance(x, Cell) else x for x in record.outs]
     name = differences().type_name
-    return theirs[1] != tuple(name(x) for x in values if not isinstance(x, Token))
+    return tuple(name(x) for x in values if not isinstance(x, Token))
 
 
 class _Table:

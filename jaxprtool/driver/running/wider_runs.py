@@ -21,6 +21,7 @@ __all__ = ["WiderRuns", "differ"]
 # Of the difference in their own types: two results that are nearer in the wider precision are the same number there.
 _AGREE = 2.0**-10  # in double precision, which has 29 bits more
 _AGREE_LONG = 2.0**-5  # in long double, which has 11
+_LONG_UNIT = 2.0**-11  # a unit of rounding of long double, in those of f64
 _ROUNDINGS = 6  # runs with other roundings
 _REAL = 64.0  # units of rounding of the largest element: a larger difference in the wider precision is none of rounding
 
@@ -69,6 +70,7 @@ class WiderRuns:
         args: Sequence[Value],
         turns: int | None,
         own: Sequence[Sequence[Value]],
+        moves: Sequence[Any],
         where: Sequence[bool],
     ) -> list[Any] | None:
         """Return, elementwise, where the results of both are the same number in the wider precision; None where they have no results.
@@ -79,6 +81,7 @@ class WiderRuns:
         Args:
           args, turns: as of `results`.
           own: the results of both in their own types.
+          moves: a multiple of how far other roundings of the equations move each result in its own type.
           where: for each result whether it matters; the others have False.
         """
         wide = self.results(args, turns)
@@ -89,7 +92,10 @@ class WiderRuns:
         apart: list[Any] = [abs(p - q) if w else 0.0 for _, _, p, q, w in rows]
         rooms: list[Any] = [share * _apart(x, y, p) if w else 0.0 for x, y, p, _, w in rows]
         triples = zip(apart, rooms, where, strict=True)
-        if self._bits < 64 and any((a > r).any() for a, r, w in triples if w):
+        if self._bits == 64:  # equations are moved in no type that is wider than f64
+            maximum = numpy_namespace().maximum
+            rooms = [maximum(r, m * _LONG_UNIT) for r, m in zip(rooms, moves, strict=True)]
+        elif any((a > r).any() for a, r, w in triples if w):
             rooms = self._with_roundings(args, turns, wide, where, rooms)
         return [a <= r if w else False for a, r, w in zip(apart, rooms, where, strict=True)]
 

@@ -93,6 +93,8 @@ def steps(
     """
     loop, limit, end = Loop(name, total, span), _limit.get(), _end.get()
     turns = _turns.get() if total is None else None
+    calls = _calls.get() or [0]
+    before = calls[0]
     running = _loops()
     running.append(loop)
     try:
@@ -105,9 +107,11 @@ def steps(
             if turns is not None:
                 turns.count(loop)
             loop.step, loop.position = n + 1, i
+            calls[0] = 0  # the steps are limited themselves
             yield i
     finally:
         running.remove(loop)
+        calls[0] = before
 
 
 def _over_limit(loop: Loop, limit: int) -> None:
@@ -142,7 +146,7 @@ def limited_turns(turns: Turns) -> AbstractContextManager[None]:
 
 @contextmanager
 def limited_steps(limit: int | None = None) -> Iterator[None]:
-    """Limit, inside the block, the steps of each loop on NumPy, and the number of calls, to `limit`.
+    """Limit, inside the block, the steps of each loop on NumPy, and the number of calls outside of loops and in each step, to `limit`.
 
     None keeps the limit from outside. Calls are counted anew, so that each of several runs may make
     as many.
@@ -159,9 +163,11 @@ def count_call(span: Any = None) -> None:
         return
     calls[0] += 1
     if calls[0] > limit:
+        running = running_loops()
+        made = f"{running[-1]} has" if running else "the program has"
         fail(
             UsageError,
-            f"the program has made {limit:,} calls, as many as steps are allowed",
+            f"{made} made {limit:,} calls, as many as steps are allowed",
             "step-limit",
             span=span,
             help="raise the limit with --step-limit",
