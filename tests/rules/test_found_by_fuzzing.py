@@ -180,3 +180,13 @@ def test_cumlogsumexp_of_large_negative_numbers_has_a_derivative(dtype, reverse)
     want = jax.jvp(f, (x,), (tangent,))[1]
     have = jt.jvp(jt.jaxpr_as_fun(jt.trace(f, x)), [x], [tangent])[1][0]
     np.testing.assert_allclose(have, want, rtol=1e-4)
+
+
+def test_the_cotangent_of_an_empty_transform_is_zero():
+    """JAX divides by the number of elements; `jnp.fft.hfft` of one element has none."""
+    program = jt.parse(
+        "{ lambda ; a:c64[1]. let b:f32[0] = fft[fft_lengths=(0,) fft_type=3] a in (b,) }"
+    )
+    out, back = jt.vjp(lambda a: jt.eval_jaxpr(program, [a])[0], np.ones(1, np.complex64))
+    (cotangent,) = back(out)
+    assert cotangent.dtype == np.complex64 and np.array_equal(cotangent, [0])
