@@ -14,7 +14,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.scanning.hints import LOOSE_START
 from jaxprtool.syntax.scanning.lines import Lines
 from jaxprtool.syntax.scanning.reading import AfterLine, Frame, Reading, State
-from jaxprtool.syntax.scanning.values import free_params
+from jaxprtool.syntax.scanning.values import free_params, name_params
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PLAIN_VALUE
 
 __all__ = ["ParamScanner"]
@@ -70,6 +70,7 @@ class ParamScanner:
         reading = self.reading
         text, tokens, frame = reading.text, reading.tokens, reading.open[-1]
         odd, free = reading.odd_name, free_params(frame.primitive)
+        named = name_params(frame.primitive)
         value_end = reading.values.value_end
         plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
         pos, comments = reading.pos, reading.comments.present
@@ -80,6 +81,8 @@ class ParamScanner:
             m = plain.match(text, pos)
             if m and odd is not None and odd.match(text, m.start(2)):
                 m = None
+            if m and frame.column < 0 and m[1] in named and text[m.end()] == " ":
+                m = None  # `name=in let=3`, of releases to 0.2.21
             if m and m[1] not in free:
                 at, pos = m.span(2)
                 pair = ("KEY", m[1], m.start(1), at), ("VALUE", m[2], at, pos)
