@@ -101,3 +101,18 @@ def test_names_of_functions_of_the_installed_jax():
     program = jt.parse(str(closed))
     jt.typecheck_jaxpr(program.jaxpr)
     assert jt.eval_jaxpr(program, [np.ones(3, np.float32)])[0].tolist() == [4, 4, 4]
+
+
+def test_params_of_an_unknown_primitive_that_hold_brackets_and_jaxprs():
+    """Releases to 0.2.21 write each param on a line, and only names follow the bracket that closes them."""
+    text = """{ lambda  ; a.
+  let b = my-prim.v2:fancy[ semi=x ; y
+                            text=a=b ] [ { lambda ; c:f32[]. let in (c,) } ] a
+      c = sin b
+  in (c,) }"""
+    program = jt.parse(text)
+    held = dict(program.eqns[0].params)
+    assert str(held["text"]) == "a=b ] [ { lambda ; c:f32[]. let in (c,) }"
+    assert str(held["semi"]) == "x ; y"
+    assert len(program.eqns[0].inputs) == 1
+    assert str(program) == text

@@ -36,6 +36,8 @@ _AFTER_ITEM = pattern(r"\s*+([,\]])")
 _FLAT_KEY = pattern(rf"\s({IDENT})=")
 _KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
 _KEY_BESIDE = pattern(rf"[ \t]*+({IDENT})=(?!=)")
+# The greedy part ends before the last ` ]` of the line.
+_CLOSED_LAST = pattern(r"( \][^\n]*\S)(?= \][^\[\]{}()=;,]*\Z) \][^\n]*")
 _INDENTED_KEY = pattern(rf" ++{IDENT}=")
 _FLAT_END = pattern(r"\](?=[ \n]|\Z)")
 _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
@@ -108,6 +110,8 @@ class ValueScanner:
         if end >= 0 and (m := _KEY_BESIDE.match(self.text, end)):
             end = self._name_end(primitive, key, pos, end, m)
         if column < 0:
+            if end >= 0 and declared_params(primitive) is None:
+                end = self._last_bracket(pos, end)
             m = None if end >= 0 else _FLAT_END.search(self.text, pos)
             return m.start() if m else end if end >= 0 else len(self.text)
         layout = _layout(column)
@@ -122,6 +126,19 @@ class ValueScanner:
         if m is not None and not m["equation"]:
             return m.start()
         return end if end >= 0 else self._line_end(pos)
+
+    def _last_bracket(self, pos: int, end: int) -> int:
+        """Return the last bracket of a line that closes params of an unknown primitive, where a value seems to
+        end at an earlier one, and stands on a line of its own as releases to 0.2.21 write params.
+
+        `text=a=b ] [ x ] c`: only names follow the bracket that closes them.
+        """
+        line_end = self._line_end(pos)
+        begins = self.text.rfind("\n", 0, pos) + 1
+        if end >= line_end or not _INDENTED_KEY.fullmatch(self.text, begins, pos):
+            return end
+        m = _CLOSED_LAST.fullmatch(self.text, end, line_end)
+        return end if m is None else m.end(1)
 
     def _name_end(self, primitive: str, key: str, pos: int, end: int, m: re.Match[str]) -> int:
         """Return the end of a name that stands on a line of its own, as JAX writes params.
