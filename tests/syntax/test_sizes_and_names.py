@@ -77,10 +77,18 @@ NAMED = {
 
 @pytest.mark.parametrize("call", NAMED)
 def test_a_name_that_holds_what_looks_like_a_param(call):
+    assert difference(NAMED[call]) is None
     program = jt.parse(NAMED[call])
     assert program.eqns[0].params["name"] == "in let=lambda {x} ; [y]"
     assert jt.eval_jaxpr(program, [np.ones(3, np.float32)])[0].tolist() == [2, 2, 2]
     assert str(jt.parse(str(program))) == str(program)
+
+
+def test_a_key_without_blanks_before_it_is_in_no_name():
+    text = NAMED["jit"].replace("in let=lambda {x} ; [y]", "<lambda>name=<lambda>")
+    assert difference(text) is None
+    with pytest.raises(jt.JaxprToolError, match="holds `name=`"):
+        jt.parse(text)
 
 
 @pytest.mark.parametrize("params", ["name=f foo=3", "foo=3 name=f", "name=f inlin=True"])
@@ -110,6 +118,7 @@ def test_params_of_an_unknown_primitive_that_hold_brackets_and_jaxprs():
                             text=a=b ] [ { lambda ; c:f32[]. let in (c,) } ] a
       c = sin b
   in (c,) }"""
+    assert difference(text) is None
     program = jt.parse(text)
     held = dict(program.eqns[0].params)
     assert str(held["text"]) == "a=b ] [ { lambda ; c:f32[]. let in (c,) }"

@@ -305,7 +305,7 @@ class ValueScanner:
 def fault(text: str, jaxprs: bool = False, keys: bool = False) -> str:
     """Return what is wrong with a value that is plain text, in words; "" where it is acceptable.
 
-    Such a value must contain no `key=` unless it may hold `keys`, and no jaxpr unless it may show
+    Such a value must contain no `key=` unless it may hold `keys` after blanks, and no jaxpr unless it may show
     `jaxprs`: they would be lost in it. Its brackets must balance, so that its end is found again.
     """
     word = text.strip()
@@ -337,7 +337,8 @@ def fault(text: str, jaxprs: bool = False, keys: bool = False) -> str:
     if depth:
         return UNBALANCED
     pieces.append(text[at:])
-    for piece in () if keys else pieces:
-        if m := _STRAY.search(piece):
-            return f"holds `{m[0]}`"
+    for piece in pieces:
+        for m in _STRAY.finditer(piece):
+            if not (keys and piece[: m.start()][-1:].isspace()):
+                return f"holds `{m[0]}`"
     return ""
