@@ -182,6 +182,7 @@ def plain_names(text: str) -> str:
 
 
 _HOLDS_KEY = re.compile(r"^ +[^\W\d]\w*=[^\s=]+ .*=")
+_KEY_INSIDE = re.compile(r"[^\s=]+ (?:.* )?[^\W\d]\w*=(?!=)")
 _ALONE = re.compile(r"(?m)^( +)([^\W\d]\w*)=")
 
 
@@ -193,7 +194,7 @@ def _without_keys(text: str) -> str:
         primitive, classic = _applied(above, column)
         if m[2] in name_params(primitive):
             end = values.value_end(-1 if classic else column, primitive, m[2], m.end())
-            if "=" in text[m.end() : end]:
+            if _KEY_INSIDE.match(text, m.end(), end):
                 text = text[: m.end()] + re.sub(r"\W", "_", text[m.end() : end]) + text[end:]
     return text
 

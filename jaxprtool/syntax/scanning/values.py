@@ -339,6 +339,8 @@ def fault(text: str, jaxprs: bool = False, keys: bool = False) -> str:
     pieces.append(text[at:])
     for piece in pieces:
         for m in _STRAY.finditer(piece):
-            if not (keys and piece[: m.start()][-1:].isspace()):
+            as_key = m[0].endswith("=") and m[0][:-1].isidentifier()
+            as_key = as_key and piece[: m.start()][-1:].isspace()
+            if not (keys and as_key and not piece.startswith("=", m.end())):
                 return f"holds `{m[0]}`"
     return ""
