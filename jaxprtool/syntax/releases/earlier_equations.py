@@ -5,7 +5,7 @@ operands, or make several equations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.core.inner import reference_to
 from jaxprtool.core.primitive import declared_primitive, find_primitive
@@ -254,7 +254,8 @@ def scalar_of_any_contents(
 
 def has_sizes(params: Params) -> bool:
     """Whether the shape of an equation is read from operands, which its param does not say."""
-    return None in (params.get("shape") or ())
+    shape = params.get("shape")
+    return isinstance(shape, tuple) and None in shape
 
 
 def sizes_as_operands(
@@ -265,9 +266,9 @@ def sizes_as_operands(
 
     None for another equation.
     """
-    shape = params.get("shape")
-    if not isinstance(shape, tuple) or not has_sizes(params) or len(outs) != 1:
+    if not has_sizes(params) or len(outs) != 1:
         return None
+    shape = cast("tuple[Any, ...]", params["shape"])
     aval, sizes = outs[0].aval, shape.count(None)
     if not isinstance(aval, ShapedArray) or len(aval.shape) != len(shape) or len(inputs) < sizes:
         return None
