@@ -117,9 +117,12 @@ def value(x: Any, aval: Any = None) -> Any:
         if not x.cached:
             check_literal(x)
             dtype = np_dtype(x.aval.dtype)
-            x.cached.append(
-                np.zeros(x.aval.shape, dtype) if dtype == float0 else _scalar(x.val, dtype)
-            )
+            if dtype == float0:
+                x.cached.append(np.zeros(x.aval.shape, dtype))
+            else:
+                number = _scalar(x.val, dtype)
+                shape = x.aval.shape  # `0.0:f32[3]`: that number everywhere
+                x.cached.append(np.full(shape, number, dtype) if shape else number)
         return x.cached[0]
     if isinstance(x, Tracer):
         fail(

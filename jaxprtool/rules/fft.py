@@ -112,7 +112,8 @@ def _transpose(ct: Value, x: Value, *, fft_type: Any, fft_lengths: Any) -> Value
         return lax.fft(spread, fft_type=_IRFFT, fft_lengths=lengths)
     out = lax.fft(ct, fft_type=_RFFT, fft_lengths=lengths)
     aval = get_aval(out)
-    weights = _along_last(_weights(n, aval.dtype, 1 / total, 2 / total), aval.shape)
+    each = 1 / max(total, 1)  # of no elements, the cotangent is zero
+    weights = _along_last(_weights(n, aval.dtype, each, 2 * each), aval.shape)
     return lax.conj(lax.mul(out, weights), input_dtype=aval.dtype)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from jaxprtool.syntax.releases.earlier import declared_params
 from jaxprtool.syntax.scanning.reading import DEFINED_NAME, odd_names
+from jaxprtool.syntax.scanning.values import ValueScanner, name_params
 from jaxprtool.syntax.tables import grammar_folder
 from jaxprtool.syntax.tokens import NUMBER_WORDS
 
@@ -167,14 +168,45 @@ def plain_names(text: str) -> str:
     """Return the text with identifiers of equal length in the place of names of definitions that
     contain blanks or brackets.
 
-    Only names that are the whole value of a param are replaced. Offsets stay as they are; whoever
+    Only names that are the whole value of a param are replaced, and those that stand on a line of
+    their own and hold what looks like a param (`name=in let=3`). Offsets stay as they are; whoever
     builds a program from the tree takes the names from the original text.
     """
     odd = odd_names(set(DEFINED_NAME.findall(text)))
+    if any(map(_HOLDS_KEY.search, text.split("\n"))):
+        text = _without_keys(text)
     if odd is None:
         return text
     used = re.compile(rf"(?<=[\s\[(,;])([^\W\d]\w*[ \t]*=\s*)({odd.pattern})")
     return used.sub(lambda m: m[1] + re.sub(r"\W", "_", m[2]), text)
+
+
+_HOLDS_KEY = re.compile(r"^ +[^\W\d]\w*=[^\s=]+ .*=")
+_KEY_INSIDE = re.compile(r"[^\s=]+ (?:.* )?[^\W\d]\w*=(?!=)")
+_ALONE = re.compile(r"(?m)^( +)([^\W\d]\w*)=")
+
+
+def _without_keys(text: str) -> str:
+    """Return the text with plain words in the place of names on lines of their own that hold keys."""
+    values, lines = ValueScanner(text), text.split("\n")
+    for m in _ALONE.finditer(text):
+        column, above = len(m[1]), lines[: text.count("\n", 0, m.start())]
+        primitive, classic = _applied(above, column)
+        if m[2] in name_params(primitive):
+            end = values.value_end(-1 if classic else column, primitive, m[2], m.end())
+            if _KEY_INSIDE.match(text, m.end(), end):
+                text = text[: m.end()] + re.sub(r"\W", "_", text[m.end() : end]) + text[end:]
+    return text
+
+
+def _applied(above: list[str], column: int) -> tuple[str, bool]:
+    """Return the primitive whose params stand in a column, and whether the first is beside its bracket."""
+    for line in reversed(above):
+        if line[column - 2 : column] == "[ ":
+            return line[: column - 2].split(" ")[-1], True
+        if line.endswith("[") and len(line) - len(line.lstrip(" ")) == column - 2:
+            return line[:-1].split(" ")[-1], False
+    return "", False
 
 
 def language_parser(is_known: Callable[[str], bool] | None = None) -> Any:

@@ -52,12 +52,14 @@ class _Found(NamedTuple):
     """The annotations of a line.
 
     Attributes:
-      column: the column where they begin.
+      column: the column where they begin, in bytes, as JAX counts columns.
+      start: the number of characters before them.
       equation: the number of the line of equations to which they belong.
       notes: the annotations.
     """
 
     column: int
+    start: int
     equation: int
     notes: Sequence[_Note]
 
@@ -82,8 +84,8 @@ class Annotated:
         left: list[str | None] = [*lines]
         several = False
         for number in sorted(found):
-            column, equation, notes = found[number]
-            left[number] = lines[number][:column].rstrip(" ") or None
+            _, start, equation, notes = found[number]
+            left[number] = lines[number][:start].rstrip(" ") or None
             several = several or len(notes) > 1
             if equation in by_line:
                 by_line[equation].extend(notes)
@@ -160,7 +162,7 @@ def find_annotations(text: str) -> Annotated | None:
                 certain = any(note.frame for note in found.notes)
                 (sure if certain else unsure)[number] = found
                 if not certain and (note := _note(said)):
-                    last[number] = _Found(len(before), number, (note,))
+                    last[number] = _Found(size_of(before), len(before), number, (note,))
                 continue
             if not mark:
                 continue
@@ -169,7 +171,7 @@ def find_annotations(text: str) -> Annotated | None:
         note = known[said] if said in known else known.setdefault(said, _note(said))
         if note is not None:
             certain = beside and note.frame is not None
-            found = _new_found((len(before), equation, (note,)))
+            found = _new_found((size_of(before), len(before), equation, (note,)))
             (sure if certain else unsure)[number] = found
     columns = {line.column for line in sure.values()}
     if not sure and unsure:
@@ -190,23 +192,27 @@ def _several(line: str, number: int) -> _Found | None:
     while first > 1 and _ANNOTATION.fullmatch(pieces[first - 1]):
         first -= 1
     before, found = _MARK.join(pieces[:first]), pieces[first:]
-    gap = " " * len(before)
+    column = size_of(before)
+    gap = " " * column
     if len(found) < 2 or not before.strip():
         return None
     if any(not x.endswith(gap) or x[: -len(gap)].endswith(" ") for x in found[:-1]):
         return None
-    return _Found(len(before), number, [_note(x.strip()) or _NOTHING for x in found])
+    notes = [_note(x.strip()) or _NOTHING for x in found]
+    return _Found(column, len(before), number, notes)
 
 
 def _glued(line: str, number: int) -> _Found | None:
     """Return the annotation in a line that has no blank before its `#`, as an editor may leave it;
     None for another line.
     """
-    column = line.rfind("# ")
-    if column <= 0 or line[column - 1] == " ":
+    start = line.rfind("# ")
+    if start <= 0 or line[start - 1] == " ":
         return None
-    note = _note(line[column + 2 :])
-    return None if note is None or note.frame is None else _Found(column, number, (note,))
+    note = _note(line[start + 2 :])
+    if note is None or note.frame is None:
+        return None
+    return _Found(size_of(line[:start]), start, number, (note,))
 
 
 def _note(text: str) -> _Note | None:
@@ -232,7 +238,7 @@ def _in_brackets(lines: Sequence[str]) -> Annotated | None:
             before = line[: m.start()].rstrip(" ")
             if before and not before[-1].isspace():
                 note = _Note(Frame(m[2], int(m[3]), None, m[4]), None)
-                found[number] = _Found(m.start(1), number, (note,))
+                found[number] = _Found(size_of(line[: m.start(1)]), m.start(1), number, (note,))
     same_column = len({line.column for line in found.values()}) == 1
     return Annotated(lines, found) if same_column else None
 
@@ -249,7 +255,7 @@ def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set
     column = max(columns.values(), default=-1)
     there = {i for i, c in columns.items() if c == column}
     widths = {
-        i: _width(x[:column].rstrip(" ")) if i in there else len(x)
+        i: _width(x[: unsure[i].start].rstrip(" ")) if i in there else size_of(x)
         for i, x in enumerate(lines)
         if i not in below
     }
@@ -261,11 +267,11 @@ def _columns_of_names(lines: Sequence[str], unsure: Mapping[int, _Found]) -> set
 
 
 def _width(line: str) -> int:
-    """Return the length of a line before blanks at its end were stripped; an equation without
+    """Return the length in bytes of a line before blanks at its end were stripped; an equation without
     operands ends with one.
     """
     bare = _NO_OPERANDS.search(line) and not _TYPED_LITERAL.search(line)
-    return len(line) + bool(bare and _MARK not in line)
+    return size_of(line) + bool(bare and _MARK not in line)
 
 
 def _additions(lines: Sequence[str], maybe_names: Container[int] = ()) -> set[int]:

@@ -481,6 +481,14 @@ def test_regular_expressions_take_linear_time():
     assert time.process_time() - start < 10
 
 
+@pytest.mark.parametrize("number", ["_", "1_", "1__0", "_1"])
+def test_underscores_stand_between_digits(number):
+    program = jt.parse("{ lambda ; a:f32[2]. let b:f32[2] = cos a in (b,) }")
+    with pytest.raises(jt.UsageError, match="no number"):
+        jt.holds(program, f"count(cos{{in[0].bytes >= {number}}}) == 0")
+    assert jt.holds(program, "count(cos{in[0].bytes < 1_000}) == 1")
+
+
 @pytest.mark.parametrize("text", ["(", "a)", "*", "[", "[a", "\\", "a|*", "(?:a)"])
 def test_texts_that_are_no_regular_expressions(text):
     with pytest.raises(RegexFault):

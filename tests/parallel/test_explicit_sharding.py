@@ -153,3 +153,44 @@ def test_a_reference_is_where_its_array_is():
     assert types(jt.check(pure).out_types) == ["f32[8@x,4]"]
     for each in (program, read, pure):
         close(jt.eval_jaxpr(each, [a, a[0]]), [(np.sin(a) + a[0]) * 3])
+
+
+def repeated(x):
+    return jax.lax.fori_loop(0, 3, lambda _, c: jnp.sin(c), x)
+
+
+def until(x):
+    return jax.lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, jnp.sin(c[1])), (0, x))[1]
+
+
+@pytest.mark.parametrize("loop", [repeated, until])
+def test_loops_over_sharded_values_take_arrays_of_no_mesh(loop):
+    """As in JAX: NumPy's arrays have no sharding, and `jit` records them without one."""
+    x = ARGS[0]
+    sharded = jax.ShapeDtypeStruct(x.shape, x.dtype, sharding=NamedSharding(MESH, P("x")))
+    program = jt.parse(str(made(loop, sharded)))
+    assert "f32[8@x,4]" in str(program)
+
+    def run(a):
+        return jt.eval_jaxpr(program, [a])
+
+    want, tangent = jax.jvp(loop, (x,), (x,))
+    got = jt.jvp(run, (x,), (x,))
+    close(got[0][0], want, 1e-5)
+    close(got[1][0], tangent, 1e-5)
+    close(jt.vmap(run)(np.stack([x, x]))[0], np.stack([want, want]), 1e-5)
+    close(jt.jit(run)(x)[0], want, 1e-5)
+    close(jt.linearize(run, x)[1](x)[0], tangent, 1e-5)
+    bare = jt.parse(str(program).replace("lambda ; a:f32[8@x,4]", "lambda ; a:f32[8,4]"))
+    jt.typecheck_jaxpr(bare.jaxpr)
+
+
+def test_a_step_that_changes_the_layout_is_refused():
+    text = """{ lambda ; a:f32[4@x]. let
+    b:f32[4] = scan[
+      jaxpr={ lambda ; c:f32[4@x]. let d:f32[4] = sin c in (d,) }
+      length=3 num_carry=1 num_consts=0 reverse=False unroll=1
+    ] a
+  in (b,) }"""
+    with pytest.raises(jt.JaxprTypeError, match="before a step"):
+        jt.typecheck_jaxpr(jt.parse(text).jaxpr)

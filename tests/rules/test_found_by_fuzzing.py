@@ -180,3 +180,32 @@ def test_cumlogsumexp_of_large_negative_numbers_has_a_derivative(dtype, reverse)
     want = jax.jvp(f, (x,), (tangent,))[1]
     have = jt.jvp(jt.jaxpr_as_fun(jt.trace(f, x)), [x], [tangent])[1][0]
     np.testing.assert_allclose(have, want, rtol=1e-4)
+
+
+def test_the_cotangent_of_an_empty_transform_is_zero():
+    """JAX divides by the number of elements; `jnp.fft.hfft` of one element has none."""
+    program = jt.parse(
+        "{ lambda ; a:c64[1]. let b:f32[0] = fft[fft_lengths=(0,) fft_type=3] a in (b,) }"
+    )
+    out, back = jt.vjp(lambda a: jt.eval_jaxpr(program, [a])[0], np.ones(1, np.complex64))
+    (cotangent,) = back(out)
+    assert cotangent.dtype == np.complex64 and np.array_equal(cotangent, [0])
+
+
+@pytest.mark.parametrize(
+    ("equation", "want"),
+    [
+        ("", [2, 2, 2]),
+        ("b:f32[6] = concatenate[dimension=0] a 2.0:f32[3]", [1, 1, 1, 2, 2, 2]),
+        ("b:f32[] = reduce_sum[axes=(0,)] 2.0:f32[3]", 6),
+    ],
+)
+def test_a_number_of_several_axes_is_that_number_everywhere(equation, want):
+    result = "b" if equation else "2.0:f32[3]"
+    program = jt.parse(f"{{ lambda ; a:f32[3]. let {equation} in ({result},) }}")
+    jt.typecheck_jaxpr(program)
+    ones = np.ones(3, np.float32)
+    for got in (jt.eval_jaxpr(program, [ones]), jt.compile(program)(ones)):
+        assert np.array_equal(np.asarray(got[0]), np.float32(want))
+    mapped, _ = jt.vmap_jaxpr(program, 2, [0])
+    assert np.array_equal(jt.eval_jaxpr(mapped, [np.stack([ones] * 2)])[0], np.float32([want] * 2))

@@ -55,6 +55,7 @@ from tests.syntax.lark_values import constant, reject_fault, scalar, value_of
 __all__ = ["read_with_lark"]
 
 _ANY = Anything()
+_KEY_IN_NAME = re.compile(r"(?<=\s)\w+=(?!=)")
 _LITERAL = re.compile(LITERAL)
 _GROUP = re.compile(r"([VUR](?:_max|_min)?):\(?([^()\s]+?)\)?(?:, |\Z)")
 _TYPES = ("array", "token", "ref", "future", "opaque")
@@ -536,7 +537,7 @@ class _File:
         text = self.text[start:end]
         declared = primitive.known or primitive.name in OLDER
         if kind.spelling == "name" and declared and text not in self.shells:
-            reject_fault(text, start)
+            reject_fault(_KEY_IN_NAME.sub("_", text), start)
         if kind.spelling == "type" and (aval := self.array_type(text)) is not None:
             return aval
         if kind.spelling == "free":

@@ -382,3 +382,28 @@ def test_an_empty_comment_before_a_name_stack_is_kept_in_its_place():
     printed = jt.format_jaxpr(jt.parse(text), lossless=True)
     assert jt.format_jaxpr(jt.parse(printed), lossless=True) == printed
     assert [eqn.comments for eqn in jt.parse(printed).eqns][1] is not None
+
+
+@pytest.mark.parametrize("option", OPTIONS)
+def test_columns_are_counted_in_bytes(option):
+    """As JAX counts them: a name in letters beyond ASCII is longer than it looks."""
+
+    def größe_ähnlich_süß(x):
+        return jnp.sin(x) * 2.0
+
+    live = jax.make_jaxpr(lambda x: jax.jit(größe_ähnlich_süß)(x) + 1.0)(X)
+    text = live.pretty_print(use_color=False, **OPTIONS[option])
+    program = parse(text)
+    assert format_jaxpr(program) == text
+    assert all(eqn.comments is None for eqn in all_eqns(program.jaxpr))
+
+
+def test_an_annotation_after_words_beyond_ascii_is_in_the_column_of_the_others():
+    commented = "    c:f32[3] = neg b  # süß"
+    column = len(commented.encode())
+    lines = [("    b:f32[3] = sin a", "f.py:1:2 (f)"), ("", "[]")]
+    noted = "\n".join(f"{code:{column}} # {note}" for code, note in lines)
+    text = f"{{ lambda ; a:f32[3]. let\n{noted}\n{commented} # []\n  in (c,) }}"
+    program = parse(text)
+    assert [eqn.comments for eqn in program.eqns] == [None, ("# süß",)]
+    assert format_jaxpr(program, lossless=True) == text

@@ -184,7 +184,7 @@ class JsonTextKind(Kind):
     """JSON texts, which JAX prints as they are."""
 
     def fits(self, value: ParamValue) -> bool:
-        return isinstance(value, str)
+        return isinstance(value, str) and bool(value.strip())
 
     def printed(self, value: ParamValue, style: Style) -> Any:
         return Opaque(value) if isinstance(value, str) else value

@@ -24,6 +24,7 @@ from jaxprtool.ir.jaxpr import (
 )
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
+from jaxprtool.ir.placement import Placement, placed
 
 __all__ = [
     "apply_scan",
@@ -135,9 +136,13 @@ def check_counts(name: str, n_operands: int, counts: dict[str, Any]) -> None:
 def check_carry(
     name: str, before: Sequence[Value], after: Sequence[Value], binders: Sequence[Var]
 ) -> None:
-    """Raise an error that names the first part of the carry whose type a step changes."""
+    """Raise an error that names the first part of the carry whose type a step changes.
+
+    What has no placement before a step may have one after it, as in JAX: a value of no mesh is
+    taken where a sharded one is.
+    """
     for i, (a, b, v) in enumerate(zip(before, after, binders, strict=False)):
-        if a is not b:
+        if a is not b and placed(b, Placement()) is not a:
             called = f" ({v.name})" if v.name else ""
             ill_typed(
                 f"{name}: part {i} of the carry{called} is {a} before a step, and {b} after it",

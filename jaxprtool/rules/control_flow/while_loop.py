@@ -10,6 +10,7 @@ from itertools import compress
 from typing import Any
 
 from jaxprtool import ops as lax
+from jaxprtool.core.bind import state
 from jaxprtool.core.partition import merge_lists, partition_list, split_list
 from jaxprtool.core.rule_table import unsupported
 from jaxprtool.core.trace import get_aval
@@ -26,7 +27,7 @@ from jaxprtool.interpreters.lower import HloValue, LoweringContext
 from jaxprtool.interpreters.partial_eval import PartialEvalTrace, partial_eval_jaxpr
 from jaxprtool.ir.diagnostics import counted
 from jaxprtool.ir.dtypes import BOOL
-from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value, Var
+from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, JaxprEqn, Value, Var, type_of
 from jaxprtool.makers.call_types import check_call
 from jaxprtool.makers.calls import prepared_impl
 from jaxprtool.makers.mapped_calls import by_devices
@@ -140,12 +141,8 @@ def _jvp(primals: Value, tangents: Value, **params: Any) -> PrimalAndTangent:
     n, k, m = len(body_consts), len(carry), len(live_consts)
     order = [*range(n), *range(n + k, n + k + m), *range(n, n + k)]
     order += range(n + k + m, n + k + m + len(live_carry))
-    outs = lax.while_call(
-        *cond_consts,
-        *body_consts,
-        *live_consts,
-        *carry,
-        *live_carry,
+    outs = _apply(
+        [*cond_consts, *body_consts, *live_consts, *carry, *live_carry],
         cond_jaxpr=with_unused(params["cond_jaxpr"], [get_aval(t) for t in live_carry]),
         body_jaxpr=pick(transformed, order),
         cond_nconsts=len(cond_consts),
@@ -194,7 +191,16 @@ def _batch(axis_size: int, vals: Value, dims: Any, **params: Any) -> OutAndDim:
         for x, d, axis in zip(carry, carry_dims, new_dims, strict=True)
     ]
     fields = {**params, "cond_jaxpr": new_cond, "body_jaxpr": new_body}
-    return lax.while_call(*cond_consts, *body_consts, *start, **fields), new_dims
+    return _apply([*cond_consts, *body_consts, *start], **fields), new_dims
+
+
+def _apply(operands: Sequence[Value], **params: Any) -> list[Value]:
+    """Bind `while` with transformed parts, whose carry has the types of the operands.
+
+    They are not compared: values have no sharding, where the types in the parts have one.
+    """
+    outs = [*map(type_of, params["body_jaxpr"].jaxpr.outs)]
+    return state.trace.process_typed(lax.while_call.primitive, operands, params, outs)
 
 
 def _partial_eval(trace: PartialEvalTrace, args: Sequence[Any], **params: Any) -> list[Any]:

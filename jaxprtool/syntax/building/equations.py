@@ -37,8 +37,8 @@ from jaxprtool.syntax.releases.earlier import (
     is_earlier,
     is_older,
 )
-from jaxprtool.syntax.releases.earlier_equations import with_jaxpr
-from jaxprtool.syntax.releases.spellings import EACH_LEAF, TELLING, told_by
+from jaxprtool.syntax.releases.earlier_equations import has_sizes, with_jaxpr
+from jaxprtool.syntax.releases.spellings import EACH_LEAF, SIZES, TELLING, told_by
 from jaxprtool.syntax.scanning.blocks import Block
 from jaxprtool.syntax.scanning.comments import CommentScanner
 from jaxprtool.syntax.scanning.hints import operand_hint, primitive_hint
@@ -258,6 +258,8 @@ class EquationCallbacks:
             if has_leaves(primitive, inputs, binders):
                 self.params.told.add(("before", EACH_LEAF))
             several = expanded(primitive, inputs, given, binders)
+            if several is not None and has_sizes(given):
+                self.params.told.add(("before", SIZES))
             if several is not None and not self.atoms.lone:
                 return self._several(several, match, end)
             self.atoms.missing.earlier |= is_earlier(primitive)

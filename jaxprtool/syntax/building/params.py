@@ -248,6 +248,9 @@ class ParamCallbacks:
         if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:
             return value
         shown = kind is not None and kind.shows_jaxprs
-        if (primitive.known or primitive.name in OLDER) and (wrong := fault(text, jaxprs=shown)):
+        named = kind is not None and kind.spelling == "name"  # the scanner keeps keys out of others
+        if not primitive.known and primitive.name not in OLDER:
+            return value
+        if wrong := fault(text, jaxprs=shown, keys=named):
             self.errors.add(f"the value of {key} {wrong}", "bad-param", at, at + len(text))
         return value

@@ -96,7 +96,8 @@ class Builder:
         """Return the dialect of the text."""
         found, left_out = None, self.left_out
         # JAX had two blanks there, `{ lambda  ; a.`; who writes by hand may break a line after the dot.
-        printed = "{ lambda ;" not in self.reading.dedented
+        text = self.reading.dedented
+        printed = not text.startswith("{ lambda ;", text.find("{ lambda"))
         classic = printed and self.reading.classic and not self.reading.below
         told = classic or left_out.literals or left_out.earlier or may_be_earlier(self.reading)
         if told and (classic or not left_out.binders) and not self.reading.autodidax:

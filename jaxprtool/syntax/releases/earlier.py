@@ -114,6 +114,13 @@ _SHARDED_DROPPED = (
 )  # fmt: skip
 _THUNKS = ("jvp_jaxpr_thunk", "jvp_jaxpr_fun")
 _WINDOW = Older(until="0.1.72", dropped=("input_shape",), convert=changed.window)
+_SIZES = Older(
+    until="0.7.0",
+    foreign=True,
+    told_by=("shape",),
+    expand=equations.sizes_as_operands,
+    kept=equations.has_sizes,
+)
 _CLIP = Word("GatherScatterMode.CLIP")
 
 
@@ -309,6 +316,8 @@ OLDER: dict[str, Older] = {
     "zeros_like": _older_name(
         "broadcast_in_dim", "0.4.23", expand=equations.zeros, arrange=equations.zeros_of_operand
     ),
+    "broadcast_in_dim": _SIZES,
+    "iota": _SIZES,
     # ---- functions of elements, of matrices and of keys
     "eig": _older_params(
         "0.7.2",

@@ -5,7 +5,7 @@ operands, or make several equations.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.core.inner import reference_to
 from jaxprtool.core.primitive import declared_primitive, find_primitive
@@ -26,6 +26,7 @@ __all__ = [
     "first_operand",
     "first_operand_last",
     "gamma_of_words",
+    "has_sizes",
     "hi_primitive",
     "identity_callback",
     "index_of_reference",
@@ -34,6 +35,7 @@ __all__ = [
     "references",
     "scalar_of_any_contents",
     "singular_values",
+    "sizes_as_operands",
     "swapped_cases",
     "tridiagonal_with_info",
     "with_jaxpr",
@@ -248,6 +250,30 @@ def scalar_of_any_contents(
 ) -> list[JaxprEqn] | None:
     """`empty[dtype=float32]`, to 0.7.1, is `empty2`: a scalar; None where a shape is given, as later releases do."""
     return None if "shape" in params else [_equation("empty2", inputs, params, outs)]
+
+
+def has_sizes(params: Params) -> bool:
+    """Whether the shape of an equation is read from operands, which its param does not say."""
+    shape = params.get("shape")
+    return isinstance(shape, tuple) and None in shape
+
+
+def sizes_as_operands(
+    params: Params, inputs: Sequence[Any], outs: Sequence[Var]
+) -> list[JaxprEqn] | None:
+    """Convert `broadcast_in_dim[shape=(None,)] 2.0 a` and `iota[shape=(None,)] a` (0.3.15 to 0.7.0), where the
+    sizes of a shape that has None are operands: the type of the result, `f32[a]`, says all of it.
+
+    None for another equation.
+    """
+    if not has_sizes(params) or len(outs) != 1:
+        return None
+    shape = cast("tuple[Any, ...]", params["shape"])
+    aval, sizes = outs[0].aval, shape.count(None)
+    if not isinstance(aval, ShapedArray) or len(aval.shape) != len(shape) or len(inputs) < sizes:
+        return None
+    name = "iota" if "dimension" in params else "broadcast_in_dim"
+    return [_equation(name, inputs[: len(inputs) - sizes], {**params, "shape": aval.shape}, outs)]
 
 
 def identity_callback(

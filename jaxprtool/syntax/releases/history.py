@@ -22,12 +22,14 @@ def history(name: str) -> list[tuple[str, str]]:
         known.
     """
     found: list[tuple[Release, int, tuple[str, str]]] = []
+    covered = False
     for theirs, older in OLDER.items():
         if (older.name or theirs) == name and older.last:
-            words = "; ".join(_older(theirs, older)) or "other values of params"
-            found.append((older.last, 0, (f"to {older.until}", words)))
+            words = "; ".join(_older(theirs, older))
+            covered = covered or bool(words)
+            found.append((older.last, 0, (f"to {older.until}", words or "other values of params")))
     # If earlier releases are covered by `OLDER` already, the table of earlier spellings has no further row.
-    earlier = () if found else EARLIER_SPELLINGS.get(name, ())
+    earlier = () if covered else EARLIER_SPELLINGS.get(name, ())
     for spelling in (*earlier, *SPELLINGS.get(name, ())):
         since = ".".join(map(str, spelling.since))
         found.append((spelling.since, 1, (f"since {since}", "; ".join(_changed(spelling)))))

@@ -1,21 +1,23 @@
 """Equations with other operands, or with another jaxpr, in texts of earlier releases: to 0.3.0 `select c t f`, and to
-0.4.13 the jaxpr of a scatter that overwrites.
+0.4.13 the jaxpr of a scatter that overwrites, and to 0.7.0 the sizes of a shape that has None.
 
     b:f32[3] = select c t f                                   select_n c f t
     b:f32[4] = scatter[... update_jaxpr={ lambda ; c:f32[] d:f32[]. let  in (d,) }] a i u
+    b:f32[a] = broadcast_in_dim[... shape=(None,)] 2.0 a      broadcast_in_dim[... shape=(a,)] 2.0
 
 They are read as the current ones (`earlier`), and arranged as before when they are printed.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.walk import map_programs, with_eqns
-from jaxprtool.syntax.releases.spellings import Release, Replaced
+from jaxprtool.syntax.releases.spellings import SIZES, Release, Replaced
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["SELECT_N", "arranged", "is_kernel", "no_choice"]
@@ -23,6 +25,7 @@ __all__ = ["SELECT_N", "arranged", "is_kernel", "no_choice"]
 SELECT_N: Release = (0, 3, 1)  # since then the operand for False comes first
 _PLAIN: Release = (0, 4, 14)  # since then a scatter that overwrites has no jaxpr
 _THUNKS: Release = (0, 6)  # since then the transpose of a linear call is a function
+_SHAPED = frozenset({"broadcast_in_dim", "iota"})
 
 
 def arranged(program: ClosedJaxpr, release: Release, lossless: bool) -> ClosedJaxpr:
@@ -31,13 +34,19 @@ def arranged(program: ClosedJaxpr, release: Release, lossless: bool) -> ClosedJa
     The same object where there are no such equations. In a lossless text each scatter has a jaxpr
     of its own, which tells the release; JAX makes one for each element type.
     """
-    if release >= _THUNKS:
+    if release >= SIZES:
         return program
 
     seconds: dict[Any, ClosedJaxpr] = {}
 
     def change(closed: ClosedJaxpr) -> ClosedJaxpr:
-        eqns = [_arranged(eqn, release, {} if lossless else seconds) for eqn in closed.eqns]
+        eqns = closed.eqns
+        if release < _THUNKS:
+            eqns = [_arranged(eqn, release, {} if lossless else seconds) for eqn in eqns]
+        if not lossless:
+            eqns = [
+                _with_sizes(eqn, closed) if eqn.primitive.name in _SHAPED else eqn for eqn in eqns
+            ]
         same = all(new is old for new, old in zip(eqns, closed.eqns, strict=True))
         return closed if same else with_eqns(closed, eqns)
 
@@ -65,6 +74,25 @@ def _arranged(eqn: JaxprEqn, release: Release, seconds: dict[Any, ClosedJaxpr]) 
         which, *cases = eqn.inputs
         return eqn.replace(inputs=[which, *reversed(cases)])
     return eqn
+
+
+def _with_sizes(eqn: JaxprEqn, closed: ClosedJaxpr) -> JaxprEqn:
+    """Return an equation with the sizes of its shape as operands, where its text had them."""
+    was: Replaced | None = getattr(eqn.params, "was", None)
+    shape = () if was is None else was.params.get("shape", ())
+    if None not in shape or len(shape) != len(eqn.params["shape"]):
+        return eqn
+    above = itertools.takewhile(lambda e: e is not eqn, closed.eqns)
+    binders = [
+        *closed.jaxpr.in_binders,
+        *itertools.chain.from_iterable(e.out_binders for e in above),
+    ]
+    by_name = {v.name: v for v in binders}
+    sizes = [d for d, given in zip(eqn.params["shape"], shape, strict=True) if given is None]
+    if not all(isinstance(d, str) and d in by_name for d in sizes):
+        return eqn
+    params = {**eqn.params, "shape": shape}
+    return eqn.replace(inputs=[*eqn.inputs, *[by_name[d] for d in sizes]], params=params)
 
 
 def _second_of_two(scalar: AbstractType) -> ClosedJaxpr:

@@ -22,6 +22,7 @@ __all__ = [
     "DEFINITIONS",
     "EACH_LEAF",
     "LONG",
+    "SIZES",
     "SPELLINGS",
     "TELLING",
     "TYPED_LITERALS",
@@ -44,6 +45,7 @@ Release = tuple[int, ...]
 TYPES: Release = (0, 2, 22)  # since then binders have types, and jaxprs are laid out as today
 TYPED_LITERALS: Release = (0, 6, 1)  # since then literals have types
 WHOLE_CELLS: Release = (0, 8, 0)  # since then the index of a whole cell may be `...`; before, `:,:`
+SIZES: Release = (0, 7, 1)  # since then no size of a shape is an operand
 EACH_LEAF: Release = (0, 8, 2)  # since then a collective takes one leaf of a tree only
 DEFINITIONS: Release = (0, 10, 2)  # since then long jaxprs are printed as definitions:
 LONG = 10  # a long jaxpr has more equations than this

@@ -14,7 +14,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.scanning.hints import LOOSE_START
 from jaxprtool.syntax.scanning.lines import Lines
 from jaxprtool.syntax.scanning.reading import AfterLine, Frame, Reading, State
-from jaxprtool.syntax.scanning.values import free_params
+from jaxprtool.syntax.scanning.values import free_params, name_params
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PLAIN_VALUE
 
 __all__ = ["ParamScanner"]
@@ -69,7 +69,8 @@ class ParamScanner:
         """Scan params up to the closing bracket and the operands after it, or up to a jaxpr among them."""
         reading = self.reading
         text, tokens, frame = reading.text, reading.tokens, reading.open[-1]
-        odd, free = reading.odd_name, free_params(frame.primitive)
+        odd, of = reading.odd_name, frame.primitive
+        free, named = free_params(of), name_params(of)
         value_end = reading.values.value_end
         plain = _plain_param(frame.column) if frame.column >= 0 else _PLAIN_FLAT
         pos, comments = reading.pos, reading.comments.present
@@ -78,9 +79,8 @@ class ParamScanner:
             if comments:
                 pos = self._after_comments(pos)
             m = plain.match(text, pos)
-            if m and odd is not None and odd.match(text, m.start(2)):
-                m = None
-            if m and m[1] not in free:
+            odd_one = m and (odd is not None or m[1] in named) and self._goes_on(m, m[1] in named)
+            if m and not odd_one and m[1] not in free:
                 at, pos = m.span(2)
                 pair = ("KEY", m[1], m.start(1), at), ("VALUE", m[2], at, pos)
                 if tokens[-1][0] == "PAIRS":
@@ -125,6 +125,14 @@ class ParamScanner:
             end = value_end(frame.column, frame.primitive, key, pos)
             tokens.append(("VALUE", text[pos:end], pos, end))
             pos = end
+
+    def _goes_on(self, m: re.Match[str], is_name: bool) -> bool:
+        """Whether a plain value is only the beginning of a name: `name=in let=3` (to 0.2.21 beside the bracket)."""
+        reading = self.reading
+        odd, text = reading.odd_name, reading.text
+        if odd is not None and odd.match(text, m.start(2)):
+            return True
+        return is_name and reading.open[-1].column < 0 and text[m.end()] == " "
 
     def _is_equation(self, frame: Frame, pos: int) -> bool:
         """Whether an equation follows, not a param: the closing bracket is missing."""

@@ -19,7 +19,7 @@ from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier import declared_params
 from jaxprtool.syntax.tokens import IDENT, LAMBDA, PARENTHESES, WHERE
 
-__all__ = ["ValueScanner", "fault", "free_params", "is_balanced"]
+__all__ = ["ValueScanner", "fault", "free_params", "is_balanced", "name_params"]
 
 _SPECIAL = pattern(
     r"(?P<bracket>[()\[\]{}])|(?P<quote>(?<!\w)['\"])"
@@ -35,6 +35,10 @@ _ITEM = pattern(rf"\s*+(?:([\[\]])|[\w.+\-]++(?:{PARENTHESES})?+|{PARENTHESES})"
 _AFTER_ITEM = pattern(r"\s*+([,\]])")
 _FLAT_KEY = pattern(rf"\s({IDENT})=")
 _KEY_BELOW = pattern(rf"\n\s*+({IDENT})=")
+_KEY_BESIDE = pattern(rf"[ \t]*+({IDENT})=(?!=)")
+# The greedy part ends before the last ` ]` of the line.
+_CLOSED_LAST = pattern(r"( \][^\n]*\S)(?= \][^\[\]{}()=;,]*\Z) \][^\n]*")
+_INDENTED_KEY = pattern(rf" ++{IDENT}=")
 _FLAT_END = pattern(r"\](?=[ \n]|\Z)")
 _EMPTY = pattern(rf"\s++(?:{IDENT}[ \t]*+=(?!=)|\#|\]|{IDENT}:{IDENT}\[)")
 _COMMENT = pattern(r"\s++#")
@@ -73,6 +77,13 @@ def free_params(primitive: str) -> frozenset[str]:
     return frozenset(k for k, p in declared.items() if p.kind.spelling == "free")
 
 
+@lru_cache(maxsize=512)
+def name_params(primitive: str) -> frozenset[str]:
+    """The params of a primitive that are names of functions."""
+    declared = declared_params(primitive) or {}
+    return frozenset(k for k, p in declared.items() if p.kind.spelling == "name")
+
+
 def is_balanced(value: str) -> bool:
     """Whether a value that other params, or the end of them, follow on its line ends by its brackets and quotes."""
     return ValueScanner(f"{value}]").ends_at(len(value))
@@ -96,7 +107,11 @@ class ValueScanner:
             if end >= 0:
                 return end
         end = self._balanced_end(pos) if self.budget > 0 else -1
+        if end >= 0 and (m := _KEY_BESIDE.match(self.text, end)):
+            end = self._name_end(primitive, key, pos, end, m)
         if column < 0:
+            if end >= 0 and declared_params(primitive) is None:
+                end = self._last_bracket(pos, end)
             m = None if end >= 0 else _FLAT_END.search(self.text, pos)
             return m.start() if m else end if end >= 0 else len(self.text)
         layout = _layout(column)
@@ -111,6 +126,38 @@ class ValueScanner:
         if m is not None and not m["equation"]:
             return m.start()
         return end if end >= 0 else self._line_end(pos)
+
+    def _last_bracket(self, pos: int, end: int) -> int:
+        """Return the last bracket of a line that closes params of an unknown primitive, where a value seems to
+        end at an earlier one, and stands on a line of its own as releases to 0.2.21 write params.
+
+        `text=a=b ] [ x ] c`: only names follow the bracket that closes them.
+        """
+        line_end = self._line_end(pos)
+        begins = self.text.rfind("\n", 0, pos) + 1
+        if end >= line_end or not _INDENTED_KEY.fullmatch(self.text, begins, pos):
+            return end
+        m = _CLOSED_LAST.fullmatch(self.text, end, line_end)
+        return end if m is None else m.end(1)
+
+    def _name_end(self, primitive: str, key: str, pos: int, end: int, m: re.Match[str]) -> int:
+        """Return the end of a name that stands on a line of its own, as JAX writes params.
+
+        A name may hold what looks like a key (`f.__name__ = "in let=3"`): one that the primitive
+        does not have begins no param.
+        """
+        if key not in name_params(primitive):
+            return end
+        declared = declared_params(primitive) or ()
+        begins = self.text.rfind("\n", 0, pos) + 1
+        if _INDENTED_KEY.fullmatch(self.text, begins, pos) is None:
+            return end
+        found: int = end
+        beside: re.Match[str] | None = m
+        while beside is not None and beside[1] not in declared:
+            found = self._balanced_end(beside.end())
+            beside = _KEY_BESIDE.match(self.text, found) if found >= 0 else None
+        return found if found >= 0 and beside is None else end
 
     def ends_at(self, end: int) -> bool:
         """Whether the value at the start of the text ends at an offset by its brackets and quotes."""
@@ -255,11 +302,11 @@ class ValueScanner:
         return at
 
 
-def fault(text: str, jaxprs: bool = False) -> str:
+def fault(text: str, jaxprs: bool = False, keys: bool = False) -> str:
     """Return what is wrong with a value that is plain text, in words; "" where it is acceptable.
 
-    Such a value must contain no `key=`, and no jaxpr unless it may show `jaxprs`: they would be
-    lost in it. Its brackets must balance, so that its end is found again.
+    Such a value must contain no `key=` unless it may hold `keys` after blanks, and no jaxpr unless it may show
+    `jaxprs`: they would be lost in it. Its brackets must balance, so that its end is found again.
     """
     word = text.strip()
     if word and (word[0] in ",;" or word[-1] in ",;"):
@@ -291,6 +338,9 @@ def fault(text: str, jaxprs: bool = False) -> str:
         return UNBALANCED
     pieces.append(text[at:])
     for piece in pieces:
-        if m := _STRAY.search(piece):
-            return f"holds `{m[0]}`"
+        for m in _STRAY.finditer(piece):
+            as_key = m[0].endswith("=") and m[0][:-1].isidentifier()
+            as_key = as_key and piece[: m.start()][-1:].isspace()
+            if not (keys and as_key and not piece.startswith("=", m.end())):
+                return f"holds `{m[0]}`"
     return ""
