@@ -15,7 +15,7 @@ import jaxprtool as jt
 from jaxprtool.interpreters.linearize import grad_jaxpr, linearize_jaxpr, vjp_jaxpr
 from jaxprtool.ir.walk import count_eqns
 
-from .measure import Row, alone, best
+from .measure import On, Row, alone, best
 
 STEPS, EAGER_STEPS = 10_000, 300
 COPIES = 5
@@ -201,23 +201,20 @@ def _nested_rows(runs: int) -> list[Row]:
     n = count_eqns(jt.parse(text).jaxpr)
     rows = []
     for what, budget, ours, theirs, values in _transformations(args):
-        programs = [jt.parse(text) for _ in range(runs + 1)]
-        funs = [core.jaxpr_as_fun(trace()) for _ in range(runs + 1)]
 
-        def in_jax(theirs: Any = theirs, funs: Any = funs, values: Any = values) -> None:
-            f = theirs(funs.pop())
-            jax.make_jaxpr(f)(*values)
+        def in_jax(f: Any, theirs: Any = theirs, values: Any = values) -> None:
+            jax.make_jaxpr(theirs(f))(*values)
 
-        def in_ours(ours: Any = ours, programs: Any = programs) -> None:
-            ours(programs.pop())
-
-        in_ours(), in_jax()
-        a, b = alone(runs, in_ours, in_jax)
+        in_ours = On(lambda: jt.parse(text), ours)
+        a, b = alone(runs, in_ours, On(lambda: core.jaxpr_as_fun(trace()), in_jax))
         rows.append(Row(f"nested loops: {what}", a * 1e6 / n, b * 1e6 / n, budget))
-    programs = [jt.parse(text) for _ in range(runs)]
-    stages = [jax.jit(core.jaxpr_as_fun(trace())).trace(*args) for _ in range(runs)]
     a, b = alone(
-        runs, lambda: str(jt.lower(programs.pop())), lambda: stages.pop().lower().as_text()
+        runs,
+        On(lambda: jt.parse(text), lambda p: str(jt.lower(p))),
+        On(
+            lambda: jax.jit(core.jaxpr_as_fun(trace())).trace(*args),
+            lambda stage: stage.lower().as_text(),
+        ),
     )
     return [*rows, Row("nested loops: lower", a * 1e6 / n, b * 1e6 / n, 0.5)]
 
