@@ -14,9 +14,9 @@ from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candid
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
 from jaxprtool.core.verification import verified_if
-from jaxprtool.driver.places import with_functions
 from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.external_interest import Command, Crash, External, crash_words
+from jaxprtool.driver.reducing.functions import with_functions
 from jaxprtool.driver.reducing.interest import (
     Appears,
     CheckError,
