@@ -50,6 +50,7 @@ PUBLIC = {
 # Layers that know primitives by what `ops` declares and `rules` define, and not by name.
 NAMELESS = {"ir", "core", "syntax", "stablehlo", "interpreters", "makers", "analyses"}
 BY_NAME = {
+    "core/policies.py": "JAX's policies of remat2 name the primitives whose results they save",
     "makers/indexing.py": "`gather` and `scatter` are kinds of dimension numbers",
     "stablehlo/cost.py": "operations of StableHLO, some of which are called as primitives are",
     "syntax/autodidax.py": "the tutorial's dialect: its names for primitives, and ours",
