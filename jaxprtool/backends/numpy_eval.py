@@ -121,8 +121,8 @@ def value(x: Any, aval: Any = None) -> Any:
                 x.cached.append(np.zeros(x.aval.shape, dtype))
             else:
                 number = _scalar(x.val, dtype)
-                shape = x.aval.shape  # `0.0:f32[3]`: that number everywhere
-                x.cached.append(np.full(shape, number, dtype) if shape else number)
+                shape = x.aval.shape  # `0.0:f32[3]`: that number everywhere, in the memory of one
+                x.cached.append(np.broadcast_to(number, shape) if shape else number)
         return x.cached[0]
     if isinstance(x, Tracer):
         fail(
