@@ -19,7 +19,7 @@ from jaxprtool.syntax.releases.earlier import OLDER, declared_params
 from jaxprtool.syntax.releases.spellings import DEFINITIONS, LONG, TELLING, told_by
 from jaxprtool.syntax.scanning.blocks import Block
 from jaxprtool.syntax.scanning.reading import Reading
-from jaxprtool.syntax.scanning.values import fault
+from jaxprtool.syntax.scanning.values import fault, name_params
 from jaxprtool.syntax.tokens import Token
 
 __all__ = ["GivenParam", "ParamCallbacks", "ReadInner"]
@@ -248,7 +248,7 @@ class ParamCallbacks:
         if type(value) not in (str, Opaque, PrintedFunction) or text in self.definitions.names:
             return value
         shown = kind is not None and kind.shows_jaxprs
-        named = kind is not None and kind.spelling == "name"  # the scanner keeps keys out of others
+        named = key in name_params(primitive.name)  # the scanner keeps keys out of others
         if not primitive.known and primitive.name not in OLDER:
             return value
         if wrong := fault(text, jaxprs=shown, keys=named):

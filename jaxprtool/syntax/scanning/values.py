@@ -79,9 +79,9 @@ def free_params(primitive: str) -> frozenset[str]:
 
 @lru_cache(maxsize=512)
 def name_params(primitive: str) -> frozenset[str]:
-    """The params of a primitive that are names of functions."""
-    declared = declared_params(primitive) or {}
-    return frozenset(k for k, p in declared.items() if p.kind.spelling == "name")
+    """The params of a primitive that are names of functions: `name`, where it has one."""
+    declared = (declared_params(primitive) or {}).get("name")
+    return frozenset({"name"} if declared and declared.kind.spelling == "name" else ())
 
 
 def is_balanced(value: str) -> bool:
