@@ -7,8 +7,7 @@ In a file it is the name or the constructor of a policy of JAX.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from jaxprtool.ir.diagnostics import JaxprToolWarning
@@ -78,8 +77,7 @@ def _is_dot_without_batch(eqn: JaxprEqn) -> bool:
     return not left and not right
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(NamedTuple):
     """A policy that saves the values to which `checkpoint_name` gave one of these names; with
     `but`, one of all other names.
     """
@@ -91,8 +89,7 @@ class _Named:
         return eqn.primitive.name == "name" and (eqn.params["name"] in self.names) != self.but
 
 
-@dataclass(frozen=True)
-class _Either:
+class _Either(NamedTuple):
     """A policy that saves what either of two policies saves."""
 
     first: Saves
@@ -102,8 +99,7 @@ class _Either:
         return self.first(eqn) or self.second(eqn)
 
 
-@dataclass(frozen=True)
-class _Offloading:
+class _Offloading(NamedTuple):
     """A policy that moves the values that another policy saves to another memory."""
 
     saves: Saves
@@ -238,18 +234,34 @@ def _offloaded_dot(offload_src: str, offload_dst: str) -> Saves:
     return _Offloading(_is_dot_without_batch, offload(offload_src, offload_dst))
 
 
+def _dots(only_if_no_batch_dims: bool) -> Saves:
+    return _is_dot_without_batch if only_if_no_batch_dims else _is_dot
+
+
+def _these_names(saveable_names: Iterable[str]) -> Saves:
+    return _Named(frozenset(saveable_names))
+
+
+def _other_names(names: Iterable[str]) -> Saves:
+    return _Named(frozenset(names), but=True)
+
+
+def _everything(**_: Any) -> Saves:
+    return save_everything
+
+
+def _of_both(policy_1: Any, policy_2: Any) -> Saves:
+    return _Either(policy_saves(policy_1), policy_saves(policy_2))
+
+
 _RECORDS: dict[str, Callable[..., Saves]] = {
-    "DotsSaveable": lambda only_if_no_batch_dims: (
-        _is_dot_without_batch if only_if_no_batch_dims else _is_dot
-    ),
-    "SaveOnlyTheseNames": lambda saveable_names: _Named(frozenset(saveable_names)),
-    "SaveAnyNamesButThese": lambda names: _Named(frozenset(names), but=True),
+    "DotsSaveable": _dots,
+    "SaveOnlyTheseNames": _these_names,
+    "SaveAnyNamesButThese": _other_names,
     "offload_dot_with_no_batch_dims": _offloaded_dot,
     "OffloadDotWithNoBatchDims": _offloaded_dot,
     "SaveAndOffloadOnlyTheseNames": _saved_or_offloaded,
-    "save_anything_except_these_names": lambda **_: save_everything,
+    "save_anything_except_these_names": _everything,
     "save_and_offload_only_these_names": _saved_or_offloaded,
-    "save_from_both_policies": lambda policy_1, policy_2: _Either(
-        policy_saves(policy_1), policy_saves(policy_2)
-    ),
+    "save_from_both_policies": _of_both,
 }
