@@ -61,6 +61,7 @@ ANSWERS_NO = {"compare", "diff", "equiv", "lint"}
 SLOW = {"precision": 4_000, "repro": 24_000}
 # From where on each equation adds the same: before, it is what the verb loads, and JAX compiles a long program in parts.
 FROM = {"precision": 1_000, "repro": 12_000}
+TRIES = 3  # of a peak, the least counts: what else the machine does may only raise it, XLA's threads most of all
 NOT_MEASURED = {
     "bench": "XLA compiles it, as `compile`",
     "compile": "XLA alone takes 2 GB",
@@ -135,11 +136,20 @@ def peak(verb: str, n: int, folder: Path) -> int:
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_hundred_thousand_equations_take_less_than_a_gigabyte(verb, tmp_path):
     begin, measured = FROM.get(verb, 100), SLOW.get(verb, MEASURED)
-    small, large = (peak(verb, n, tmp_path) for n in (begin, measured))
-    # Where it starts, and what each equation adds.
-    expected = small + (large - small) * OF // (measured - begin)
+    small = large = 1 << 62
+    for n in range(TRIES):
+        folder = tmp_path / str(n)
+        folder.mkdir()
+        small, large = (
+            min(small, peak(verb, begin, folder)),
+            min(large, peak(verb, measured, folder)),
+        )
+        # Where it starts, and what each equation adds.
+        expected = small + (large - small) * OF // (measured - begin)
+        if small < large and expected < LIMIT:
+            return
     assert large > small, "the peak is not that of the work"
-    assert expected < LIMIT, f"{expected >> 20} MB"
+    raise AssertionError(f"{expected >> 20} MB")
 
 
 def test_each_verb_is_measured_or_has_a_reason():
