@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, DropVar, JaxprEqn, Var
 from jaxprtool.ir.memo import Memo
-from jaxprtool.ir.walk import jaxprs_in, map_jaxprs, map_programs
+from jaxprtool.ir.walk import map_programs, pair_jaxprs
 from jaxprtool.syntax.parse import parse
 from jaxprtool.syntax.print import format_jaxpr
 
@@ -90,16 +89,5 @@ def _at(
     eqn: JaxprEqn, text: JaxprEqn, names: _Names, done: dict[ClosedJaxpr, ClosedJaxpr]
 ) -> JaxprEqn:
     inputs, binders = names.read(eqn.inputs), names.bind(eqn.out_binders, text.out_binders)
-    params: dict[str, Any] = {}
-    for key, value in eqn.params.items():
-        inner = jaxprs_in(text.params.get(key))
-        params[key] = map_jaxprs(value, _next_located(inner, done))
+    params = pair_jaxprs(eqn, text, lambda ours, theirs: _located(ours, theirs, done))
     return eqn.replace(params=params, inputs=inputs, out_binders=binders, span=text.span)
-
-
-def _next_located(texts: Iterator[ClosedJaxpr], done: dict[ClosedJaxpr, ClosedJaxpr]) -> Any:
-    def located(program: ClosedJaxpr) -> ClosedJaxpr:
-        text = next(texts, None)
-        return program if text is None else _located(program, text, done)
-
-    return located

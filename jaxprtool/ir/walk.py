@@ -15,6 +15,7 @@ __all__ = [
     "count_eqns",
     "jaxprs_in",
     "map_jaxprs",
+    "pair_jaxprs",
     "map_programs",
     "nesting",
     "shared_size",
@@ -190,6 +191,25 @@ def map_jaxprs(value: ParamValue, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> An
         same = args is value.args and fields is value.fields
         return value if same else Record(value.name, args, **fields)
     return value
+
+
+def pair_jaxprs(
+    eqn: JaxprEqn, other: JaxprEqn, f: Callable[[ClosedJaxpr, ClosedJaxpr], ClosedJaxpr]
+) -> dict[str, Any]:
+    """Return the params of an equation with `f` applied to every jaxpr in them and the one in its place in another equation.
+
+    A jaxpr in whose place the other equation has none stays.
+    """
+    params: dict[str, Any] = {}
+    for key, value in eqn.params.items():
+        theirs = jaxprs_in(other.params.get(key))
+
+        def paired(ours: ClosedJaxpr, theirs: Iterator[ClosedJaxpr] = theirs) -> ClosedJaxpr:
+            found = next(theirs, None)
+            return ours if found is None else f(ours, found)
+
+        params[key] = map_jaxprs(value, paired)
+    return params
 
 
 def with_jaxprs(eqn: JaxprEqn, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 from jaxprtool.core.stack import deep
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
-from jaxprtool.ir.walk import all_eqns, jaxprs_in, map_jaxprs, with_eqns
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+from jaxprtool.ir.walk import all_eqns, pair_jaxprs, with_eqns
 from jaxprtool.rules.effects import calls_absent
 
 __all__ = ["with_functions"]
@@ -33,21 +30,9 @@ def _with_params(
     found = done.get(read)
     if found is None:
         pairs = zip(read.eqns, program.eqns, strict=True)
-        eqns = [text.replace(params=_params_of(eqn, text, done)) for text, eqn in pairs]
+        eqns = [
+            text.replace(params=pair_jaxprs(eqn, text, lambda p, r: _with_params(r, p, done)))
+            for text, eqn in pairs
+        ]
         found = done[read] = with_eqns(read, eqns)
     return found
-
-
-def _params_of(
-    eqn: JaxprEqn, text: JaxprEqn, done: dict[ClosedJaxpr, ClosedJaxpr]
-) -> dict[str, Any]:
-    params: dict[str, Any] = {}
-    for key, value in eqn.params.items():
-        inner = jaxprs_in(text.params.get(key))
-
-        def read(program: ClosedJaxpr, inner: Iterator[ClosedJaxpr] = inner) -> ClosedJaxpr:
-            found = next(inner, None)
-            return program if found is None else _with_params(found, program, done)
-
-        params[key] = map_jaxprs(value, read)
-    return params

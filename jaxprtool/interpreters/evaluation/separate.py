@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextvars import copy_context
 from typing import TypeVar
 
-from jaxprtool.interpreters.evaluation.limits import no_loops
+from jaxprtool.interpreters.evaluation.limits import limited_steps, no_loops
 from jaxprtool.interpreters.evaluation.observe import computed_by, observed_by
 
 __all__ = ["separate"]
@@ -22,7 +22,7 @@ def separate(f: Callable[[], T]) -> Callable[[], T]:
     context = copy_context()
 
     def begun() -> T:
-        with no_loops(), observed_by(None), computed_by(None):
+        with limited_steps(), no_loops(), observed_by(None), computed_by(None):
             return f()
 
     return lambda: context.run(begun)
