@@ -60,7 +60,7 @@ ANSWERS_NO = {"compare", "diff", "equiv", "lint"}
 # Of these each equation takes a run of all: they are measured on fewer.
 SLOW = {"precision": 4_000, "repro": 24_000}
 # From where on each equation adds the same: before, it is what the verb loads, and JAX compiles a long program in parts.
-FROM = {"precision": 1_000, "repro": 12_000}
+FROM = {"precision": 1_000, "repro": 6_000}
 TRIES = 3  # of a peak, the least counts: what else the machine does may only raise it, XLA's threads most of all
 NOT_MEASURED = {
     "bench": "XLA compiles it, as `compile`",
