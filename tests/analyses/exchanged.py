@@ -11,7 +11,9 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.walk import all_eqns, map_jaxprs, sub_jaxprs, with_eqns
 
-__all__ = ["Exchange", "exchanges", "other_variables"]
+__all__ = ["STEP_LIMIT", "Exchange", "exchanges", "other_variables"]
+
+STEP_LIMIT = 2_000  # a loop that an exchange makes endless shows its difference long before
 
 # Primitives of which one can stand for another: operands, params and results are of the same types.
 LIKE = (

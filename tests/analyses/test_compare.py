@@ -28,7 +28,7 @@ from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.dtypes import find_dtype
 from jaxprtool.passes.precisions.double import in_double
-from tests.analyses.exchanged import exchanges
+from tests.analyses.exchanged import STEP_LIMIT, exchanges
 from tests.programs.catalogue import EXAMPLES, PROGRAMS
 
 FILES = [
@@ -225,7 +225,7 @@ def check_exchanges(program, args, n, *, subtle):
     hits = 0
     for made in exchanges(program, n, subtle=subtle):
         try:
-            found = compare(program, made.program, args, first=True, step_limit=20000)
+            found = compare(program, made.program, args, first=True, step_limit=STEP_LIMIT)
         except JaxprToolError as e:
             assert "step" in str(e), made.how
             continue

@@ -22,7 +22,7 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import DropVar, Var
 from jaxprtool.ir.walk import all_eqns, count_eqns, map_jaxprs, sub_jaxprs, with_eqns
 from jaxprtool.passes.inline import called
-from tests.analyses.exchanged import exchanges, other_variables
+from tests.analyses.exchanged import STEP_LIMIT, exchanges, other_variables
 from tests.programs.catalogue import EXAMPLES
 
 lax = jt.lax
@@ -80,7 +80,7 @@ def test_more_operations_in_the_place_of_one(path, form):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = compare(program, other, args, first=True, step_limit=20000)
+                found = compare(program, other, args, first=True, step_limit=STEP_LIMIT)
             except jt.JaxprToolError:
                 continue
         what = f"{eqn.primitive.name} {eqn.span}\n{found}"
@@ -120,7 +120,7 @@ def test_an_exchanged_equation_is_found_inside_of_calls(path):
             whole = within_a_call(made.program)
             for a, b in ((program, whole), (opened, made.program)):
                 try:
-                    found = compare(a, b, args, first=True, step_limit=20000)
+                    found = compare(a, b, args, first=True, step_limit=STEP_LIMIT)
                 except JaxprToolError as e:
                     assert "step" in str(e), made.how
                     continue
@@ -437,7 +437,7 @@ def test_an_equation_reads_another_variable(path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             try:
-                found = compare(program, other, args, first=True, step_limit=20000)
+                found = compare(program, other, args, first=True, step_limit=STEP_LIMIT)
             except jt.JaxprToolError:
                 continue
         if found.equal:
@@ -509,7 +509,7 @@ def test_an_exchanged_copy_is_found_where_the_other_side_has_none(path):
         args = arguments(open_binders(program), ["random:0"])
         for made in exchanges(program, 6 * CANDIDATES, seed=5):
             try:
-                found = compare(made.program, once, args, first=True, step_limit=20000)
+                found = compare(made.program, once, args, first=True, step_limit=STEP_LIMIT)
             except JaxprToolError as e:
                 assert "step" in str(e), made.how
                 continue
@@ -554,7 +554,7 @@ def test_an_exchanged_equation_is_found_inside_of_loops_that_are_written_out(pat
         for made in exchanges(program, 3 * CANDIDATES, seed=8):
             sides = (opened, made.program) if swapped else (made.program, opened)
             try:
-                found = compare(*sides, args, first=True, step_limit=20000)
+                found = compare(*sides, args, first=True, step_limit=STEP_LIMIT)
             except JaxprToolError as e:
                 assert "step" in str(e), made.how
                 continue

@@ -39,16 +39,15 @@ class Lines:
 
     def __init__(self, reading: Reading):
         self.text, self.tokens = reading.text, reading.tokens
-        self._last: tuple[str, AfterLine] = "", nowhere
+        self._after: dict[str, AfterLine] = {}
 
     def continued(self, blank: str) -> AfterLine:
         """Return the matcher for a line that continues an equation; `blank` is the space before the equation."""
-        last, found = self._last
-        if blank != last:
+        found = self._after.get(blank)
+        if found is None:
             _, newline, indent = blank.rpartition("\n")
             begins = newline and ";" not in indent  # what follows a `;` begins no line
-            found = _deeper(len(indent)) if begins else nowhere
-            self._last = blank, found
+            found = self._after[blank] = _deeper(len(indent)) if begins else nowhere
         return found
 
     def end_of_operands(self, pos: int, after_line: AfterLine) -> int:
