@@ -28,7 +28,7 @@ EXAMPLES = [
     *[_of(lax.igammac, t, t) for t in ("f64[3]", "f32[2]", "f16[2]")],
     *[_of(lax.igamma_grad_a, t, t, smooth=False) for t in ("f64[3]", "f32[2]")],
     *[
-        _of(lax.random_gamma_grad, t, t, smooth=False, jax=jax.lax.random_gamma_grad)
+        _of(lax.random_gamma_grad, t, t, reverse=False, jax=jax.lax.random_gamma_grad)
         for t in ("f64[3]", "f32[2]")
     ],
     _of(lax.zeta, "f64[3]", "f64[3]", domain="above1", smooth=False, differentiable=False),

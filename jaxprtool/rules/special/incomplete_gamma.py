@@ -15,8 +15,8 @@ from typing import Any
 from jaxprtool import ops as lax
 from jaxprtool.core.rule_table import Maker, unsupported
 from jaxprtool.core.trace import get_aval
-from jaxprtool.interpreters.contracts import Namespace
-from jaxprtool.interpreters.jvp import jvp_terms
+from jaxprtool.interpreters.contracts import Namespace, PrimalAndTangent
+from jaxprtool.interpreters.jvp import instantiate, jvp, jvp_terms
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.dtypes import FLOAT32, DType
 from jaxprtool.ir.jaxpr import Aval, Value
@@ -282,12 +282,27 @@ define(
     masks="inf",
 )
 
-for _op, _f in ((lax.igamma_grad_a, _igamma_grad_a), (lax.random_gamma_grad, _random_gamma_grad)):
-    define(
-        _op,
-        **nary("f"),
-        **decomposed(_f),
-        jvp=unsupported("JAX has none either"),
-        transpose=NONLINEAR,
-        masks="inf",
-    )
+define(
+    lax.igamma_grad_a,
+    **nary("f"),
+    **decomposed(_igamma_grad_a),
+    jvp=unsupported("JAX has none either"),
+    transpose=NONLINEAR,
+    masks="inf",
+)
+
+
+def _sample_jvp(primals: Sequence[Value], tangents: Sequence[Value]) -> PrimalAndTangent:
+    """Differentiate the loops, as JAX does, for which this derivative is a function of others."""
+    tangents = [*map(instantiate, tangents)]
+    return jvp(lambda a, x: _random_gamma_grad((), a, x), primals, tangents)
+
+
+define(
+    lax.random_gamma_grad,
+    **nary("f"),
+    **decomposed(_random_gamma_grad),
+    jvp=_sample_jvp,
+    transpose=NONLINEAR,
+    masks="inf",
+)
