@@ -39,7 +39,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Decide once whether a sample runs. Workers of xdist get `option`, but not the source of the
     arguments.
+
+    Tests run in the folder of the project, wherever pytest was started: they name files as `examples/mlp.py`.
     """
+    os.chdir(config.rootpath)
     option = config.option
     if not hasattr(option, "sample"):
         whole_suite = config.args_source is pytest.Config.ArgsSource.TESTPATHS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -198,6 +199,7 @@ class Fuzzer:
       folder: where findings are written.
       patience: seconds that the reduction of one finding may take.
       show: called with a line for each finding.
+      deadline: when to stop, on the monotonic clock.
     """
 
     columns: Sequence[str]
@@ -205,6 +207,7 @@ class Fuzzer:
     folder: str = FOLDER
     patience: float = PATIENCE
     show: Callable[[str], None] = _nothing
+    deadline: float = math.inf
 
     def __post_init__(self) -> None:
         self.columns = [column_named(name) for name in self.columns]
@@ -218,9 +221,14 @@ class Fuzzer:
         self.alike = 0
 
     def try_one(self, case: Generated) -> None:
-        """Run a program through all columns, as far as each accepts it, and keep its failures."""
+        """Run a program through all columns, as far as each accepts it, and keep its failures.
+
+        No column is begun after the deadline.
+        """
         self.drawn += len(case.program.eqns)
         for column in self.columns:
+            if time.monotonic() >= self.deadline:
+                return
             try:
                 done = tried(column, case.program, case.args)
             except Refused:
@@ -249,9 +257,10 @@ class Fuzzer:
 
     def _reduced(self, case: Generated, done: Tried, found: Deviation) -> Finding:
         """Return the finding with a smaller program, where it fails each time."""
-        if not self.patience:
+        patience = min(self.patience, self.deadline - time.monotonic())
+        if patience <= 0:
             return Finding(case.seed, found, done.program, done.args, case)
-        how = reducing.How(seconds=self.patience)
+        how = reducing.How(seconds=patience)
         try:
             small = reducing.reduce(done.program, done.args, _Deviates(found), how)
         except JaxprToolError:
@@ -288,20 +297,18 @@ def fuzz(
       fuzzer: what is drawn and compared, and where findings are written.
       seed: the seed of the first program.
       count: the number of programs.
-      seconds: the time during which new ones are begun, reductions not counted. A minute where
-        there is no count either.
+      seconds: the time that it may take, with reductions. A minute where there is no count either.
     """
     check_not_negative(seconds=seconds)
     if seconds is None and count is None:
         seconds = SECONDS
-    begin = time.monotonic()
-    done, drawing = 0, 0.0
-    while (count is None or done < count) and (seconds is None or drawing < seconds):
-        start, kept = time.monotonic(), len(fuzzer.findings) + fuzzer.alike
+    begin, done, mean = time.monotonic(), 0, 0.0
+    fuzzer.deadline = math.inf if seconds is None else begin + seconds
+    # A program is begun where one that takes as long as the others ends in time.
+    while (count is None or done < count) and time.monotonic() + mean < fuzzer.deadline:
         fuzzer.try_one(generated(seed + done, fuzzer.recipe))
         done += 1
-        if len(fuzzer.findings) + fuzzer.alike == kept:
-            drawing += time.monotonic() - start
+        mean = (time.monotonic() - begin) / done
     took = time.monotonic() - begin
     counts = fuzzer.compared, fuzzer.refused, fuzzer.drawn, fuzzer.equations
     return Fuzzing(done, *counts, fuzzer.findings, fuzzer.alike, took)

@@ -37,10 +37,10 @@ from jaxprtool.interpreters.partial_eval import PartialEvalTrace, parts
 from jaxprtool.interpreters.reuse.copies import merge_residuals, once
 from jaxprtool.interpreters.reuse.sharing import computes_again, rematerialised
 from jaxprtool.interpreters.stage import JaxprTrace, JaxprTracer
-from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass
+from jaxprtool.interpreters.transpose import UndefPrimal, backward_pass, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
 from jaxprtool.ir.interface import argument_label
-from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Value
+from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, JaxprEqn, Primitive, Value
 from jaxprtool.ir.memo import MemoTable
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
@@ -61,7 +61,7 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
     """Raise UnsupportedError for a result that depends on tangents: some jvp rules compute primal and tangent in one operation."""
     for i, x in enumerate(outs):
         if trace.is_unknown(x):
-            eqn = next((e for e in trace.eqns if x.atom in e.out_binders), None)
+            eqn = _cause(trace.eqns, x.atom)
             why = "it is a tangent"
             if eqn is not None:
                 why = (
@@ -74,6 +74,30 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
             )
             explain_lost_rule(error, span)
             raise error
+
+
+def _cause(eqns: Sequence[JaxprEqn], result: Atom) -> JaxprEqn | None:
+    """Return the equation that makes a value from tangents; None where the value is a tangent.
+
+    It is the first on the way to the result that is not linear in tangents, or else that of the result.
+    """
+    needed, way = {result}, list[JaxprEqn]()
+    for eqn in reversed(eqns):
+        if not needed.isdisjoint(eqn.out_binders):
+            needed.update(eqn.inputs)
+            way.append(eqn)
+    first = way[::-1]
+    causes = (*filter(_is_not_linear, first), *filter(_holds_what_is_not_linear, first), *way)
+    return next(iter(causes), None)
+
+
+def _is_not_linear(eqn: JaxprEqn) -> bool:
+    return isinstance(transpose_rules.find(eqn.primitive), Unsupported)
+
+
+def _holds_what_is_not_linear(eqn: JaxprEqn) -> bool:
+    """Whether a jaxpr of an equation has such an operation; that of a tangent may have it for known values."""
+    return any(_is_not_linear(e) for closed in sub_jaxprs(eqn) for e in all_eqns(closed.jaxpr))
 
 
 def _unlinearizable(eqn: JaxprEqn) -> str | None:

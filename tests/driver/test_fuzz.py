@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,9 @@ import pytest
 import jaxprtool as jt
 from jaxprtool import ops as lax
 from jaxprtool.backends.stability import plain, stable_differences
-from jaxprtool.driver.fuzzing.columns import COLUMNS, deviation, tried
+from jaxprtool.driver.fuzzing.columns import COLUMNS, Deviation, Tried, deviation, tried
+from jaxprtool.driver.fuzzing.generate import generated
+from jaxprtool.driver.reduce import How
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.generation.programs import draw_typed
 from jaxprtool.interpreters.batch import batch_rules
@@ -24,6 +28,7 @@ from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.jvp import jvp_rules
 from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.transpose import transpose_rules
+from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.passes.precisions.jitter import Jitter
 from tests.invoke import invoke
 
@@ -161,6 +166,29 @@ def test_without_reduction_the_program_is_kept_as_it_was(
     line = f"fuzz --check xla --size 3 --primitives sin,add -n 6 --no-reduce --json -o {tmp_path}"
     for finding in json.loads(invoke(line).output)["findings"]:
         assert Path(finding["file"]).read_text() == Path(finding["original"]).read_text()
+
+
+def test_it_ends_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No program is begun that would end after the limit, and a finding is reduced in what is left of it."""
+
+    def slow(column: str, program: jt.ClosedJaxpr, args: object) -> Tried:
+        time.sleep(0.4)
+        failed = Deviation(column, "differs", "it") if column == "vmap" else None
+        return Tried(program, args, failed)
+
+    asked: list[float] = []
+
+    def reduced(program: jt.ClosedJaxpr, args: object, interest: object, how: How) -> None:
+        asked.append(how.seconds)
+        raise jt.UsageError(Diagnostic("stopped", "usage"))
+
+    driver = sys.modules["jaxprtool.driver.fuzz"]
+    monkeypatch.setattr(driver, "tried", slow)
+    monkeypatch.setattr(driver.reducing, "reduce", reduced)
+    generated(0)  # what it loads takes its time
+    found = jt.fuzz("numpy,xla,jvp,vmap", seconds=2, output=tmp_path)
+    assert found.seconds < 2.4
+    assert found.programs == 1 and found.compared["numpy"] == 1 and asked[0] < 0.5
 
 
 @pytest.mark.parametrize(

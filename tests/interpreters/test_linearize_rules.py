@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool.generation.seeds import seeds
 from jaxprtool.interpreters.dce import dce_body, dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, linearize_rules, vjp_jaxpr
+from jaxprtool.ir.avals import ShapedArray
+from jaxprtool.ir.jaxpr import JaxprEqn, Var
 from jaxprtool.ir.walk import count_eqns
 
 lax = jt.lax
@@ -112,6 +115,31 @@ def test_a_primal_that_is_not_known_takes_the_jvp_rule():
 def test_a_result_that_is_not_known_is_refused():
     with pytest.raises(jt.UnsupportedError, match="result 0 has no value without tangents"):
         linearize_jaxpr(jt.parse(UNKNOWN_PRIMAL.replace("RESULT", "d")))
+
+
+@pytest.mark.parametrize("follower", ["neg", "sin"])
+def test_a_refusal_names_the_primitive_whatever_comes_after_it(follower):
+    refused = 0
+    for program in (p for programs in seeds().values() for p in programs if len(p.eqns) == 1):
+        types = [x.aval for x in program.jaxpr.outs]
+        if not all(isinstance(t, ShapedArray) and t.dtype.kind == "f" for t in types):
+            continue
+        try:
+            linearize_jaxpr(program)
+        except jt.JaxprToolError as e:
+            refused += 1
+            made = [Var(t) for t in types]
+            op = getattr(lax, follower).primitive
+            after = [
+                JaxprEqn(op, [x], {k: p.default for k, p in op.params.items()}, [v])
+                for x, v in zip(program.jaxpr.outs, made, strict=True)
+            ]
+            eqns = [*program.eqns, *after]
+            longer = program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, outs=made))
+            with pytest.raises(jt.JaxprToolError) as found:
+                linearize_jaxpr(longer)
+            assert found.value.diagnostics[0].message == e.diagnostics[0].message
+    assert refused >= 12
 
 
 def test_what_is_live_is_not_made_again():

@@ -7,11 +7,14 @@ from pathlib import Path
 
 import pytest
 
+import jaxprtool as jt
 from jaxprtool.core.primitive import declared_primitive, find_primitive
 from jaxprtool.generation.seeds import seeds
 from jaxprtool.ir.diagnostics import UnsupportedError
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Var
 from jaxprtool.syntax.elided_params import params_in_form, printed_params
+from jaxprtool.syntax.parse import parse_file
+from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.releases.dialects import (
     RELEASES,
     Dialect,
@@ -47,6 +50,7 @@ def rows() -> list[tuple[str, tuple[str, ...], str]]:
 
 
 ROWS = rows()
+_GIVEN = re.compile(r"(?<=[\[ \n])[a-z_]+=(?:\([^()]*\)|\[[^\[\]]*\]|[^\s\[\]{}(),]+)(?=[ \n\]])")
 
 
 def test_the_table_is_read():
@@ -166,3 +170,20 @@ def test_a_dialect_has_no_params_that_its_release_did_not_print(version):
                 if key not in there and (key not in declared or value == declared[key].default)
             }
     assert not wrong - NO_WORDS.keys(), sorted(wrong)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in OLDER if declared_primitive(name) is not None and name in seeds()]
+)
+def test_a_param_that_no_release_knows_does_not_tell_the_release(name):
+    """What is printed of such a text, with as many of the other params as it has, is printed alike when it is read again."""
+    text = jt.format_jaxpr(seeds()[name][0])
+    places = [m.span() for m in _GIVEN.finditer(text)][:8]
+    for start, end in places:
+        for left, right in [(end, end), *(p for p in places if p[0] >= end)]:
+            mutated = f"{text[:start]}foo=1{text[end:left]}{text[right:]}"
+            try:
+                printed = format_file(parse_file(mutated))
+            except jt.JaxprToolError:
+                continue
+            assert format_file(parse_file(printed)) == printed, mutated

@@ -10,6 +10,7 @@ import jaxprtool as jt
 from jaxprtool.syntax.parse import parse_file
 from tests.invoke import invoke
 from tests.syntax.two_readers import difference
+from tests.timing import assert_growth
 
 SIZES = {
     "jax-0.4.13": """{ lambda ; a:i32[] b:f32[a]. let
@@ -47,6 +48,20 @@ def test_sizes_as_operands(release):
     x = np.ones(fixed.in_avals[1].shape, np.float32)
     d, e, f = jt.eval_jaxpr(fixed, [np.int32(3), x])
     assert np.array_equal(d, 2 * x) and np.array_equal(e, [0, 1, 2]) and f == 2 * x.size
+
+
+def test_printing_sizes_is_linear():
+    """Ten times as many equations take at most thirty times as long: a square would be a hundred."""
+
+    def many(count: int) -> jt.ClosedJaxpr:
+        lines = [
+            f"v{i}:f32[a] = broadcast_in_dim[broadcast_dimensions=() shape=(None,)] 2.0 a"
+            for i in range(count)
+        ]
+        return jt.parse("{ lambda ; a:i32[]. let\n    " + "\n    ".join(lines) + "\n  in (v0,) }")
+
+    assert str(many(2)).count("(None,)] 2.0 a") == 2
+    assert_growth(many, str, 400, 4000, 30)
 
 
 def test_a_shape_that_nothing_tells_is_refused():

@@ -215,3 +215,16 @@ def test_it_leaves_this_projects_run_alone():
     assert [line for line in runs[0].stdout.splitlines() if "::" in line] == [
         line for line in runs[1].stdout.splitlines() if "::" in line
     ]
+
+
+def test_a_test_of_this_project_runs_in_its_folder_wherever_pytest_is_started():
+    # -P: tests/random is no module of Python's
+    words = "-P -m pytest -q -n 0 -p no:cacheprovider analyses/test_cost.py -k nested_jaxprs"
+    done = subprocess.run(
+        [sys.executable, *words.split()],
+        cwd=ROOT / "tests",
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout

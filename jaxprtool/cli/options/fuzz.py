@@ -46,7 +46,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "seconds",
         type=Number(0),
         metavar="S",
-        help="With --check, draw programs for so long; 60 by default, where there is no COUNT.",
+        help="With --check, stop after so long; 60 by default, where there is no COUNT.",
     ),
     _option("checking", "no_reduce", is_flag=True, help="Keep what fails as it was drawn."),
     click.option(

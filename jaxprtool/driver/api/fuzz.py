@@ -49,7 +49,7 @@ def fuzz(
       columns: of `numpy`, `xla`, `jax`, `jvp`, `vjp`, `vmap`; a list, or names with commas between.
       seed: of the first program.
       count: how many programs.
-      seconds: how long new ones are drawn; a minute where there is no count.
+      seconds: how long it may take, with reductions; a minute where there is no count.
       size, primitives: as of `random_program`.
       output: the folder where what differs is kept.
       patience: seconds that the reduction of one finding may take; 0 for none.

@@ -118,13 +118,19 @@ def recorded(
     if saved is not None:
         takers.append(saved.take)
 
+    taken = False
+
     def take(record: Record) -> None:
+        nonlocal taken
+        taken = True
         for taker in takers:
             taker(record)
 
     try:
         everything = bool(what.folder) or what.digests
         yield Recorder(take, what.selection, what.every, None if everything else only)
+        if not taken and program.eqns:
+            warn(_NOTHING)
     finally:
         if saved is not None:
             saved.close(name)
@@ -169,6 +175,12 @@ def digest_lines() -> Callable[[Record], dict[str, Any]]:
         }
 
     return line
+
+
+_NOTHING = (
+    "nothing is recorded: no such equation ran, or only in steps of loops that are not kept "
+    "(the first and the last are; --every N keeps more)"
+)
 
 
 # -- names of variables ------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ ambiguous-name | A name is that of an argument of the function and that of anoth
 repeated-option | An option that takes one value is given several times, and the last counts | give it once, with commas between several names
 output-count | Results are to be written to a file that holds another number of arrays | write them to an .npz file
 output-kind | Results are to be written to a file of an unknown kind | end its name in .npz or .npy
-left-out | Values that were asked for are not saved or printed | raise the limit that the message names
+left-out | Values that were asked for are not saved or printed | raise the limit that the message names, or keep more steps of loops (`--every`)
 axes-count | Axes are given for another number of arguments, or of results, than there are | write an axis for each, or - for what is not mapped
 in-axes | No argument is mapped, or one cannot be | give an axis for one argument at least
 out-axes | A result depends on the batch, and no axis is given for it | give an axis for each result that depends on the batch

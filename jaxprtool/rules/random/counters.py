@@ -21,22 +21,17 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import decomposed
 from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
+from jaxprtool.rules.random.generators import PHILOX_FACTORS, PHILOX_STEPS, THREEFRY_PARITY
 
 __all__ = ["HASHES", "Hash", "bits_of", "folded", "seeded", "split"]
 
 # -- the hashes ----------------------------------------------------------------------------------
 
-_FACTORS = (
-    0xD2511F53,
-    0xCD9E8D57,
-)  # factors of Philox-4x32; _STEPS are added to its key each round
-_STEPS = (0x9E3779B9, 0xBB67AE85)
-_FACTOR, _STEP = 0xD256D193, 0x9E3779B9  # the same of Philox-2x32
+_FACTOR, _STEP = 0xD256D193, PHILOX_STEPS[0]  # of Philox-2x32
 _PHILOX_ROUNDS = 10
 
 # The distances of the two rotations of Threefry-4x32 in each of eight rounds.
 _ROTATIONS = ((10, 26), (11, 21), (13, 27), (23, 5), (6, 20), (17, 11), (25, 10), (18, 20))
-_PARITY = 0x1BD11BDA
 _THREEFRY_ROUNDS = 20
 
 
@@ -69,9 +64,12 @@ def _philox4x32(_avals: Sequence[Aval], key0: Value, key1: Value, *words: Value)
     """
     x = list(words)
     for i in range(_PHILOX_ROUNDS):
-        now0 = lax.add(key0, _u32(_STEPS[0] * i)) if i else key0
-        now1 = lax.add(key1, _u32(_STEPS[1] * i)) if i else key1
-        (high0, low0), (high1, low1) = _product(_FACTORS[0], x[0]), _product(_FACTORS[1], x[2])
+        now0 = lax.add(key0, _u32(PHILOX_STEPS[0] * i)) if i else key0
+        now1 = lax.add(key1, _u32(PHILOX_STEPS[1] * i)) if i else key1
+        (high0, low0), (high1, low1) = (
+            _product(PHILOX_FACTORS[0], x[0]),
+            _product(PHILOX_FACTORS[1], x[2]),
+        )
         x = [_xor(high1, x[1], now0), low1, _xor(high0, x[3], now1), low0]
     return x
 
@@ -90,7 +88,7 @@ def _threefry4x32(_avals: Sequence[Aval], *words: Value) -> list[Value]:
     The second and fourth word are exchanged after each round; words of the key are added every four
     rounds.
     """
-    keys = [*words[:4], _xor(*words[:4], _u32(_PARITY))]
+    keys = [*words[:4], _xor(*words[:4], _u32(THREEFRY_PARITY))]
     x = [lax.add(a, k) for a, k in zip(words[4:], words[:4], strict=True)]
     for i in range(_THREEFRY_ROUNDS):
         first, second = _ROTATIONS[i % 8]

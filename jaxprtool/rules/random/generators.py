@@ -32,10 +32,12 @@ from jaxprtool.makers.elementwise import broadcast_avals
 from jaxprtool.makers.mapped_calls import alone_on_devices
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
+__all__ = ["PHILOX_FACTORS", "PHILOX_STEPS", "THREEFRY_PARITY"]
+
 # -- Threefry ------------------------------------------------------------------------------------
 
 _ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = 0x1BD11BDA
+THREEFRY_PARITY = 0x1BD11BDA
 
 # The number of elements that are hashed at a time; they fit into a processor's cache.
 _BLOCK = 1 << 15
@@ -68,7 +70,7 @@ def _threefry(
     xp: Namespace, key0: Value, key1: Value, count0: Value, count1: Value
 ) -> tuple[Value, Value]:
     """Return the hash, by 20 rounds, with words of the key added every four rounds."""
-    keys = (key0, key1, key0 ^ key1 ^ xp.uint32(_PARITY))
+    keys = (key0, key1, key0 ^ key1 ^ xp.uint32(THREEFRY_PARITY))
     x, y = count0 + key0, count1 + key1
     for i in range(5):
         for r in _ROTATIONS[i % 2]:
@@ -85,7 +87,7 @@ def _threefry_lower(ctx: LoweringContext, *operands: HloValue) -> HloValue:
     """
     out = ctx.out_avals[0]
     key0, key1, count0, count1 = [ctx.fill(x, out.shape) for x in operands]
-    parity = ctx.constant(_PARITY, out)
+    parity = ctx.constant(THREEFRY_PARITY, out)
     key2 = ctx.op("xor", ctx.op("xor", key0, key1, out=out), parity, out=out)
     x, y = ctx.op("add", count0, key0, out=out), ctx.op("add", count1, key1, out=out)
     counter, four = ShapedArray((), INT32), ShapedArray((4,), UINT32)
@@ -195,8 +197,9 @@ define(
 
 # -- XLA's RngBitGenerator -----------------------------------------------------------------------
 
-_PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
-_PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
+# The factors of Philox-4x32, and what is added to its key each round.
+PHILOX_FACTORS = (0xD2511F53, 0xCD9E8D57)
+PHILOX_STEPS = (0x9E3779B9, 0xBB67AE85)
 
 
 def _generator_type(
@@ -294,16 +297,16 @@ def _philox(xp: Namespace, x: list[Value], key0: int, key1: int) -> list[Value]:
     """Return the Philox-4x32 hash of four words, which are in arrays of u64."""
     mask = xp.uint64(0xFFFFFFFF)
     for _ in range(10):
-        left = x[0] * xp.uint64(_PHILOX_FACTORS[0])
-        right = x[2] * xp.uint64(_PHILOX_FACTORS[1])
+        left = x[0] * xp.uint64(PHILOX_FACTORS[0])
+        right = x[2] * xp.uint64(PHILOX_FACTORS[1])
         x = [
             (right >> xp.uint64(32)) ^ x[1] ^ xp.uint64(key0),
             right & mask,
             (left >> xp.uint64(32)) ^ x[3] ^ xp.uint64(key1),
             left & mask,
         ]
-        key0 = (key0 + _PHILOX_STEPS[0]) & 0xFFFFFFFF
-        key1 = (key1 + _PHILOX_STEPS[1]) & 0xFFFFFFFF
+        key0 = (key0 + PHILOX_STEPS[0]) & 0xFFFFFFFF
+        key1 = (key1 + PHILOX_STEPS[1]) & 0xFFFFFFFF
     return x
 
 

@@ -295,6 +295,8 @@ def _until(eqn: SpelledEquation) -> Iterator[Release]:
     later = {k for s in SPELLINGS.get(eqn.name, ()) for k in (*s.added, *s.removed, *s.renamed)}
     told = {*older.dropped, *older.renamed} & eqn.params.keys()
     if older.foreign and known is not None:
-        told.update(eqn.params.keys() - known.params.keys())
+        # A param that no release knows tells nothing, where it is known which ones tell.
+        unknown = eqn.params.keys() - known.params.keys()
+        told.update(unknown & {*older.told_by} if older.told_by else unknown)
     if told - later or (eqn.params and not older.given.keys() <= eqn.params.keys()):
         yield last

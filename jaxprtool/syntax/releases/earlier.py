@@ -327,7 +327,9 @@ OLDER: dict[str, Older] = {
     "random_gamma": _older_params(
         "0.3.16", "prng_impl", given={"log_space": False}, expand=equations.gamma_of_words
     ),
-    "random_split": Older(until="0.4.13", convert=changed.random_split, foreign=True),
+    "random_split": Older(
+        until="0.4.13", convert=changed.random_split, foreign=True, told_by=("count",)
+    ),
     "empty": _older_params("0.7.1", given={"shape": ()}, expand=equations.scalar_of_any_contents),
     "lu": Older(foreign=True, expand=equations.factors),
     "svd": Older(
@@ -372,8 +374,12 @@ OLDER: dict[str, Older] = {
         expand=equations.identity_callback,
         kept=True,
     ),
-    "ffi_call": Older(until="0.5.3", convert=changed.foreign_call, foreign=True),
-    "pure_callback": Older(until="0.5.3", convert=changed.vectorized, foreign=True),
+    "ffi_call": Older(
+        until="0.5.3", convert=changed.foreign_call, foreign=True, told_by=("vectorized",)
+    ),
+    "pure_callback": Older(
+        until="0.5.3", convert=changed.vectorized, foreign=True, told_by=("vectorized",)
+    ),
     "tie_in": _older_name("copy", "0.1.77", arrange=equations.last_operand),
 }
 

@@ -10,7 +10,7 @@ They are read as the current ones (`earlier`), and arranged as before when they 
 
 from __future__ import annotations
 
-import itertools
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
@@ -44,9 +44,7 @@ def arranged(program: ClosedJaxpr, release: Release, lossless: bool) -> ClosedJa
         if release < _THUNKS:
             eqns = [_arranged(eqn, release, {} if lossless else seconds) for eqn in eqns]
         if not lossless:
-            eqns = [
-                _with_sizes(eqn, closed) if eqn.primitive.name in _SHAPED else eqn for eqn in eqns
-            ]
+            eqns = _with_sizes(eqns, closed.jaxpr.in_binders)
         same = all(new is old for new, old in zip(eqns, closed.eqns, strict=True))
         return closed if same else with_eqns(closed, eqns)
 
@@ -76,23 +74,25 @@ def _arranged(eqn: JaxprEqn, release: Release, seconds: dict[Any, ClosedJaxpr]) 
     return eqn
 
 
-def _with_sizes(eqn: JaxprEqn, closed: ClosedJaxpr) -> JaxprEqn:
-    """Return an equation with the sizes of its shape as operands, where its text had them."""
+def _with_sizes(eqns: Iterable[JaxprEqn], binders: Iterable[Var]) -> list[JaxprEqn]:
+    """Return equations with the sizes of their shapes as operands, where their text had them."""
+    above, made = {v.name: v for v in binders}, list[JaxprEqn]()
+    for eqn in eqns:
+        made.append(_with_own_sizes(eqn, above) if eqn.primitive.name in _SHAPED else eqn)
+        above.update((v.name, v) for v in eqn.out_binders)
+    return made
+
+
+def _with_own_sizes(eqn: JaxprEqn, above: Mapping[str | None, Var]) -> JaxprEqn:
     was: Replaced | None = getattr(eqn.params, "was", None)
     shape = () if was is None else was.params.get("shape", ())
     if None not in shape or len(shape) != len(eqn.params["shape"]):
         return eqn
-    above = itertools.takewhile(lambda e: e is not eqn, closed.eqns)
-    binders = [
-        *closed.jaxpr.in_binders,
-        *itertools.chain.from_iterable(e.out_binders for e in above),
-    ]
-    by_name = {v.name: v for v in binders}
     sizes = [d for d, given in zip(eqn.params["shape"], shape, strict=True) if given is None]
-    if not all(isinstance(d, str) and d in by_name for d in sizes):
+    if not all(isinstance(d, str) and d in above for d in sizes):
         return eqn
     params = {**eqn.params, "shape": shape}
-    return eqn.replace(inputs=[*eqn.inputs, *[by_name[d] for d in sizes]], params=params)
+    return eqn.replace(inputs=[*eqn.inputs, *[above[d] for d in sizes]], params=params)
 
 
 def _second_of_two(scalar: AbstractType) -> ClosedJaxpr:
