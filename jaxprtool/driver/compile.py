@@ -110,6 +110,10 @@ class Compiled:
             Artifact(self.stablehlo, code, xla.jaxlib_version(), xla.machine_name())
         )
 
+    def __reduce__(self) -> tuple[Callable[[bytes], Compiled], tuple[bytes]]:
+        """Pickle and copy the program as its artifact."""
+        return from_bytes, (self.to_bytes(),)
+
     def save(self, path: str) -> None:
         """Write the artifact to a file, whole or not at all. Raises UsageError when it cannot be."""
         write_output(path, self.to_bytes())

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
+import pickle
 import struct
 
 import numpy as np
@@ -59,6 +61,12 @@ def test_round_trip_through_a_file(compiled, tmp_path):
         "sine.xla"
     ]
     assert_works(from_bytes(loaded.to_bytes()))
+
+
+@pytest.mark.parametrize("copied", [lambda x: pickle.loads(pickle.dumps(x)), copy.deepcopy])
+def test_pickles_and_copies_are_artifacts(compiled, copied, monkeypatch):
+    monkeypatch.setattr(xla, "compile_stablehlo", None)
+    assert_works(copied(compiled))
 
 
 def test_loading_does_not_compile(data, monkeypatch):
