@@ -59,12 +59,13 @@ def equiv(
     for anything but proved.
 
     JSON: {"schema", "status", "reason", "samples", "left_out", "drawn", "max_abs", "max_rel",
-    "max_ulp", "zero_signs", "unknown", "counterexample": {"special", "args", "arguments": [{"name",
-    "type", "word"}], "outputs": [{"index", "type", "element", "n_different", "max_abs", "max_rel",
-    "max_ulp", "a", "b"}]}}; reason says why programs of other types are refuted, and element where
-    a result differs most; drawn are the results that each run draws anew (of rng_uniform), which
-    are not compared; zero_signs on how many samples 0 and -0, which are equal, stand beside each
-    other; unknown how many constants inside have no values.
+    "max_ulp", "zero_signs", "unknown", "effects", "counterexample": {"special", "args",
+    "arguments": [{"name", "type", "word"}], "outputs": [{"index", "type", "element", "n_different",
+    "max_abs", "max_rel", "max_ulp", "a", "b"}]}}; reason says why programs of other types are
+    refuted, and element where a result differs most; drawn are the results that each run draws anew
+    (of rng_uniform), which are not compared; zero_signs on how many samples 0 and -0, which are
+    equal, stand beside each other; unknown how many constants inside have no values; effects how
+    many equations of A and of B print or act outside, by primitive.
 
     \b
     Example:

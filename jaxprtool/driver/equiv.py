@@ -15,6 +15,7 @@ from jaxprtool.analyses.identity.equiv import (
     Sample,
     Samples,
     drawn_results,
+    effects_of,
 )
 from jaxprtool.analyses.identity.normal_form import same_normal_form, unknown_inside
 from jaxprtool.core.trace import words_of_key
@@ -110,7 +111,7 @@ def equiv(
             return _refuted(trial, found, binders)
     if trial.over is not None and not trial.samples.tried:
         raise trial.over
-    return Equivalence("probable", samples=trial.samples)
+    return Equivalence("probable", samples=trial.samples, effects=trial.effects)
 
 
 def _by_normal_form(a: ClosedJaxpr, b: ClosedJaxpr) -> Equivalence | None:
@@ -207,6 +208,7 @@ class _Trial:
 
     Attributes:
       samples: statistics of the samples on which they agree.
+      effects: how many equations of both have side effects, which are not compared, by primitive.
       turns: the number of steps of loops without a known end that the next sample may take; None:
         any number.
       taken: the largest number of steps that a sample has taken so far.
@@ -233,6 +235,7 @@ class _Trial:
         self.gap, self.contains, self.simpler = agreement.gap, samples.contains, samples.simpler
         drawn = {i for p in (a, b) for i in drawn_results(p.jaxpr)}
         self.samples = Samples(0, drawn=sorted(drawn))
+        self.effects = effects_of(transformable(a), transformable(b))
         self.turns: int | None = None
         self.taken = 0
         self.over: JaxprToolError | None = None
@@ -496,7 +499,7 @@ def _refuted(trial: _Trial, sample: Sample, binders: Sequence[Var]) -> Equivalen
                     "b": other,
                 }
             )
-    return Equivalence("refuted", "", trial.samples, sample, found, outputs)
+    return Equivalence("refuted", "", trial.samples, sample, found, outputs, effects=trial.effects)
 
 
 def _element(data: Any, index: Sequence[int]) -> Any:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.answer import Answer, json_number
-from jaxprtool.interpreters.dce import draws_anew
+from jaxprtool.interpreters.dce import draws_anew, has_effects
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.jaxpr import Jaxpr
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
+from jaxprtool.ir.walk import all_eqns
 
-__all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results"]
+__all__ = ["Argument", "Equivalence", "Sample", "Samples", "drawn_results", "effects_of"]
 
 _SHOWN = 20  # differing results that are shown
 
@@ -89,6 +91,8 @@ class Equivalence(Answer):
         far they differ.
       unknown: for programs with the same normal form, how many constants of nested jaxprs have no
         value in one of them: the programs are equal if these are.
+      effects: for each primitive with side effects how many equations of either program are of it;
+        what they do is not compared. None where the programs are proved.
     """
 
     status: str
@@ -98,6 +102,7 @@ class Equivalence(Answer):
     arguments: Sequence[Argument] = ()
     outputs: Sequence[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     unknown: int = 0
+    effects: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
     @property
     def refuted(self) -> bool:
@@ -129,7 +134,7 @@ class Equivalence(Answer):
             agree = (
                 f"probable: they agree on {_counted(s.tried)}; the largest difference: {largest}"
             )
-            return [agree, *_zero_signs(s), *_left_out(s), *_not_compared(s)]
+            return [agree, *_zero_signs(s), *_left_out(s), *self._not_compared()]
         only = "refuted by special values" if self.sample.special else "refuted"
         agreed = f", after {_counted(self.samples.tried)} on which they agree"
         found = [f"{only}{agreed if self.samples.tried else ''}:"]
@@ -142,7 +147,19 @@ class Equivalence(Answer):
         for out in self.outputs[:_SHOWN]:
             index = f"[{','.join(map(str, out['element']))}]" if out["element"] else ""
             found.append(f"  result {out['index']}{index} {out['type']}: {out['a']} and {out['b']}")
-        return [*found, *_not_compared(self.samples)]
+        return [*found, *self._not_compared()]
+
+    def _not_compared(self) -> list[str]:
+        found: list[str] = []
+        if self.samples and (drawn := self.samples.drawn):
+            which = f"{counted(len(drawn), 'result')} ({', '.join(map(str, drawn))})"
+            found.append(f"  not compared: {which}, which each run draws anew")
+        if self.effects:
+            which = ", ".join(
+                f"{name} ({a} in A, {b} in B)" for name, (a, b) in self.effects.items()
+            )
+            found.append(f"  not compared: what is printed, or done outside, by {which}")
+        return found
 
     def json(self) -> dict[str, Any]:
         """One document; the help of the verb has its keys."""
@@ -168,6 +185,7 @@ class Equivalence(Answer):
             "max_ulp": None if s is None else json_number(s.max_ulp),
             "counterexample": example,
             "unknown": self.unknown,
+            "effects": {name: [*counts] for name, counts in self.effects.items()},
         }
 
 
@@ -188,11 +206,17 @@ def _left_out(s: Samples) -> list[str]:
     return [f"{found}, of one program alone on {s.uneven}" if s.uneven else found]
 
 
-def _not_compared(s: Samples) -> list[str]:
-    if not s.drawn:
-        return []
-    which = f"{counted(len(s.drawn), 'result')} ({', '.join(map(str, s.drawn))})"
-    return [f"  not compared: {which}, which each run draws anew"]
+def effects_of(a: ClosedJaxpr, b: ClosedJaxpr) -> dict[str, tuple[int, int]]:
+    """Return for each primitive with side effects how many equations of two programs are of it, at any depth."""
+    sides = [
+        Counter(
+            eqn.primitive.name
+            for eqn in all_eqns(program.jaxpr)
+            if not eqn.primitive.holds_jaxprs and has_effects(eqn)
+        )
+        for program in (a, b)
+    ]
+    return {name: (sides[0][name], sides[1][name]) for name in sorted({*sides[0], *sides[1]})}
 
 
 def drawn_results(jaxpr: Jaxpr) -> list[int]:
