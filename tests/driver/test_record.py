@@ -24,6 +24,7 @@ from jaxprtool.driver.running.record import Recording, digest_lines, recorded, v
 from jaxprtool.driver.words.values import arguments, open_binders
 from jaxprtool.interpreters.evaluation.state_values import Token
 from jaxprtool.ir.diagnostics import JaxprToolError
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.passes.precisions.double import in_double
 from tests.analyses.exchanged import exchanges
 from tests.invoke import invoke
@@ -199,15 +200,17 @@ def test_selections():
 def test_names_of_variables_are_those_of_the_text():
     f = scan_of(3, lambda c: jax.lax.cond(c[0] > 0, jnp.sin, jnp.cos, c))
     program = with_places(jt.trace(f, X), "f")
-    lines = []
+    lines, warnings = [], []
     names = variable_names(program)
     source = program.eqns[0].span.source.text
     inner = {n: v for v, n in names.items()}
     assert all(f"{n}:{v.aval}" in source for v, n in names.items())
     what = Recording(variables=tuple(inner), every=1)
-    with recorded(what, program, None, lines.append, None) as observer:  # type: ignore[arg-type]
+    with recorded(what, program, None, lines.append, warnings.append) as observer:  # type: ignore[arg-type]
         run(program, [X], observer=observer)
     assert any("cond at" in line and "sin at" in line for line in lines), lines
+    (other,) = (e for e in all_eqns(program.jaxpr) if e.primitive.name == "cos")
+    assert [w.partition(":")[0] for w in warnings] == [names[other.out_binders[0]]]
     assert len([line for line in lines if "step 1" in line]) >= 3
 
 

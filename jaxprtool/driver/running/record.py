@@ -118,19 +118,21 @@ def recorded(
     if saved is not None:
         takers.append(saved.take)
 
-    taken = False
+    taken, unseen = False, dict.fromkeys(what.variables)
 
     def take(record: Record) -> None:
         nonlocal taken
         taken = True
+        for v in record.place.eqn.out_binders if unseen else ():
+            unseen.pop(names.get(v, ""), None)
         for taker in takers:
             taker(record)
 
     try:
         everything = bool(what.folder) or what.digests
         yield Recorder(take, what.selection, what.every, None if everything else only)
-        if not taken and program.eqns:
-            warn(_NOTHING)
+        if program.eqns and (unseen or not taken):
+            warn(_not_recorded([*unseen] if taken else []))
     finally:
         if saved is not None:
             saved.close(name)
@@ -177,10 +179,13 @@ def digest_lines() -> Callable[[Record], dict[str, Any]]:
     return line
 
 
-_NOTHING = (
-    "nothing is recorded: no such equation ran, or only in steps of loops that are not kept "
-    "(the first and the last are; --every N keeps more)"
-)
+def _not_recorded(names: Sequence[str]) -> str:
+    """The message that nothing is recorded of variables with these names; without names, of the program."""
+    what = f"{', '.join(names)}: not recorded" if names else "nothing is recorded"
+    return (
+        f"{what}: no such equation ran, or only in steps of loops that are not kept "
+        "(the first and the last are; --every N keeps more)"
+    )
 
 
 # -- names of variables ------------------------------------------------------------------------------
