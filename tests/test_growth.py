@@ -15,7 +15,7 @@ import pytest
 
 import jaxprtool as jt
 from jaxprtool.analyses.diffing.diff import diff_programs
-from jaxprtool.core.stack import deep
+from jaxprtool.core.stack import deep, heap_set_aside
 from jaxprtool.core.verification import set_verify
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import linearize_jaxpr, vjp_jaxpr
@@ -328,3 +328,22 @@ def test_the_collector_is_as_it_was_before():
         assert not gc.isenabled()
     finally:
         gc.enable()
+
+
+def test_the_heap_is_set_aside_where_it_would_be_collected():
+    with heap_set_aside():
+        assert gc.get_freeze_count()
+    assert not gc.get_freeze_count()
+    gc.disable()
+    try:
+        with heap_set_aside():
+            assert not gc.get_freeze_count()
+    finally:
+        gc.enable()
+    gc.freeze()  # what others have frozen stays so
+    try:
+        with heap_set_aside():
+            pass
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()

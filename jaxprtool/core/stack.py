@@ -192,7 +192,8 @@ def run_nested(first: Iterator[Any]) -> None:
 @contextmanager
 def heap_set_aside() -> Generator[None]:
     """Exclude the objects that exist now from garbage collection inside the block (Note [The collector])."""
-    if gc.get_freeze_count():  # other code has frozen objects, which have to stay frozen
+    # Objects that other code has frozen have to stay so. To count them takes a step for each of them.
+    if not gc.isenabled() or gc.get_freeze_count():
         yield
         return
     gc.freeze()
