@@ -331,6 +331,7 @@ def test_the_collector_is_as_it_was_before():
 
 
 def test_the_heap_is_set_aside_where_it_would_be_collected():
+    gc.unfreeze()
     with heap_set_aside():
         assert gc.get_freeze_count()
     assert not gc.get_freeze_count()
