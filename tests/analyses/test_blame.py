@@ -7,7 +7,6 @@ import itertools
 import os
 import random
 import warnings
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -20,7 +19,6 @@ from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.core.tree import tree_leaves
 from jaxprtool.driver.blame import blame
-from jaxprtool.driver.grad import grad
 from jaxprtool.driver.places import with_places
 from jaxprtool.driver.running.check_nans import NanError
 from jaxprtool.driver.words.values import arguments, open_binders
@@ -41,6 +39,7 @@ from tests.programs.catalogue import EXAMPLES, PROGRAMS
 
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))
 MOST = 1000 if os.environ.get("JAXPRTOOL_ALL") else 6
+X = np.array([4.0, -1.0, 1.0], np.float32)
 CASES = [*PROGRAMS, *[str(p.relative_to(EXAMPLES)) for p in FILES if p.stem != "multiply_add"]]
 
 
@@ -59,6 +58,10 @@ def program_of(case: str) -> tuple[Any, list[Any]]:
 def ask(*args: Any, **how: Any) -> Any:
     """`jt.blame`, of whose answer each field is taken to be there."""
     return jt.blame(*args, **how)
+
+
+def outputs(f: Any, *args: Any) -> list[str | None]:
+    return [o.reached for o in ask(f, *args).outputs]
 
 
 def blamed(program: Any, args: Any, **kinds: Any) -> Any:
@@ -128,113 +131,6 @@ def test_a_masked_nan_is_called_masked(case: str) -> None:
         assert all(o.reached != "reaching" for o in found.outputs), f"{spot}\n{found}"
         assert [same(a, b) for a, b in zip(before, after, strict=True)]
         assert "select_n" in {p.eqn.primitive.name for p in found.masked_by}, f"{spot}\n{found}"
-
-
-# -- what masks, what decides ------------------------------------------------------------------
-
-
-X = np.array([4.0, -1.0, 1.0], np.float32)
-INDEX = np.int32(0)
-
-
-def outputs(f: Any, *args: Any) -> list[str | None]:
-    return [o.reached for o in ask(f, *args).outputs]
-
-
-MASKS = {
-    "select_n": lambda y: jnp.where(jnp.arange(3) != 1, y, 0.0),
-    "slice": lambda y: y[:1],
-    "overwrite": lambda y: y.at[1].set(0.0),
-    "dynamic_update_slice": lambda y: jax.lax.dynamic_update_slice(y, jnp.zeros(2), (1,)),
-    "pow": lambda y: jax.lax.pow(y, jnp.zeros(3)),
-    "integer_pow": lambda y: jax.lax.integer_pow(y, 0),
-    "conversion": lambda y: y.astype(jnp.int32),
-    "gather": lambda y: y[jnp.array([0, 2])],
-    "is_finite": lambda y: jnp.isfinite(y),
-    "is_nan": lambda y: jnp.isnan(y),
-    "nan_to_num": jnp.nan_to_num,
-    "branch": lambda y: jax.lax.cond(INDEX == 0, lambda y: y[:1], lambda y: y[1:2], y),
-    "loop": lambda y: jax.lax.scan(lambda c, x: (y[0], x), 0.0, jnp.arange(3))[0],
-}
-DECIDES = {
-    "comparison": lambda y: y > 0,
-    "argmax": jnp.argmax,
-    "argmin": lambda y: jnp.argmin(y),
-    "branch": lambda y: jax.lax.cond(y[1] > 0, lambda x: x + 1, lambda x: x * 2, 1.0),
-    "loop": lambda y: jax.lax.while_loop(lambda c: c < y[1], lambda c: c + 1, 0.0),
-    "index": lambda y: jnp.arange(8)[jnp.clip(y.astype(int), 0, 7)],
-    "where": lambda y: jnp.where(y > 0, 1.0, 2.0),
-    "sort": lambda y: jax.lax.sort((y, jnp.arange(3)), num_keys=1)[1],
-}
-REACHES = {
-    "max": lambda y: jnp.maximum(y, 0.0),
-    "min": lambda y: jnp.minimum(y, 0.0),
-    "clamp": lambda y: jnp.clip(y, 0.0, 1.0),
-    "times zero": lambda y: y * 0.0,
-    "sum": jnp.sum,
-    "scan": lambda y: jax.lax.scan(lambda c, x: (c + x, c), 0.0, y),
-    "sort": jnp.sort,
-    "call": jax.jit(lambda y: y * 2),
-    "remat": jax.checkpoint(lambda y: jnp.sin(y)),
-    "relu": jax.nn.relu,
-    "pow": lambda y: y**2.5,
-}
-
-
-@pytest.mark.parametrize("name", MASKS)
-def test_what_drops_a_nan_masks_it(name: str) -> None:
-    found = ask(lambda x: MASKS[name](jnp.log(x)), X)
-    assert [o.reached for o in found.outputs] == ["masked"], str(found)
-    assert found.first.eqn.primitive.name == "log" and found.masked_by
-
-
-@pytest.mark.parametrize("name", DECIDES)
-def test_what_steers_by_a_nan_decides(name: str) -> None:
-    found = ask(lambda x: DECIDES[name](jnp.log(x)), X)
-    assert [o.reached for o in found.outputs] == ["deciding"], str(found)
-    assert found.first.eqn.primitive.name == "log" and found.deciding
-
-
-@pytest.mark.parametrize(
-    ("how", "reached"),
-    [
-        (lambda y: jnp.where(X > 0, y, 0.0), "masked"),
-        (lambda y: (y * 2)[2:], "masked"),
-        (lambda y: y.at[:2].set(1.0), "masked"),
-        (lambda y: jnp.where(jnp.isnan(y), 0.0, y), "deciding"),
-        (lambda y: jnp.power(y, 0.0), "deciding"),
-        (lambda y: y.astype(jnp.int32), "deciding"),
-    ],
-)
-def test_a_comparison_decides_where_the_nan_has_gone_into_what_it_compares(
-    how: Any, reached: str
-) -> None:
-    """What picks other elements leaves no trace of a NaN, which what replaces or converts one does."""
-
-    def f(x: Any) -> Any:
-        z = how(jnp.log(x))
-        return jnp.where(z > 0.5, 1.0, 2.0)
-
-    assert [o.reached for o in ask(f, X).outputs] == [reached]
-
-
-@pytest.mark.parametrize("name", REACHES)
-def test_what_keeps_a_nan_reaches(name: str) -> None:
-    found = ask(lambda x: REACHES[name](jnp.log(x)), X)
-    assert {o.reached for o in found.outputs} == {"reaching"}, str(found)
-    assert not found.masked_by
-    assert found.chain[0].eqn.primitive.name == "log"
-
-
-def test_other_results_are_not_reached() -> None:
-    assert outputs(lambda x: (jnp.log(x), x + 1), X) == ["reaching", None]
-
-
-def test_a_program_that_is_clean() -> None:
-    found = ask(jnp.sin, X)
-    assert not found.found and found.first is None and found.kind is None
-    assert str(found) == "no bad value"
-    assert found.json()["found"] is False and found.json()["outputs"][0]["reached"] is None
 
 
 # -- sources -----------------------------------------------------------------------------------
@@ -392,161 +288,6 @@ def test_the_document_has_the_keys_that_the_help_names() -> None:
         "names",
     }
     assert {"index", "reached"} <= {*document["outputs"][0]}
-
-
-# -- derivatives -------------------------------------------------------------------------------
-
-
-def guarded(f: Any) -> Any:
-    return lambda x: jnp.sum(jnp.where(x > 0, f(jnp.where(x > 0, x, 1.0)), 0.0))
-
-
-def unguarded(f: Any) -> Any:
-    return lambda x: jnp.sum(jnp.where(x > 0, f(x), 0.0))
-
-
-ZERO = np.array([1.0, 0.0], np.float32)
-INNER = {"log": jnp.log, "sqrt": jnp.sqrt, "reciprocal": lambda x: 1 / x, "pow": lambda x: x**0.5}
-GRADIENTS = {"jax": jax.grad, "jaxprtool": jt.grad, "jit": lambda f: jax.jit(jax.grad(f))}
-
-
-@pytest.mark.parametrize("how", GRADIENTS)
-@pytest.mark.parametrize("name", INNER)
-def test_a_double_where_is_named(name: str, how: str) -> None:
-    f = GRADIENTS[how]
-    found = ask(f(unguarded(INNER[name])), ZERO, nan=True)
-    assert found.found and found.unguarded is not None, str(found)
-    assert found.unguarded.place.eqn.primitive.name == "select_n"
-    assert "needs its input guarded as well" in str(found)
-    assert not ask(f(guarded(INNER[name])), ZERO, nan=True).found
-
-
-@pytest.mark.parametrize("name", INNER)
-def test_a_double_where_is_named_in_a_batch_of_gradients(name: str) -> None:
-    """What `vmap` of `grad` writes: the choice is gone, and the zero of its transpose is broadcast once more."""
-    made = jt.from_jax(jax.make_jaxpr(unguarded(INNER[name]))(ZERO))
-    batched = jt.vmap_jaxpr(grad(made), 2, [0])[0]
-    found = jt.blame(jt.parse(str(jt.optimize(batched, passes="dce"))), np.stack([ZERO + 1, ZERO]))
-    assert found.unguarded is not None and not found.unguarded.kept, str(found)
-    assert found.unguarded.place.eqn.primitive.name == "select_n"
-
-
-@pytest.mark.parametrize("choose", [jnp.where, jax.lax.select])
-@pytest.mark.parametrize("name", INNER)
-def test_a_double_where_is_named_in_a_text_of_lines_without_names(name: str, choose: Any) -> None:
-    """Lines of Python beside the equations do not say which ones a derivative has made; `select` has one of its own."""
-    f = INNER[name]
-    made = jax.make_jaxpr(jax.grad(lambda x: choose(x > 0, f(x), jnp.zeros_like(x)).sum()))(ZERO)
-    texts = [str(made), made.pretty_print(source_info=True)]
-    for program in (jt.optimize(jt.parse(text), passes="dce") for text in texts):
-        found = jt.blame(program, ZERO, nan=True)
-        assert found.unguarded is not None and not found.unguarded.kept, str(found)
-        assert not found.unguarded.certain
-        assert found.unguarded.place.eqn.primitive.name == "select_n"
-
-
-def test_the_original_of_a_derivative_is_named() -> None:
-    found = ask(jax.grad(unguarded(jnp.log)), ZERO, nan=True)
-    assert found.first.eqn.primitive.name == "div"
-    assert found.original.eqn.primitive.name == "log"
-    assert found.original.source == found.first.source
-
-
-def test_the_original_is_named_without_lines_of_python() -> None:
-    """What a library jits has no lines, and what JAX prints has no names either."""
-    found = ask(jax.grad(jnp.linalg.norm), np.zeros(3, np.float32))
-    assert found.first.eqn.primitive.name == "div" and found.first.source is None
-    assert found.original.eqn.primitive.name == "sqrt" and "  derived from" in str(found)
-    for derivative in (jax.grad, jax.hessian):
-        f = derivative(lambda x: jnp.sqrt(x).sum())
-        made = jax.make_jaxpr(f)(np.zeros(2, np.float32))
-        for text in (str(made), made.pretty_print(source_info=True)):
-            found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
-            assert found.original is not None and found.original.eqn.primitive.name == "sqrt"
-            assert "if the program is a derivative, derived from" in str(found)
-            assert found.json()["original"]["certain"] is False
-    forward = jt.parse(str(jax.make_jaxpr(lambda x: x / jnp.sqrt(x))(np.float32(0))))
-    assert jt.blame(forward, np.float32(0)).original is None
-
-
-@pytest.mark.parametrize(("power", "derivatives"), [(0.3, 1), (0.3, 2), (1.5, 2), (2.5, 3)])
-@pytest.mark.parametrize("derivative", [jax.jacfwd, jax.jacrev])
-def test_the_original_of_a_power_in_a_plain_text(
-    power: float, derivatives: int, derivative: Any
-) -> None:
-    """Its exponent is a value that the derivative computes."""
-    f = lambda x: jnp.sum(x**power)
-    for _ in range(derivatives):
-        f = derivative(f)
-    text = str(jax.make_jaxpr(f)(np.zeros(2, np.float32)))
-    found = jt.blame(jt.parse(text), np.zeros(2, np.float32))
-    assert found.first is not None and found.first.eqn.primitive.name == "pow"
-    assert found.original is not None and found.original.eqn.primitive.name == "pow"
-    assert found.original.eqn is not found.first.eqn
-
-
-def test_another_zero_is_no_double_where() -> None:
-    found = ask(jax.grad(lambda x: jnp.sqrt(x) * 0), np.float32(0), nan=True)
-    assert found.found and found.unguarded is None
-
-
-def _adam(step: Any) -> Any:
-    """The gradient through a step that divides by the root of squared gradients, some of which are 0 as a mask says."""
-
-    def inner(w: Any) -> Any:
-        return jnp.mean(jnp.where(w > 0, w, 0.0) ** 2)
-
-    def outer(w: Any) -> Any:
-        g = jax.grad(inner)(w)
-        return jnp.sum(step(w, g) * jnp.arange(1.0, 3.0))
-
-    return jax.grad(outer)
-
-
-@pytest.mark.parametrize(
-    "step",
-    [
-        lambda w, g: w - 0.1 * g / (jnp.sqrt(g**2) + 1e-8),
-        lambda w, g: w - 0.1 * jnp.sqrt(0.001 * g**2),
-        lambda w, g: w - 0.1 * g * jnp.sqrt(jnp.square(g)),
-    ],
-)
-def test_a_mask_before_the_operation_is_no_double_where(step: Any) -> None:
-    args = np.array([1.0, -1.0], np.float32)
-    for kinds in ({"nan": True}, {}):
-        found = jt.blame(_adam(step), args, **kinds)
-        assert found.found and found.unguarded is None, str(found)
-
-
-def _beside(x: Any, w: Any, m: Any) -> Any:
-    other = jnp.where(m, w, 2.0)
-    return jnp.sum(other) + jnp.sum(jnp.where(m, jnp.log(x), 0.0))
-
-
-def _after(x: Any, w: Any, m: Any) -> Any:
-    x = jnp.where(w > 5, w, x)
-    return jnp.sum(jnp.where(m, jnp.sqrt(x * w), 0.0))
-
-
-def _inside(x: Any, w: Any, m: Any) -> Any:
-    y = jnp.where(m, jnp.sqrt(x), 0.0)
-    return jnp.sum(jnp.where(m, jnp.exp(y), w))
-
-
-@pytest.mark.parametrize("loss", [_beside, _after, _inside])
-@pytest.mark.parametrize("form", [jax.grad, lambda f: jax.jit(jax.grad(f))])
-def test_of_several_choices_that_is_named_whose_case_the_operation_is_in(
-    loss: Any, form: Any
-) -> None:
-    x, w = np.array([1.0, 0.0], np.float32), np.array([1.0, 2.0], np.float32)
-    found = jt.blame(form(loss), x, w, x > 0, nan=True)
-    assert found.unguarded is not None, str(found)
-    line = {"_beside": "jnp.log(x)", "_after": "jnp.sqrt(x * w)", "_inside": "jnp.sqrt(x)"}
-    source = found.unguarded.place.eqn
-    eqns = [source, *(s.eqn for s in reversed(found.unguarded.place.path))]
-    frame = next(e.origin.frame for e in eqns if e.origin is not None and e.origin.frame)
-    text = Path(__file__).read_text().splitlines()[frame.line - 1]
-    assert line[loss.__name__] in text, (text, str(found))
 
 
 # -- compiled, stopped, --check-nans -----------------------------------------------------------

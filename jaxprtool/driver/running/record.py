@@ -135,12 +135,7 @@ def recorded(
             warn(_not_recorded([*unseen] if taken else []))
     finally:
         if saved is not None:
-            saved.close(name)
-            if saved.left_out:
-                limit = f"--max-bytes {what.max_bytes:,}"
-                warn(
-                    f"{what.folder}: {saved.left_out} values are left out, more than {limit} holds"
-                )
+            saved.close(name, warn)
 
 
 def digests() -> Any:
@@ -263,7 +258,8 @@ class _Folder:
 
     def __init__(self, what: Recording, names: dict[Var, str]):
         self.folder, self.names = what.folder, names
-        self.room, self.left_out = what.max_bytes, 0
+        self.max_bytes = self.room = what.max_bytes
+        self.left_out = 0
         self.values: list[dict[str, Any]] = []
         self._ins = digests().Hashes()
         _make_folder(what.folder)
@@ -301,12 +297,15 @@ class _Folder:
                 }
             )
 
-    def close(self, name: str) -> None:
-        """Write the index."""
+    def close(self, name: str, warn: Callable[[str], None]) -> None:
+        """Write the index; warn where values were left out."""
         head = {"schema": 1, "program": name, "left_out": self.left_out}
         values = ",\n".join(map(json.dumps, self.values))
         text = f'{json.dumps(head)[:-1]}, "values": [\n{values}\n]}}\n'
         write_output(os.path.join(self.folder, INDEX), text)
+        if self.left_out:
+            limit = f"--max-bytes {self.max_bytes:,}"
+            warn(f"{self.folder}: {self.left_out} values are left out, more than {limit} holds")
 
 
 def _make_folder(path: str) -> None:
