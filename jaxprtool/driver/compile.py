@@ -110,9 +110,9 @@ class Compiled:
             Artifact(self.stablehlo, code, xla.jaxlib_version(), xla.machine_name())
         )
 
-    def __reduce__(self) -> tuple[Callable[[bytes], Compiled], tuple[bytes]]:
+    def __reduce__(self) -> tuple[Callable[..., Compiled], tuple[bytes, str, int]]:
         """Pickle and copy the program as its artifact."""
-        return from_bytes, (self.to_bytes(),)
+        return from_bytes, (self.to_bytes(), "the pickled artifact", self.stablehlo.devices)
 
     def save(self, path: str) -> None:
         """Write the artifact to a file, whole or not at all. Raises UsageError when it cannot be."""
