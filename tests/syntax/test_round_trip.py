@@ -147,6 +147,8 @@ ILL_TYPED = {
     ] a
   in (b,) }
 """,
+    "a number without a type beside a literal without a value": """{ lambda ; a:f32[]. let b:f32[2] = mul 2.0 a in (b, [...]:f32[3]) }
+""",
 }
 
 

@@ -43,6 +43,7 @@ _FLAT_DEPTH = 60  # jaxprs nested deeper than this are never written on one line
 _SHORTEST_EQUATION = 6
 _MOST_WRITTEN_OUT = 200_000  # bound on equations when definitions are written out
 # types that print as in Python, except for NaNs with odd bits
+_NOT_SHOWN = "[...]"
 _NUMBERS = frozenset({int, bool, float})
 
 
@@ -247,11 +248,12 @@ class Pieces(ABC):
             return f"{val:g}{text}"
         if type(val) in _NUMBERS and (val == val or not self.lossless):
             return f"{val}{text}" if aval is UNTYPED or aval.dtype.kind != "0" else f"(b'',){text}"
-        return (
-            "[...]"
-            if val is None
-            else scalar_text(val, getattr(aval, "dtype", None), self.lossless)
-        ) + text
+        if val is not None:
+            value = scalar_text(val, getattr(aval, "dtype", None), self.lossless)
+            if value != _NOT_SHOWN:
+                return value + text
+        # It is read with its type alone, in the texts of any release.
+        return _NOT_SHOWN + (text or self.types[aval])
 
     def _ends(self, jaxpr: Jaxpr) -> tuple[list[str], list[str], list[str]]:
         """Return the texts of the constants, arguments and results of a jaxpr; cached, since the
