@@ -29,7 +29,7 @@ from tests.analyses.written_out import flows, matching, written_out
 from tests.fuzz.expressions import pattern
 from tests.invoke import invoke
 from tests.laws.oracle import EXAMPLES, ours
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 from tests.timing import assert_growth
 
 LAW = settings(max_examples=60, derandomize=True, database=None, deadline=None)

@@ -19,7 +19,7 @@ from jaxprtool.interpreters.cost import cost_jaxpr
 from jaxprtool.ir.diagnostics import UsageError
 from tests.analyses.planting import REAL, real_program
 from tests.invoke import invoke
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 
 def agrees(program, trips=3):

@@ -16,7 +16,7 @@ from jaxprtool.analyses.memory.liveness import Sizes, best_order, lifetimes, mem
 from jaxprtool.analyses.memory.schedules import Graph, bytes_in_order, orders
 from jaxprtool.ir.avals import ShapedArray
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Primitive, Var
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 
 def simulated(jaxpr, order):

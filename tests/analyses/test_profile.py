@@ -25,7 +25,7 @@ from jaxprtool.driver.words.values import arguments, open_binders
 from tests.analyses.planting import REAL, real_program
 from tests.analyses.protobuf import fields, numbers
 from tests.invoke import invoke
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 BACKENDS = ("numpy", "xla")
 

@@ -33,7 +33,7 @@ from jaxprtool.interpreters.check import typecheck_jaxpr
 from jaxprtool.ir.walk import all_eqns
 from tests.invoke import invoke
 from tests.programs.catalogue import EXAMPLES
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 ALL = bool(os.environ.get("JAXPRTOOL_ALL"))
 FILES = sorted(EXAMPLES.glob("*.jaxpr")) + sorted((EXAMPLES / "zoo").glob("*.jaxpr"))

@@ -13,7 +13,7 @@ from jaxprtool.analyses.counting.stats import KEYS
 from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.ir.walk import all_eqns, count_eqns, nesting
 from tests.analyses.planting import REAL, real_program
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 
 @pytest.mark.parametrize("name", REAL)

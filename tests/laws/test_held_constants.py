@@ -29,7 +29,7 @@ from tests.laws.oracle import (
     tangent_like,
 )
 from tests.laws.test_partial_eval import check_split, splits
-from tests.random.test_random import arguments
+from tests.random_programs.test_random import arguments
 from tests.rules.example import Example
 
 AROUND = [WRAPS[name] for name in ("jit", "remat2", "scan")]

@@ -24,8 +24,8 @@ from tests.laws.oracle import (
 )
 from tests.programs.catalogue import EXAMPLES as FILES
 from tests.programs.catalogue import GRADIENTS, PROGRAMS, case_of
-from tests.random.programs import programs
-from tests.random.test_random import arguments, bounded
+from tests.random_programs.programs import programs
+from tests.random_programs.test_random import arguments, bounded
 
 
 def splits(n: int, limit: int) -> list[Any]:

@@ -28,7 +28,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var, lossless_
 from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Origin
 from jaxprtool.ir.walk import map_programs, with_eqns
 from tests.laws.oracle import EXAMPLES, by_structure, inputs, law, ours
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 from tests.rules.example import Example
 
 

@@ -20,8 +20,8 @@ from jaxprtool.interpreters.cost import Cost, cost_eqn, cost_jaxpr, maximum_cost
 from jaxprtool.ir.walk import all_eqns, sub_jaxprs
 from tests.analyses.planting import REAL, real_program
 from tests.laws.oracle import EXAMPLES, ours
-from tests.random.programs import programs
-from tests.random.test_random import arguments
+from tests.random_programs.programs import programs
+from tests.random_programs.test_random import arguments
 
 EXAMPLE_EQNS = [
     (example.id, eqn)

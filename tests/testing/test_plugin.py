@@ -218,8 +218,7 @@ def test_it_leaves_this_projects_run_alone():
 
 
 def test_a_test_of_this_project_runs_in_its_folder_wherever_pytest_is_started():
-    # -P: tests/random is no module of Python's
-    words = "-P -m pytest -q -n 0 -p no:cacheprovider analyses/test_cost.py -k nested_jaxprs"
+    words = "-m pytest -q -n 0 -p no:cacheprovider analyses/test_cost.py -k nested_jaxprs"
     done = subprocess.run(
         [sys.executable, *words.split()],
         cwd=ROOT / "tests",

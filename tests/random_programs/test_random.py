@@ -1,6 +1,6 @@
 """Laws over random programs: JAX is the oracle of values, derivatives and sizes.
 
-The examples are the same in each run. `JAXPRTOOL_EXPLORE=200 pytest tests/random` draws that many new ones
+The examples are the same in each run. `JAXPRTOOL_EXPLORE=200 pytest tests/random_programs` draws that many new ones
 for each law.
 """
 
@@ -21,7 +21,7 @@ from jaxprtool.interpreters.dce import dce_jaxpr
 from jaxprtool.interpreters.linearize import vjp_jaxpr
 from tests.laws.oracle import on_jax
 from tests.laws.test_sizes import _count, _jax_count, _jax_dce
-from tests.random.programs import programs
+from tests.random_programs.programs import programs
 
 EXPLORE = int(os.environ.get("JAXPRTOOL_EXPLORE", "0"))
 
