@@ -64,9 +64,9 @@ def check_known(trace: PartialEvalTrace, outs: Sequence[Value]) -> None:
             eqn = _cause(trace.eqns, x.atom)
             why = "it is a tangent"
             if eqn is not None:
-                why = (
-                    _unlinearizable(eqn) or f"the jvp rule of {eqn.primitive} computes both at once"
-                )
+                inside = eqn.primitive.holds_jaxprs and not _is_not_linear(eqn)
+                rule = f"the jvp rule of {'an operation in ' if inside else ''}{eqn.primitive}"
+                why = _unlinearizable(eqn) or f"{rule} computes both at once"
             message = f"result {i} has no value without tangents: {why}"
             span = eqn.span if eqn else None
             error = UnsupportedError(

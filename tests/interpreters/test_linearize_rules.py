@@ -142,6 +142,30 @@ def test_a_refusal_names_the_primitive_whatever_comes_after_it(follower):
     assert refused >= 12
 
 
+def test_a_refusal_says_that_the_operation_is_inside():
+    program = jt.parse("""\
+{ lambda ; a:f32[4]. let
+    b:f32[3] = remat2[
+      differentiated=False
+      jaxpr={ lambda ; c:f32[4]. let
+          d:f32[3] = reduce_window[
+            jaxpr={ lambda ; e:f32[] f:f32[]. let g:f32[] = mul e f; h:f32[] = sin g in (h,) }
+            consts=()
+            window_dimensions=(2,)
+            window_strides=(1,)
+            padding=((0, 0),)
+            base_dilation=(1,)
+            window_dilation=(1,)
+          ] c 0.0:f32[]
+        in (d,) }
+      policy=None
+      prevent_cse=True
+    ] a
+  in (b,) }""")
+    with pytest.raises(jt.UnsupportedError, match="the jvp rule of an operation in remat2"):
+        vjp_jaxpr(program)
+
+
 def test_what_is_live_is_not_made_again():
     program = jt.parse(
         "{ lambda ; a:f32[] b:f32[]. let c:f32[] = sin a; d:f32[] = cos b; e:f32[] = exp a in (c, d) }"
