@@ -176,7 +176,7 @@ def _moved(arg: Any, direction: np.ndarray, step: float) -> np.ndarray:
 
 
 def estimate(
-    f: Function,
+    f: Callable[[Sequence[Sequence[Any]]], Sequence[Sequence[Any]]],
     args: Sequence[Any],
     direction: Sequence[np.ndarray],
     steps: Steps,
@@ -185,20 +185,17 @@ def estimate(
     """Return the derivative of each result of f at `args` along a direction.
 
     Args:
-      f: takes arrays like `args`, and returns arrays of floating or complex types.
+      f: takes several points, each a list of arrays like `args`, and returns the results at each, arrays of
+        floating or complex types.
       args: the point.
       direction: for each argument, f64 or c128.
       steps: see `steps_for`.
       rough: how far rounding moves each result, where that is known to be more than its own.
     """
-    at = [*map(wide, f(args))]
-    pairs = []
-    for h in steps.sizes:
-        sides = []
-        for sign in (h, -h):
-            moved = [_moved(x, t, sign) for x, t in zip(args, direction, strict=True)]
-            sides.append([*map(wide, f(moved))])
-        pairs.append(sides)
+    sides = [s for h in steps.sizes for s in (h, -h)]
+    moved = [[_moved(x, t, s) for x, t in zip(args, direction, strict=True)] for s in sides]
+    at, *found = [[*map(wide, outs)] for outs in f([args, *moved])]
+    pairs = [*zip(found[::2], found[1::2], strict=True)]
     # with few bits, a result may be rounded as the larger values that it is computed from
     among = max(map(_largest, at), default=0.0) if steps.epsilon > _FEW_BITS else 0.0
     with np.errstate(all="ignore"):

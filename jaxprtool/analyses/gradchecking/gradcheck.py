@@ -313,7 +313,7 @@ class _Checking:
     def estimate(self, tangents: list[Any]) -> Sequence[Any]:
         """Estimate the derivatives of the results along a direction: by complex steps as long as these agree with differences."""
         point = self.point
-        f, given, steps = point.results, point.given, point.steps
+        f, given, steps = (lambda points: [*map(point.results, points)]), point.given, point.steps
         if point.is_wide:
             f, given = point.wide_results, [*map(self.numeric.wide, given)]
             steps = self.numeric.steps_for(52, point.how.step, finer=4)

@@ -7,6 +7,7 @@ from itertools import compress
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.gradchecking.rounding import roughness
+from jaxprtool.analyses.gradchecking.together import Together
 from jaxprtool.core.trace import inexact
 from jaxprtool.interpreters.evaluate import eval_jaxpr, numpy_namespace
 from jaxprtool.ir.avals import ShapedArray
@@ -79,6 +80,7 @@ class Point:
         still.
       rough: how far rounding moves each result, for results where that was computed.
       forms: the programs that were run, by form; see `forget`.
+      together: evaluates the program in double precision at several points at a time.
     """
 
     def __init__(self, program: ClosedJaxpr, args: Sequence[Any], how: How):
@@ -101,6 +103,7 @@ class Point:
         real = all(d.kind == "f" for d in dtypes)
         self.complex = how.complex and real
         self.forms: dict[str, ClosedJaxpr | None] = {}
+        self.together = Together(self.live)
         tolerance = _RTOL["fine" if bits > 40 else "single" if bits > FEW_BITS else "half"]
         self.rtol = tolerance if how.rtol is None else how.rtol
         self.atol = how.atol
@@ -118,6 +121,7 @@ class Point:
     def forget(self) -> None:
         """Free the memory of the programs that were run, and of what was prepared to run them."""
         self.forms.clear()
+        self.together.forget()
 
     def widen(self) -> bool:
         """Take differences in double precision, with smaller steps, from now on; return whether that is a change.
@@ -143,7 +147,7 @@ class Point:
             return False
         if self.is_wide:
             given = [*map(self.numeric.wide, self.given)]
-            results, epsilon = self.wide_results, 2.0**-52
+            results, epsilon = (lambda given: self.wide_results([given])[0]), 2.0**-52
         else:
             given, results, epsilon = self.given, self.results, self.steps.epsilon
         with numpy_namespace().errstate(all="ignore"):
@@ -152,23 +156,22 @@ class Point:
         pairs = zip(self.rough, base, strict=True)
         return any(bool((x > _ROUGH * epsilon * abs(y)).any()) for x, y in pairs)
 
-    def wide_results(self, given: Sequence[Any]) -> list[Any]:
-        """Return the results in double precision."""
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
-        return self.counted(
-            [
-                *compress(
-                    eval_jaxpr(self.form("double", in_double), [*map(doubled, args)]), self.flags
-                )
-            ]
-        )
+    def wide_results(self, points: Sequence[Sequence[Any]]) -> list[list[Any]]:
+        """Return the results in double precision, for each of several values of the arguments with tangents."""
+        program = self.form("double", in_double)
+        args = [[*map(doubled, self.all_arguments(given))] for given in points]
+        found = self.together.run(program, args)
+        return [self.counted([*compress(outs, self.flags)]) for outs in found]
 
     def results(self, given: Sequence[Any]) -> list[Any]:
         """Return the results with tangents, for other values of the arguments with tangents."""
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        args = self.all_arguments(given)
         return self.counted([*compress(eval_jaxpr(self.form("plain", copied), args), self.flags)])
+
+    def all_arguments(self, given: Sequence[Any]) -> list[Any]:
+        """Return the arguments, with other values of those that have tangents."""
+        rest = iter(given)
+        return [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
 
     def counted(self, values: Sequence[Any]) -> list[Any]:
         """Return what counts of results, or of their tangents or cotangents: with `symmetric` the lower triangles."""
@@ -179,8 +182,7 @@ class Point:
 
     def complex_results(self, given: Sequence[Any]) -> list[Any]:
         """As `results`, for complex numbers."""
-        rest = iter(given)
-        args = [next(rest) if f else x for x, f in zip(self.args, self.live, strict=True)]
+        args = self.all_arguments(given)
         return [*compress(eval_jaxpr(self.form("complex", in_complex), args), self.flags)]
 
 

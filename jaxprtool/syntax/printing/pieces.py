@@ -132,7 +132,7 @@ class Pieces(ABC):
         self.untyped = untyped
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
-        self.called = {name for name, f in self.forms.items() if f.name != name or f.others}
+        self.called = dialect.called
         self.interface = program.interface if lossless and not renamed else None
         self.root, outer = program.jaxpr, outer or {}
         self.nested, self.definitions, self.later = self._shared(program, outer, relaid)

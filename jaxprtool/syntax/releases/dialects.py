@@ -101,6 +101,11 @@ class Dialect:
         """`jax-0.10.2`."""
         return "jax-" + ".".join(map(str, self.release))
 
+    @functools.cached_property
+    def called(self) -> frozenset[str]:
+        """The primitives that may be printed by another name than ours."""
+        return frozenset(n for n, form in self.forms.items() if form.name != n or form.others)
+
     @property
     def long_jaxprs_above(self) -> bool:
         return self.release >= DEFINITIONS
