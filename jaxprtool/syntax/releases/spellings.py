@@ -404,6 +404,7 @@ class Form:
     Attributes:
       name: its name of the primitive.
       has: whether it has the primitive.
+      born: the first release that has it; (0,) where all have it.
       names: our name of a param -> its name, where they differ.
       lacks: params that it does not have, each with the value that says nothing.
       more: params that it prints where an equation has none: a value, or a function of the equation
@@ -419,12 +420,13 @@ class Form:
     """
 
     __slots__ = (
-        *("has", "lacks", "more", "name", "names", "others", "printed", "refusals"),
+        *("born", "has", "lacks", "more", "name", "names", "others", "printed", "refusals"),
         *("rewrite", "shown", "sorted", "stated", "unless_none"),
     )
 
     def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
         self.name, self.has, self.sorted = name, True, False
+        self.born: Release = next((s.since for s in row if s.born), (0,))
         self.names: dict[str, str] = {}
         self.lacks: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
