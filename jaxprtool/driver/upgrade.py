@@ -132,7 +132,9 @@ def target(dialect: str = "") -> str:
     return (find_dialect(dialect) if dialect else installed()).name
 
 
-def written_for(programs: Programs, dialect: str) -> tuple[Programs, list[Diagnostic]]:
+def written_for(
+    programs: Programs, dialect: str
+) -> tuple[dict[str, ClosedJaxpr], list[Diagnostic]]:
     """Return programs as the release of a dialect can express them, as far as it had other operations for the same.
 
     Returns:
@@ -142,7 +144,7 @@ def written_for(programs: Programs, dialect: str) -> tuple[Programs, list[Diagno
       UsageError: there is no such dialect.
     """
     if says_all(programs.values(), dialect):
-        return programs, []
+        return dict(programs), []
     return driver.dialects.for_dialect(programs, dialect)
 
 

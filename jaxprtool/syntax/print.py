@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, set_printer
-from jaxprtool.syntax.origins import annotate
+from jaxprtool.syntax.origins import Annotating, annotate
 from jaxprtool.syntax.printing.autodidax import format_autodidax
 from jaxprtool.syntax.printing.classic import ClassicPrinter
 from jaxprtool.syntax.printing.literals import needs_types
@@ -97,7 +97,7 @@ def format_file(
     return annotate(
         pieces,
         places,
-        beside=all(p.dialect.annotates_beside for p in printers),
+        how=Annotating(*map(all, zip(*[p.dialect.annotating for p in printers], strict=True))),
         has_additions=any(p.has_additions() for p in printers),
     )
 

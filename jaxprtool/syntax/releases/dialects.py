@@ -22,10 +22,12 @@ from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, f
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.origins import Annotating
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, without_batching_dims
 from jaxprtool.syntax.releases.earlier_types import (
+    ITEMS,
     TAGGED,
     has_tags,
     has_types,
@@ -77,7 +79,6 @@ _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1
 _KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
 _BLANK_TUPLES: Release = (0, 1, 77)
-_ITEMS: Release = (0, 4, 31)
 _MEMORY: tuple[Release, Release] = ((0, 4, 24), (0, 7))
 
 
@@ -136,9 +137,14 @@ class Dialect:
         return _MEMORY[0] <= self.release < _MEMORY[1]
 
     @property
+    def names_axes(self) -> bool:
+        """Whether types have named axes, `f32[3;i:4]`."""
+        return TYPES <= self.release < ITEMS
+
+    @property
     def short_floats(self) -> bool:
         """Whether literals of types that NumPy lacks are printed with six digits: `2`, `0.100098`."""
-        return self.release < _ITEMS
+        return self.release < ITEMS
 
     @property
     def follows_calls(self) -> bool:
@@ -168,9 +174,10 @@ class Dialect:
         return self.release < EACH_LEAF
 
     @property
-    def annotates_beside(self) -> bool:
-        """Whether all annotations of a line are printed on it, not below each other."""
-        return self.release < ANNOTATES_BELOW
+    def annotating(self) -> Annotating:
+        """How annotations are printed."""
+        beside = TYPED_LITERALS <= self.release < ANNOTATES_BELOW
+        return Annotating(beside, self.is_classic, self.binds_nothing)
 
     @property
     def layout(self) -> tuple[bool, ...]:
