@@ -16,6 +16,7 @@ from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 from jaxprtool.syntax.releases.old_operands import arranged
 from jaxprtool.syntax.releases.trees import joined
+from jaxprtool.syntax.releases.units import NO_UNITS, with_units
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 
@@ -124,6 +125,8 @@ def _printer(
     A program that JAX printed is laid out anew where the requested dialect has another layout.
     """
     source, relaid, said = dialect_of(program), False, program
+    if (dialect or source).release < NO_UNITS:
+        program = with_units(program)
     if (dialect or source).joins_leaves:
         program = joined(program)
     program = arranged(program, (dialect or source).release, lossless)

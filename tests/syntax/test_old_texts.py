@@ -67,7 +67,7 @@ TEXTS = {
       axis_size=2
       backend=None
       call_jaxpr={ lambda ; c:f32[3]. let
-          d:i32[;i:2] = axis_index[axis_name=i]
+          d:i32[;i:2] = axis_index[axis_name=i]\x20
           e:f32[;i:2] = convert_element_type[new_dtype=float32 weak_type=False] d
           f:f32[3;i:2] = mul c e
         in (f,) }
@@ -80,6 +80,45 @@ TEXTS = {
       out_axes=(0,)
     ] a
   in (b,) }""",
+    "units": """\
+{ lambda ; a:f32[3]. let
+    b:f32[3] _:* c:f32[3] = xla_call[
+      call_jaxpr={ lambda ; d:f32[3] e:*. let
+          f:f32[3] = sin d
+          g:f32[3] = cos d
+        in (f, *, g) }
+      name=jvp(f)
+    ] a *
+    _:* _:* = remat_call[
+      call_jaxpr={ lambda ; h:* i:*. let  in (*, *) }
+      concrete=False
+      differentiated=False
+      name=jvp(<lambda>)
+      policy=None
+      prevent_cse=True
+    ] * *
+    j:i32[] = convert_element_type[new_dtype=int32 weak_type=False] True
+    k:f32[3] = cond[
+      branches=(
+        { lambda ; l_:* m:f32[3]. let n:f32[3] = mul m 2.0 in (n,) }
+        { lambda ; o:* p:f32[3]. let q:f32[3] = sin p in (q,) }
+      )
+      linear=(False, False)
+    ] j * c
+  in (b, k) }""",
+    "units without types": """\
+{ lambda  ; a.
+  let b _ c = xla_call[ backend=None
+                        call_jaxpr={ lambda  ; a b.
+                                     let c = sin a
+                                         d = cos a
+                                     in (c, *, d) }
+                        device=None
+                        donated_invars=(False, False)
+                        inline=False
+                        name=jvp(f) ] a *
+      d = mul b c
+  in (d,) }""",
     "params that were lists": """\
 { lambda a:f32[2]; b:f32[2]. let
     c:f32[2] = device_put[devices=[None] srcs=[None]] a
@@ -131,3 +170,19 @@ def test_numbers_of_equations_of_others_say_nothing():
     ] a b d
   in (e,) }"""
     assert str(jt.parse(text)) == text
+
+
+def test_a_program_that_was_changed_has_no_units():
+    """Not where it is printed, nor in the jaxprs that it still calls."""
+    program = jt.parse(TEXTS["units"])
+    jt.check(program)
+    batched, _ = jt.vmap_jaxpr(program, 2, [0])
+    assert "*" not in jt.format_jaxpr(batched, dialect="jax-0.3.7")
+    assert "*" not in jt.format_jaxpr(program, dialect="jax-0.3.25") and "*" in str(program)
+
+
+def test_a_changed_equation_beside_units():
+    program = jt.parse(TEXTS["units"])
+    new = jt.rewrite(program, lambda e: jt.lax.cos if e.primitive.name == "sin" else None)
+    text = jt.format_jaxpr(new, lossless=True, dialect="jax-0.3.7")
+    assert "*" not in text and jt.diff(jt.parse(text), new).equal

@@ -31,6 +31,7 @@ from jaxprtool.syntax.releases.earlier_types import (
     named_axes,
 )
 from jaxprtool.syntax.releases.old_operands import is_kernel
+from jaxprtool.syntax.releases.units import UNIT
 from jaxprtool.syntax.scanning.values import is_balanced
 from jaxprtool.syntax.sharing import (
     named_inside,
@@ -267,6 +268,8 @@ class Pieces(ABC):
             value = scalar_text(val, getattr(aval, "dtype", None), self.lossless)
             if value != _NOT_SHOWN:
                 return value + text
+        if aval == UNIT.aval:
+            return "*"
         # It is read with its type alone, in the texts of any release.
         return _NOT_SHOWN + (text or self.types[aval])
 

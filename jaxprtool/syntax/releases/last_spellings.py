@@ -85,6 +85,8 @@ _OVERWRITES = pattern(
 _LAST_OVERWRITING: Release = (0, 4, 13)
 _NUMBERS_AS_TUPLES = pattern(r"(?<!\w)dot_general\[\s*dimension_numbers=\(\(\(")
 _LAST_TUPLES: Release = (0, 4, 2)
+_UNITS = pattern(r"(?<=\w):\*(?=[\s.])")
+_LAST_UNITS: Release = (0, 3, 9)
 _LAST_NAMED_AXES: Release = (0, 4, 30)  # in types
 _LAST_PRECISIONS: Release = (0, 4, 21)  # by their `repr`
 
@@ -95,6 +97,8 @@ def told_by_words(text: str) -> Iterator[Release]:
         yield _LAST_TUPLES
     if "scatter[" in text and _OVERWRITES.search(text):
         yield _LAST_OVERWRITING
+    if ":*" in text and _UNITS.search(text):
+        yield _LAST_UNITS
     if has_named_axes(text):
         yield _LAST_NAMED_AXES
     if "<Precision." in text:
