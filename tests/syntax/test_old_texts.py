@@ -186,3 +186,29 @@ def test_a_changed_equation_beside_units():
     new = jt.rewrite(program, lambda e: jt.lax.cos if e.primitive.name == "sin" else None)
     text = jt.format_jaxpr(new, lossless=True, dialect="jax-0.3.7")
     assert "*" not in text and jt.diff(jt.parse(text), new).equal
+
+
+def test_a_sample_of_the_words_of_keys():
+    """It is read as one of keys, and stays one of words in its text."""
+    text = "{ lambda  ; a.\n  let b = random_gamma a 2.0\n      c = mul b 2.0\n  in (c,) }"
+    program = jt.parse(text)
+    assert [e.primitive.name for e in program.eqns] == ["random_wrap", "random_gamma", "mul"]
+    assert str(program) == text and fmt(text).text == f"{text}\n"
+    later = jt.format_jaxpr(program, lossless=True, dialect="jax-0.4.13")
+    assert "random_wrap" in later and jt.diff(jt.parse(later), program).equal
+
+
+def test_a_function_with_its_own_derivative_is_a_call_that_its_releases_have():
+    """To 0.2.3 the equation has the name of the function. `closed_call` is of later releases, whose texts have types."""
+    text = """\
+{ lambda  ; a.
+  let b = my_sin[ in_tree=PyTreeDef((*,))
+                  jaxpr={ lambda  ; a.
+                          let b = sin a
+                              c = mul b 2.0
+                          in (c,) }
+                  num_consts=0
+                  out_tree=PyTreeDef(*) ] a
+  in (b,) }"""
+    done = fmt(text).text
+    assert "core_call[ call_jaxpr=" in done and fmt(done).text == done

@@ -186,8 +186,7 @@ class Pieces(ABC):
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
         self.annotated = self.outer is None and any(o.shown for o in origins if o is not None)
-        self.out: list[str] = []
-        self.places: list[tuple[int, JaxprEqn]] = []
+        self.out, self.places = list[str](), list[tuple[int, JaxprEqn]]()
 
     @abstractmethod
     def text(self) -> str:
