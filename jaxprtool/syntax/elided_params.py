@@ -172,7 +172,7 @@ def params_in_form(
     return [(k, found[k]) for k in _sorted(first, (*found,))]
 
 
-def _mutable(value: ParamValue) -> ParamValue:
+def _mutable(value: Any) -> Any:
     """Return a list for a tuple, and a set for a frozen one."""
     return [*value] if type(value) is tuple else {*value} if type(value) is frozenset else value
 

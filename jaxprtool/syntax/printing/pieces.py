@@ -143,8 +143,7 @@ class Pieces(ABC):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
-        self.forms, self.short_floats = dialect.forms, dialect.short_floats
-        self.untyped = untyped
+        self.forms, self.short_floats, self.untyped = dialect.forms, dialect.short_floats, untyped
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
         self.called = {name for name, f in self.forms.items() if f.name != name or f.others}
@@ -186,7 +185,8 @@ class Pieces(ABC):
         self.ends: dict[Jaxpr, tuple[list[str], list[str], list[str]]] = {}
         origins = (e.origin for jaxpr in nested.closed for e in jaxpr.eqns)
         self.annotated = self.outer is None and any(o.shown for o in origins if o is not None)
-        self.out, self.places = list[str](), list[tuple[int, JaxprEqn]]()
+        self.out: list[str] = []
+        self.places: list[tuple[int, JaxprEqn]] = []
 
     @abstractmethod
     def text(self) -> str:
