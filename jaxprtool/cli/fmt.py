@@ -54,6 +54,7 @@ def fmt(
         source = session.tracing.get("source") is not False
         read = read_log(session, path) if from_log else session.read(path)
         done = driver.fmt(*read, selector=selector, source=source, **layout)
+        session.tell(*done.notes)
         if done.loses:
             message = f"the {layout['style']} notation has no place for all that {file} holds"
             if in_place:

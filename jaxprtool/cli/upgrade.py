@@ -35,7 +35,7 @@ def upgrade(
     """Write FILE, the print of any release of JAX, in the vocabulary of the current one.
 
     Primitives and params get the names and the values that they have now, literals and binders get
-    types. The exit status is 0 also where something changes; `fmt --check` has status 1 then.
+    types. For an earlier release, what came later is written with what it had. The exit status is 0 also where something changes; `fmt --check` has status 1 then.
 
     \b
     Example:
@@ -51,9 +51,12 @@ def upgrade(
         programs = session.load(text, name, selector)
     except ScopeError as e:  # as of any text that cannot be read: 1 would be an answer
         raise JaxprParseError(e.diagnostics) from e
+    programs, notes = driver.written_for(programs, dialect)
     if report or as_json:
         found = driver.report(text, name, programs, dialect)
         session.echo_lines([found.document()] if as_json else found.lines())
+    else:
+        session.tell(*notes)
     if output != "-" or not (report or as_json):
         if session.verify:  # what is ill-typed in the old text is so in the new one
             for program in programs.values():

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from jaxprtool.driver import dialects as dialects
     from jaxprtool.driver import fix as fix
     from jaxprtool.driver import trace as trace
     from jaxprtool.driver import typing as typing
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from jaxprtool.driver.words import values as values
 
 _LAZY = {
+    "dialects": "dialects",
     "fix": "fix",
     "trace": "trace",
     "typing": "typing",

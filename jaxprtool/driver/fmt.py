@@ -7,19 +7,27 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from jaxprtool import driver
 from jaxprtool.analyses.identity.signature import same_programs
 from jaxprtool.driver.projects.settings import dialect_of_project
 from jaxprtool.driver.storage.constants import anchor, beside, has_references
 from jaxprtool.driver.storage.files import STDIN, chosen, read_programs
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.interpreters.origins import map_origins
-from jaxprtool.ir.diagnostics import InternalError, JaxprToolError, UnsupportedError, fail
+from jaxprtool.ir.diagnostics import (
+    Diagnostic,
+    InternalError,
+    JaxprToolError,
+    UnsupportedError,
+    fail,
+)
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.ir.origin import NAMES, SOURCE, Origin
 from jaxprtool.ir.params import Opaque
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.parse import parse_file
 from jaxprtool.syntax.print import format_file
+from jaxprtool.syntax.releases.dialects import says_all
 from jaxprtool.syntax.version import version_line
 
 __all__ = ["Formatted", "fmt", "write"]
@@ -35,6 +43,7 @@ class Formatted:
       loses: whether it loses information.
       layout: the layout, as keywords of `format_file`.
       programs: its programs, by name.
+      notes: what is written with the operations of an earlier release.
     """
 
     text: str
@@ -42,6 +51,7 @@ class Formatted:
     loses: bool = False
     layout: dict[str, Any] = field(default_factory=dict[str, Any])
     programs: dict[str, ClosedJaxpr] = field(default_factory=dict[str, ClosedJaxpr])
+    notes: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
 
 def fmt(
@@ -56,6 +66,8 @@ def fmt(
     trees: bool = True,
 ) -> Formatted:
     """Lay out the text of a file anew: same programs, same names, same comments.
+
+    In a given dialect, operations that came with later releases are written with earlier ones.
 
     Args:
       text: the text.
@@ -76,16 +88,14 @@ def fmt(
     """
     programs = chosen(read_programs(text, name), name, selector)
     if not (source and names):
-
-        def kept(origin: Origin) -> Origin:
-            shown = origin.shown & (SOURCE * source | NAMES * names)
-            return Origin(origin.frame, origin.names, shown)
-
-        programs = {key: map_origins(program, kept) for key, program in programs.items()}
+        programs = _with_origins(programs, SOURCE * source | NAMES * names)
     if not trees:
         programs = {key: program.replace(interface=None) for key, program in programs.items()}
     if style == "jax":
         dialect = dialect or dialect_of_project(name)
+    notes: list[Diagnostic] = []
+    if style == "jax" and dialect and not says_all(programs.values(), dialect):
+        programs, notes = driver.dialects.for_dialect(programs, dialect)
     layout: dict[str, Any] = {"style": style, "dialect": dialect, "lossless": True}
     new = version_line(text) + format_file(programs, **layout)
     if not new.endswith("\n"):
@@ -101,7 +111,16 @@ def fmt(
         stable = version_line(new) + format_file(again, **layout)
         if stable.rstrip("\n") != new.rstrip("\n"):
             raise InternalError(f"fmt of {name} is not stable")
-    return Formatted(new, new != text, False, layout, programs)
+    return Formatted(new, new != text, False, layout, programs, notes)
+
+
+def _with_origins(programs: dict[str, ClosedJaxpr], what: int) -> dict[str, ClosedJaxpr]:
+    """Return programs that show no more of the origins of equations than `what`."""
+
+    def kept(origin: Origin) -> Origin:
+        return Origin(origin.frame, origin.names, origin.shown & what)
+
+    return {key: map_origins(program, kept) for key, program in programs.items()}
 
 
 def write(done: Formatted, name: str, output: str, allowed: Sequence[str] = ()) -> None:

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any, NamedTuple
 
+from jaxprtool import driver
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import counted
+from jaxprtool.ir.diagnostics import Diagnostic, counted
 from jaxprtool.ir.dtypes import BOOL
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque
@@ -32,12 +33,12 @@ from jaxprtool.syntax.inference.open_programs import missing_types
 from jaxprtool.syntax.parse import parse_and_scan
 from jaxprtool.syntax.print import format_file
 from jaxprtool.syntax.refs import PATH
-from jaxprtool.syntax.releases.dialects import find_dialect, installed
+from jaxprtool.syntax.releases.dialects import find_dialect, installed, says_all
 from jaxprtool.syntax.scanning.reading import Reading
 from jaxprtool.syntax.types import UNTYPED
 from jaxprtool.syntax.version import version_line
 
-__all__ = ["Change", "Report", "report", "target"]
+__all__ = ["Change", "Report", "report", "target", "written_for"]
 
 Programs = Mapping[str, ClosedJaxpr]
 _NAME = re.compile(r"(?!(?:(?:inf|nan)j?|True|False)\b)[^\W\d]\w*")
@@ -129,6 +130,22 @@ def target(dialect: str = "") -> str:
       UsageError: there is no such dialect.
     """
     return (find_dialect(dialect) if dialect else installed()).name
+
+
+def written_for(
+    programs: Programs, dialect: str
+) -> tuple[dict[str, ClosedJaxpr], list[Diagnostic]]:
+    """Return programs as the release of a dialect can express them, as far as it had other operations for the same.
+
+    Returns:
+      The programs, and a note for each equation that is replaced.
+
+    Raises:
+      UsageError: there is no such dialect.
+    """
+    if says_all(programs.values(), dialect):
+        return dict(programs), []
+    return driver.dialects.for_dialect(programs, dialect)
 
 
 def report(text: str, name: str, programs: Programs, dialect: str) -> Report:

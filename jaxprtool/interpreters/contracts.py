@@ -42,6 +42,7 @@ __all__ = [
     "Derivative",
     "DeterminedRule",
     "DischargeRule",
+    "EarlierRule",
     "Effects",
     "Elements",
     "Follows",
@@ -251,6 +252,12 @@ class SolutionRule(Protocol):
     """(params) -> the equation that the results solve."""
 
     def __call__(self, params: dict[str, Any], /) -> Solved: ...
+
+
+class EarlierRule(Protocol):
+    """(types of the operands, params) -> a function of the operands made of earlier operations, or None."""
+
+    def __call__(self, *in_avals: Any, **params: Any) -> Callable[..., Any] | None: ...
 
 
 class AlgebraRule(Protocol):

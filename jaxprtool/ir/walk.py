@@ -22,6 +22,7 @@ __all__ = [
     "sub_jaxprs",
     "with_eqns",
     "with_jaxprs",
+    "with_read_jaxprs",
 ]
 
 
@@ -260,8 +261,7 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     """Return the program with the new jaxprs in its equations and in the definitions of its text."""
     eqns: list[JaxprEqn] = []
     for eqn in program.eqns:
-        changed = with_jaxprs(eqn, new.__getitem__)
-        eqns.append(changed if changed is eqn else _as_read(eqn, changed))
+        eqns.append(with_read_jaxprs(eqn, new.__getitem__))
     named = _definitions(program)
     definitions = {name: new[c] for name, c in named.items()}
     before, after = (*program.eqns, *named.values()), (*eqns, *definitions.values())
@@ -271,6 +271,12 @@ def _with_inner(program: ClosedJaxpr, new: dict[ClosedJaxpr, ClosedJaxpr]) -> Cl
     if named and written is not None:
         written = written._replace(definitions=definitions)
     return program.replace(jaxpr=program.jaxpr.replace(eqns=eqns, written=written))
+
+
+def with_read_jaxprs(eqn: JaxprEqn, f: Callable[[ClosedJaxpr], ClosedJaxpr]) -> JaxprEqn:
+    """Return `with_jaxprs` of an equation, with the new jaxprs also in the params that its text has."""
+    changed = with_jaxprs(eqn, f)
+    return changed if changed is eqn else _as_read(eqn, changed)
 
 
 def _as_read(eqn: JaxprEqn, changed: JaxprEqn) -> JaxprEqn:

@@ -20,7 +20,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import with_varying
 
-__all__ = ["decomposed", "expansion", "hashable_params", "lowered_as", "run_as"]
+__all__ = ["decomposed", "expansion", "function_of", "hashable_params", "lowered_as", "run_as"]
 
 
 def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
@@ -61,6 +61,14 @@ def expansion(
     if not isinstance(impl, _Impl):
         return None
     return _staged(impl.f, tuple([a.strong for a in in_avals]), hashable_params(params))
+
+
+def function_of(impl: Value) -> Callable[..., Value] | None:
+    """Return the function (types of operands, *operands, **params) by which an impl rule computes.
+
+    None for a rule that `run_as` did not make.
+    """
+    return impl.f if isinstance(impl, _Impl) else None
 
 
 def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:

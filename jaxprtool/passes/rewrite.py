@@ -130,11 +130,13 @@ class _Body:
         def atom(x: Any) -> Any:
             return x if type(x) is Lit else names.get(x, x)
 
+        comments = eqn.comments  # those of the old equation stand at the first one that replaces it
         for e in jaxpr.eqns:
             ins, outs = map(atom, e.inputs), map(atom, e.out_binders)
             here = e.span is not None and eqn.span is not None and e.span.source is eqn.span.source
             span = e.span if here else eqn.span  # one from a jaxpr in its params keeps its own
-            self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=span))
+            self.eqns.append(e.replace(inputs=ins, out_binders=outs, span=span, comments=comments))
+            comments = None
         for v, x in zip(eqn.out_binders, jaxpr.outs, strict=True):
             if atom(x) is not v:
                 self.new[v] = atom(x)

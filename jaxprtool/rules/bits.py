@@ -20,13 +20,15 @@ from jaxprtool.interpreters.lower import HloValue, LoweringContext, hlo
 from jaxprtool.interpreters.lowered_cost import AS_LOWERED
 from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.dtypes import INT8, INT32, UINT8, DType, dtype_of
+from jaxprtool.ir.dtypes import INT8, INT32, UINT8, DType, dtype_of, find_dtype
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.makers.decomposed import lowered_as, run_as
 from jaxprtool.makers.elementwise import (
+    as_dtype,
     broadcast_avals,
     broadcast_to,
     elementwise,
+    full_like,
     nary,
 )
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
@@ -293,6 +295,34 @@ def _mulhi_lower(ctx: LoweringContext, x: HloValue, y: HloValue) -> HloValue:
     return ctx.convert(ctx.op(f"shift_right_{shift}", product, places, out=out), dtype)
 
 
+def _clz_by_count(x: Aval) -> Value:
+    """The earlier rule: ones below the highest one, counted."""
+
+    def f(v: Value) -> Value:
+        width = 1
+        while width < x.dtype.bits:
+            v = lax.or_(v, lax.shift_right_logical(v, full_like(v, width)))
+            width *= 2
+        return lax.sub(full_like(v, x.dtype.bits), lax.population_count(v))
+
+    return f
+
+
+def _mulhi_in_wide(x: Aval, y: Aval) -> Value:
+    """The earlier rule: the product in a type of twice as many bits."""
+    wide = find_dtype(x.dtype.name.replace(str(x.dtype.bits), str(2 * x.dtype.bits)))
+    shift = lax.shift_right_arithmetic if x.dtype.kind == "i" else lax.shift_right_logical
+    if wide is None:
+        return None
+
+    def f(x: Value, y: Value) -> Value:
+        dtype = get_aval(x).dtype
+        product = lax.mul(as_dtype(x, wide), as_dtype(y, wide))
+        return as_dtype(shift(product, full_like(product, dtype.bits)), dtype)
+
+    return f
+
+
 define(
     lax.population_count,
     **elementwise(_INTEGER),
@@ -307,6 +337,7 @@ define(
     impl=_clz_impl,
     **LOCALLY_CONSTANT,
     lower=hlo("count_leading_zeros"),
+    earlier=_clz_by_count,
 )
 
 define(
@@ -325,4 +356,5 @@ define(
     impl=_mulhi_impl,
     **LOCALLY_CONSTANT,
     lower=_mulhi_lower,
+    earlier=_mulhi_in_wide,
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from jaxprtool import ops as lax
+from jaxprtool.core.trace import get_aval
 from jaxprtool.interpreters.columns.monoids import always_commutative
 from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.lower import HloValue, LoweringContext
-from jaxprtool.ir.dtypes import dtype_of
-from jaxprtool.ir.jaxpr import Value
-from jaxprtool.makers.elementwise import boolean, nary, numpy_function
+from jaxprtool.ir.dtypes import dtype_of, find_dtype
+from jaxprtool.ir.jaxpr import Aval, Value
+from jaxprtool.makers.elementwise import boolean, full_like, nary, numpy_function
 from jaxprtool.makers.keys import compares_keys
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
@@ -84,10 +85,34 @@ def _in_total_order(function: str) -> Value:
     return impl
 
 
-for _op, _kinds, _function, _direction in (
-    (lax.eq_to, "biufc", "equal", "EQ"),
-    (lax.le_to, _ORDERED, "less_equal", "LE"),
-    (lax.lt_to, _ORDERED, "less", "LT"),
+_WORDS = {"float64": "int64", "float32": "int32", "float16": "int16", "bfloat16": "int16"}
+
+
+def _place_by_bits(x: Value) -> Value:
+    """Return `_place` of floats, made of operations on their bits."""
+    word = find_dtype(_WORDS.get(get_aval(x).dtype.name, ""))
+    if word is None:
+        return x
+    bits = lax.bitcast_convert_type(x, new_dtype=word)
+    most = full_like(bits, (1 << (word.bits - 1)) - 1)
+    return lax.select_n(lax.lt(bits, full_like(bits, 0)), bits, lax.xor(bits, most))
+
+
+def _by_places(op: Value) -> Value:
+    """Return the earlier rule of a comparison in the total order: the order of integers is total."""
+
+    def rule(x: Aval, y: Aval) -> Value:
+        if x.dtype.is_inexact and x.dtype.name not in _WORDS:
+            return None
+        return lambda x, y: op(_place_by_bits(x), _place_by_bits(y))
+
+    return rule
+
+
+for _op, _kinds, _function, _direction, _partial in (
+    (lax.eq_to, "biufc", "equal", "EQ", lax.eq),
+    (lax.le_to, _ORDERED, "less_equal", "LE", lax.le),
+    (lax.lt_to, _ORDERED, "less", "LT", lax.lt),
 ):
     define(
         _op,
@@ -97,4 +122,5 @@ for _op, _kinds, _function, _direction in (
         lower=_compare(_direction, total=True),
         masks="both",
         steers="all",
+        earlier=_by_places(_partial),
     )

@@ -49,5 +49,6 @@ define(
         **CallRules(lax.composite).columns(),
         **inline_columns("jaxpr"),
         "lower": _lower,
+        "earlier": lambda *in_avals, jaxpr, **_: lambda *xs: lax.closed_call(*xs, call_jaxpr=jaxpr),
     },
 )

@@ -148,6 +148,13 @@ def _convert_transpose(ct: Value, aval: Aval, *, new_dtype: DType, **_: ParamVal
     return convert(ct, aval.dtype)
 
 
+def _strongly(x: Aval, *, weak_type: bool, **params: ParamValue) -> Value:
+    """The earlier rule: the types of conversions were not weak."""
+    if not weak_type:
+        return None
+    return lambda v: lax.convert_element_type(v, weak_type=False, **params)
+
+
 define(
     lax.convert_element_type,
     abstract_eval=_convert_type,
@@ -161,6 +168,7 @@ define(
     masks="both",
     elements="converted",
     sums="kept",
+    earlier=_strongly,
 )
 
 

@@ -216,6 +216,23 @@ def _interleaved(even: Value, odd: Value, axis: int) -> Value:
     return lax.add_any(spread(even, 0, 1 - spare), spread(odd, 1, spare))
 
 
+def _forwards(op: Value) -> Value:
+    """Return the earlier rule of a cumulative operation: from the end as of the reversed array."""
+
+    def rule(x: Aval, *, axis: int, reverse: bool) -> Value:
+        if not reverse:
+            return None
+        return lambda v: lax.rev(op(lax.rev(v, dimensions=(axis,)), axis=axis), dimensions=(axis,))
+
+    return rule
+
+
+def _cummin_by_maximum(x: Aval, *, axis: int, reverse: bool) -> Value:
+    """The earlier rule: the largest of the numbers in the opposite order."""
+    opposite = lax.not_ if x.dtype.is_integer or x.dtype.kind == "b" else lax.neg
+    return lambda v: opposite(lax.cummax(opposite(v), axis=axis, reverse=reverse))
+
+
 define(
     lax.cumsum,
     abstract_eval=_cumulative_type("cumsum"),
@@ -227,6 +244,7 @@ define(
     batch=_cumulative_batch(lax.cumsum),
     lower=_cumulative_lower("add", lambda _: 0),
     cost=AS_LOWERED,
+    earlier=_forwards(lax.cumsum),
 )
 
 define(
@@ -238,6 +256,7 @@ define(
     batch=_cumulative_batch(lax.cumprod),
     lower=_cumulative_lower("multiply", lambda _: 1),
     cost=AS_LOWERED,
+    earlier=_forwards(lax.cumprod),
 )
 
 for _op, _combine, _name, _sign in (
@@ -254,6 +273,7 @@ for _op, _combine, _name, _sign in (
         lower=_cumulative_lower(_name, functools.partial(lowest, sign=_sign)),
         cost=AS_LOWERED,
         masks="inf",
+        earlier=_forwards(_op) if _op is lax.cummax else _cummin_by_maximum,
     )
 
 

@@ -16,6 +16,7 @@ Columns of rules:
   monoid, algebra: the NumPy function that reduces by it; the laws that hold exactly
     (`interpreters.columns.monoids`).
   solution: the equation that its results solve.
+  earlier: what releases of JAX that lack it, or a param of it, computed the same with.
 
 Columns of facts:
   effects: whether it has side effects ("inside": only on references of its jaxprs; "state": results
@@ -45,6 +46,7 @@ from jaxprtool.interpreters.cells import liveness_facts
 from jaxprtool.interpreters.check import abstract_eval_rules, memory_facts, varying_facts
 from jaxprtool.interpreters.columns.communication import sends_rules
 from jaxprtool.interpreters.columns.determined import determined_rules
+from jaxprtool.interpreters.columns.earlier import earlier_rules
 from jaxprtool.interpreters.columns.flow import elements_facts, mask_facts, steering_facts
 from jaxprtool.interpreters.columns.keys import key_rules, key_uses
 from jaxprtool.interpreters.columns.layouts import layout_rules, sums_facts
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
         Derivative,
         DeterminedRule,
         DischargeRule,
+        EarlierRule,
         Effects,
         Elements,
         Follows,
@@ -147,6 +150,7 @@ FEW: dict[str, RuleTable] = {
     "determined": determined_rules,
     "range": range_rules,
     "solution": solution_rules,
+    "earlier": earlier_rules,
 }
 FACTS: dict[str, FactTable] = {
     "effects": effect_facts,
@@ -215,6 +219,7 @@ def define(
     determined: DeterminedRule | None = None,
     range: RangeRule | None = None,
     solution: SolutionRule | None = None,
+    earlier: EarlierRule | None = None,
 ) -> None:
     """Add the row of a primitive: a rule or fact for each column (see this module).
 

@@ -31,7 +31,7 @@ from jaxprtool.makers.axes import (
     static_impl,
     transposed,
 )
-from jaxprtool.makers.elementwise import check_kind
+from jaxprtool.makers.elementwise import as_dtype, check_kind
 from jaxprtool.rules.define import define
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -387,6 +387,18 @@ def _dot_determined(in_avals: Any, params: Any) -> bool:
     return _algorithm(params["precision"]) is None
 
 
+def _dot_of_preferred(
+    x: Aval, y: Aval, *, preferred_element_type: DType | None, **params: ParamValue
+) -> Value:
+    """The earlier rule: the type of the result is that of the operands."""
+    dtype = preferred_element_type
+    if dtype is None:
+        return None
+    return lambda x, y: lax.dot_general(
+        as_dtype(x, dtype), as_dtype(y, dtype), preferred_element_type=None, **params
+    )
+
+
 define(
     lax.dot_general,
     abstract_eval=_dot_type,
@@ -398,4 +410,5 @@ define(
     cost=_dot_cost,
     layout=_dot_layout,
     determined=_dot_determined,
+    earlier=_dot_of_preferred,
 )

@@ -243,6 +243,7 @@ for _op, _batch in ((lax.inspect_sharding, _inspect_batch), (lax.dce_sink, _sink
         jvp=_output_jvp(_op),
         transpose=_output_transpose,
         batch=_batch,
+        earlier=(lambda x, **_: lambda v: []) if _op is lax.dce_sink else None,
         lower=lambda ctx, operand, **params: [],
         cost=FREE,
         sums="kept",

@@ -66,6 +66,7 @@ define(
     lower=_exp2_lower,
     masks="inf",
     range=within(0, zero=False),
+    earlier=lambda x, **_: lambda v: lax.pow(2.0, v),
 )
 
 define(
@@ -95,6 +96,7 @@ define(
     jvp=jvp_terms(lambda t, y, x, **_: lax.div(t, lax.mul(x, math.log(2.0)))),
     transpose=NONLINEAR,
     lower=_log2_lower,
+    earlier=lambda x, **_: lambda v: lax.div(lax.log(v), math.log(2.0)),
 )
 
 define(
@@ -115,6 +117,7 @@ define(
     lower=_logistic_lower,
     masks="inf",
     range=within(0, 1, zero=False),
+    earlier=lambda x, **_: lambda v: lax.div(1.0, lax.add(lax.exp(lax.neg(v)), 1.0)),
 )
 
 

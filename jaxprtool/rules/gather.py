@@ -22,7 +22,9 @@ from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers.axes import full, inserted, static_impl, with_shape
 from jaxprtool.makers.indexing import (
+    CLIP_MODE,
     FILL_OR_DROP,
+    IN_BOUNDS,
     Windows,
     batched_indices,
     batched_operand,
@@ -263,6 +265,14 @@ def _within(ctx: LoweringContext, indices: HloValue, limits: list[int]) -> HloVa
     return ctx.reduce("and", flags, True, (aval.ndim - 1,))
 
 
+def _clipped(x: Aval, indices: Aval, *, mode: ParamValue, **params: ParamValue) -> Value:
+    """The earlier rule: indices that are promised to fit were moved until they do."""
+    if mode_of("gather", mode) != IN_BOUNDS:
+        return None
+    params |= {"unique_indices": False, "indices_are_sorted": False, "fill_value": None}
+    return lambda v, i: lax.gather(v, i, mode=CLIP_MODE, **params)
+
+
 define(
     lax.gather,
     abstract_eval=_gather_type,
@@ -277,4 +287,5 @@ define(
     steers="operand 1",
     determined=without_promises,
     elements="chosen",
+    earlier=_clipped,
 )

@@ -124,6 +124,18 @@ def _split_lower(
     return outs
 
 
+def _sliced(x: Value, axis: int, start: int, stop: int) -> Value:
+    shape = get_aval(x).shape
+    starts, limits = [0] * len(shape), [*shape]
+    starts[axis], limits[axis] = start, stop
+    return lax.slice(x, start_indices=tuple(starts), limit_indices=tuple(limits), strides=None)
+
+
+def _split_by_slices(x: Aval, *, sizes: Sequence[int], axis: int) -> Value:
+    """The earlier rule: a slice for each part."""
+    return lambda v: [_sliced(v, axis, a, b) for a, b in _split_bounds(sizes)]
+
+
 define(
     lax.split,
     abstract_eval=_split_type,
@@ -141,6 +153,7 @@ define(
     keys=MOVES_KEYS,
     elements="chosen",
     sums="kept",
+    earlier=_split_by_slices,
 )
 
 # -- stack, unstack ----------------------------------------------------------------------------------
@@ -178,6 +191,17 @@ def _stack_lower(ctx: LoweringContext, *xs: HloValue, axis: int) -> HloValue:
     return ctx.concatenate([ctx.reshape(x, shape) for x in xs], axis)
 
 
+def _stack_of_rows(*operands: Aval, axis: int) -> Value:
+    """The earlier rule: operands with a dimension more, one after the other."""
+    shape = inserted(operands[0].shape, axis, 1)
+    dims = tuple([i for i in range(len(shape)) if i != axis])
+
+    def row(x: Value) -> Value:
+        return lax.broadcast_in_dim(x, shape=shape, broadcast_dimensions=dims)
+
+    return lambda *xs: lax.concatenate(*map(row, xs), dimension=axis)
+
+
 define(
     lax.stack,
     abstract_eval=_stack_type,
@@ -190,6 +214,7 @@ define(
     keys=MOVES_KEYS,
     elements="placed",
     sums="kept",
+    earlier=_stack_of_rows,
 )
 
 
@@ -226,6 +251,14 @@ def _unstack_lower(ctx: LoweringContext, x: HloValue, *, axis: int) -> list[HloV
     return [ctx.reshape(p, removed(x.aval.shape, (axis,))) for p in pieces]
 
 
+def _unstack_by_slices(x: Aval, *, axis: int) -> Value:
+    """The earlier rule: a slice for each result, without the axis."""
+    count = x.shape[axis]
+    return lambda v: [
+        lax.squeeze(_sliced(v, axis, i, i + 1), dimensions=(axis,)) for i in range(count)
+    ]
+
+
 define(
     lax.unstack,
     abstract_eval=_unstack_type,
@@ -238,6 +271,7 @@ define(
     keys=MOVES_KEYS,
     elements="chosen",
     sums="kept",
+    earlier=_unstack_by_slices,
 )
 
 # -- pad -------------------------------------------------------------------------------------------
@@ -364,6 +398,14 @@ def _tile_lower(ctx: LoweringContext, x: Value, *, reps: Any) -> Value:
     return ctx.reshape(ctx.broadcast(apart, copies, range(2 * rank)), ctx.out_aval.shape)
 
 
+def _tile_of_copies(x: Aval, *, reps: Any) -> Value:
+    """The earlier rule: each axis after one of its copies, and both as one."""
+    shape, rank = _interleaved(reps, x.shape), x.ndim
+    own = tuple(range(1, 2 * rank, 2))
+    size = tuple([n * r for n, r in zip(x.shape, reps, strict=True)])
+    return lambda v: reshaped(lax.broadcast_in_dim(v, shape=shape, broadcast_dimensions=own), size)
+
+
 define(
     lax.tile,
     abstract_eval=_tile_type,
@@ -378,4 +420,5 @@ define(
     cost=FREE,
     keys=MOVES_KEYS,
     elements="placed",
+    earlier=_tile_of_copies,
 )

@@ -25,6 +25,7 @@ from jaxprtool.ir.dtypes import DType, dtype_of
 from jaxprtool.ir.jaxpr import Aval, Value
 from jaxprtool.ir.params import ParamValue, Record
 from jaxprtool.ir.sharding import find_mesh, find_spec
+from jaxprtool.makers.axes import full
 from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 from jaxprtool.stablehlo.text import mlir_type
 
@@ -204,6 +205,7 @@ define(
     lower=lambda ctx, x, *, xla_metadata_kvs: x,  # no attribute changes a value
     cost=FREE,
     elements="kept",
+    earlier=lambda x, **_: lambda v: v,
 )
 
 # -- empty -----------------------------------------------------------------------------------------
@@ -248,4 +250,5 @@ for _op, _type in ((lax.empty, _empty_type), (lax.empty2, _scalar_type)):
         lower=_zeros_lower,
         cost=FREE,
         determined=undetermined,
+        earlier=lambda _type=_type, **params: lambda: full(_type(**params), 0),
     )

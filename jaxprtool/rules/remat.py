@@ -277,6 +277,7 @@ define(
     lower=lambda ctx, x, name: x,
     cost=FREE,
     elements="kept",
+    earlier=lambda x, name: lambda v: v,
 )
 
 

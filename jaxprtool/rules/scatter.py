@@ -33,6 +33,7 @@ from jaxprtool.makers.axes import (
 from jaxprtool.makers.extrema import ufunc_of
 from jaxprtool.makers.indexing import (
     CLIP,
+    DROP_MODE,
     Windows,
     batched_indices,
     batched_operand,
@@ -490,6 +491,27 @@ COMBINED_BY: dict[str, Any] = {
     "scatter-min": lax.min,
     "scatter-max": lax.max,
 }
+
+
+def _without_promises(op: Value) -> Value:
+    """Return the earlier rule of a scatter: nothing was promised about indices, and updates that
+    did not fit were dropped.
+    """
+
+    def rule(*in_avals: Aval, **params: ParamValue) -> Value:
+        if op is lax.scatter_sub:
+            params |= {"update_jaxpr": None, "update_consts": ()}  # of a subtraction
+            return lambda x, i, u: lax.scatter_add(x, i, lax.neg(u), **params)
+        if mode_of("scatter", params["mode"]) == CLIP:
+            return None
+        plain = {"mode": DROP_MODE, "unique_indices": False, "indices_are_sorted": False}
+        if all(params[key] == value for key, value in plain.items()):
+            return None
+        return lambda *xs: op(*xs, **{**params, **plain})
+
+    return rule
+
+
 _LINEAR = (lax.scatter_add, lax.scatter_sub)
 _ROWS: Any = (
     (lax.scatter, None, "", _scatter_jvp, _scatter_transpose, MOVES_KEYS),
@@ -515,4 +537,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         elements="computed" if _scalar_op else "placed",
         determined=without_promises,
         sums="kept" if _op in _LINEAR else "refused",
+        earlier=_without_promises(_op),
     )

@@ -146,6 +146,20 @@ def _select_n_determined(in_avals: Any, params: Any) -> bool:
     return in_avals[0].dtype.kind == "b"
 
 
+def _chosen_by_bools(which: Aval, *cases: Aval) -> Value:
+    """The earlier rule: choices between two by booleans."""
+    if which.dtype.kind == "b" and len(cases) == 2:
+        return None
+
+    def f(which: Value, *cases: Value) -> Value:
+        out = cases[-1]
+        for i in reversed(range(len(cases) - 1)):
+            out = lax.select_n(lax.le(which, full_like(which, i)), out, cases[i])
+        return out
+
+    return f
+
+
 define(
     lax.select_n,
     abstract_eval=_select_n_type,
@@ -161,6 +175,7 @@ define(
     determined=_select_n_determined,
     elements="placed",
     sums="kept",
+    earlier=_chosen_by_bools,
 )
 
 

@@ -24,6 +24,7 @@ from jaxprtool.ir.sharding import varying_axes
 from jaxprtool.makers.axes import (
     bumped,
     check_axes,
+    inverse_permutation,
     static_impl,
     varied,
     with_dtype,
@@ -360,6 +361,20 @@ def _top_k_lower(
     return [ctx.transpose(v, back) for v in found]
 
 
+def _top_k_of_last(x: Aval, *, k: int, axis: int, is_stable: bool) -> Value:
+    """The earlier rule: the last axis, in the order that JAX had before there was another."""
+    last = x.ndim - 1
+    order = *(i for i in range(x.ndim) if i != axis), axis
+    back = inverse_permutation(order)
+
+    def f(v: Value) -> list[Value]:
+        moved = v if axis == last else lax.transpose(v, permutation=order)
+        out = lax.top_k(moved, k=k, axis=last, is_stable=True)
+        return [y if axis == last else lax.transpose(y, permutation=back) for y in out]
+
+    return None if axis == last and is_stable else f
+
+
 define(
     lax.top_k,
     abstract_eval=_top_k_type,
@@ -371,6 +386,7 @@ define(
     cost=_sort_cost,
     masks="inf",
     steers="all",
+    earlier=_top_k_of_last,
 )
 
 # -- approx_top_k ----------------------------------------------------------------------------------

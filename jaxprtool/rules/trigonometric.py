@@ -15,7 +15,7 @@ from jaxprtool.interpreters.transpose import NONLINEAR
 from jaxprtool.ir.jaxpr import Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.makers import complex_values
-from jaxprtool.makers.elementwise import by_kind, elementwise, numpy_function
+from jaxprtool.makers.elementwise import by_kind, elementwise, full_like, numpy_function
 from jaxprtool.rules.define import define
 
 
@@ -61,6 +61,29 @@ def _by_parts(name: str) -> Callable[..., Value]:
 
     return rule
 
+
+def _asin(x: Value) -> Value:
+    other = lax.sqrt(lax.sub(1.0, lax.mul(x, x)))
+    return lax.mul(lax.atan2(x, lax.add(other, 1.0)), 2.0)
+
+
+def _acos(x: Value) -> Value:
+    half = lax.atan2(lax.sqrt(lax.sub(1.0, lax.mul(x, x))), lax.add(x, 1.0))
+    return lax.select_n(lax.ne(x, -1.0), full_like(x, math.pi), lax.mul(half, 2.0))
+
+
+def _of_reals(f: Value) -> Value:
+    """Return the earlier rule of a function that earlier releases computed so for real numbers."""
+    return lambda x, **_: None if x.dtype.kind == "c" else f
+
+
+# What releases before 0.2.6 computed, which had `atan2` alone.
+_EARLIER = {
+    lax.tan: lambda x, **_: lambda v: lax.div(lax.sin(v), lax.cos(v)),
+    lax.asin: _of_reals(_asin),
+    lax.acos: _of_reals(_acos),
+    lax.atan: _of_reals(lambda v: lax.atan2(v, full_like(v, 1.0))),
+}
 
 # (primitive, name of NumPy's function, lower rule, jvp rule given the derivative of x and y = f(x))
 _ROWS: Any = (
@@ -113,4 +136,5 @@ for _op, _function, _lower, _jvp in _ROWS:
         lower=_lower,
         masks="inf" if _op in (lax.tanh, lax.atan) else "nothing",
         range=_RANGES.get(_op),
+        earlier=_EARLIER.get(_op),
     )

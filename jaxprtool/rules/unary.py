@@ -135,6 +135,7 @@ define(
     lower=lambda ctx, x: x,
     keys=MOVES_KEYS,
     elements="kept",
+    earlier=lambda x: lambda v: v,
 )
 
 define(
@@ -282,6 +283,7 @@ define(
         ctx.op("chlo.square", x) if x.aval.dtype.is_inexact else ctx.op("multiply", x, x)
     ),
     range=within(0),
+    earlier=lambda x: lambda v: lax.integer_pow(v, y=2),
 )
 
 
@@ -302,6 +304,7 @@ define(
     jvp=derivative(lambda x, y: lax.mul(x, -2.0)),
     transpose=NONLINEAR,
     lower=_one_minus_square_lower,
+    earlier=lambda x: lambda v: lax.mul(lax.add(v, 1), lax.sub(1, v)),
 )
 
 
@@ -397,4 +400,5 @@ define(
     jvp=derivative(lambda x, y, **_: lax.mul(lax.integer_pow(y, y=-2), 1 / 3)),
     transpose=NONLINEAR,
     lower=hlo("cbrt"),
+    earlier=lambda x, **_: lambda v: lax.mul(lax.sign(v), lax.pow(lax.abs(v), 1 / 3)),
 )

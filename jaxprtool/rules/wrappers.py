@@ -31,6 +31,12 @@ from jaxprtool.rules.define import LOCALLY_CONSTANT, define
 
 __all__: list[str] = []
 
+
+def _core_call(*in_avals: Aval, call_jaxpr: ClosedJaxpr) -> Value:
+    """The earlier rule: the call that there was before."""
+    return lambda *xs: lax.core_call(*xs, call_jaxpr=call_jaxpr)
+
+
 for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
     _rules = CallRules(_op, "call_jaxpr")
     define(
@@ -39,6 +45,7 @@ for _op in (lax.closed_call, lax.core_call, lax.call, lax.named_call):
         linearize=_rules.linearize,
         discharge=_rules.discharge,
         passing=call_passing("call_jaxpr"),
+        earlier=_core_call if _op is lax.closed_call else None,
     )
 
 
@@ -264,6 +271,7 @@ define(
     cost=FREE,
     varying="rule",
     elements="kept",
+    earlier=lambda *in_avals: lambda *xs: [*xs],
 )
 
 

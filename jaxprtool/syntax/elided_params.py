@@ -131,7 +131,8 @@ def params_in_form(
     was = form.was(eqn)
     first = () if form.sorted else eqn.primitive.first
     if was is not None:
-        return [(k, was.params[k]) for k in _sorted(first, (*was.params,))]
+        held = {k: _mutable(v) if k in form.mutable else v for k, v in was.params.items()}
+        return [(k, held[k]) for k in _sorted(first, (*held,))]
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
     names, printed = form.names, form.printed
@@ -166,7 +167,14 @@ def params_in_form(
             found[names.get(key, key)] = default
     for rewrite in form.rewrite:
         found = rewrite(found, eqn)
+    for key in form.mutable & found.keys():
+        found[key] = _mutable(found[key])
     return [(k, found[k]) for k in _sorted(first, (*found,))]
+
+
+def _mutable(value: Any) -> Any:
+    """Return a list for a tuple, and a set for a frozen one."""
+    return [*value] if type(value) is tuple else {*value} if type(value) is frozenset else value
 
 
 def has_open_results(eqn: JaxprEqn) -> bool:

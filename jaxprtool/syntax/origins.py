@@ -4,7 +4,8 @@ The releases to 0.2.21 write `[file.py:12 (loss)]` for the first of them.
 
 All annotations of a text begin in one column, to the right of everything else. The annotation with
 an equation's line of Python is on the line of its ` = `, and the one with its name stack on the
-line below (from 0.6.1 to 0.10.0 beside it). Where several equations share a line, their annotations
+line below (from 0.6.1 to 0.10.0 beside it). Until 0.4.21 an equation without results has a ` = `
+too, and both. Where several equations share a line, their annotations
 follow below each other, in the order of the text, and all equations have one if any does. An
 annotation without a text belongs to an equation that comes from no line of Python, and `# []` to an
 equation without names: JAX prints both.
@@ -26,11 +27,19 @@ from jaxprtool.ir.origin import NAMES, SOURCE, Frame, Names, Origin, names_of, s
 from jaxprtool.ir.spans import new_span
 from jaxprtool.syntax.patterns import pattern
 
-__all__ = ["HARD_BREAK", "Annotated", "annotate", "as_comment", "find_annotations", "size_of"]
+__all__ = [
+    "HARD_BREAK",
+    "Annotated",
+    "Annotating",
+    "annotate",
+    "as_comment",
+    "find_annotations",
+    "size_of",
+]
 
 # What has no `)` at its end is looked at once, whatever stands in it.
 _SOURCE = pattern(r"(?=[^#\n]*\)$)([^#\n]*?):(\d++)(?::(\d++))? \(([^#\n]*)\)$")
-_BRACKETS = pattern(r"  (\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$")
+_BRACKETS = pattern(r" (\[([^\[\]#\n]+):(\d+) \(([^()\[\]#\n]*)\)\])$")
 _NAMES = pattern(r"\[([^#\n]*)\]$")
 _ANNOTATION = pattern(r"(?:(?=[^#\n]*\) *$)[^#\n]*?:\d++(?::\d++)? \([^#\n]*\)|\[[^#\n]*\])? *")
 _NO_OPERANDS = pattern(r" = [^\s\[]+$|\]$")
@@ -39,6 +48,20 @@ _EQUATION = pattern(r"[^='\"]* = (?!\{ lambda\b)")  # not one in the value of a 
 _WHERE = pattern(r"( *)where ")
 _MARK = " # "
 HARD_BREAK = "\x00"
+
+
+class Annotating(NamedTuple):
+    """How a release writes annotations.
+
+    Attributes:
+      beside: whether further annotations of a line are on the same line, and not below.
+      in_brackets: whether a line of Python stands in brackets, `[file.py:12 (loss)]`.
+      without_results: whether equations without results have one with their line of Python.
+    """
+
+    beside: bool = False
+    in_brackets: bool = False
+    without_results: bool = False
 
 
 class _Note(NamedTuple):
@@ -75,6 +98,7 @@ class Annotated:
       text: the text without its annotations, and without lines that hold nothing else.
       numbers: for each line of `text` its number in the annotated text, from 1.
       beside: whether a line has several annotations.
+      below: whether annotations of an equation stand below each other.
     """
 
     def __init__(self, lines: Sequence[str], found: dict[int, _Found]):
@@ -82,16 +106,17 @@ class Annotated:
         # one object for the equations of one line of Python, and what is derived from it later
         self._origins: dict[tuple[Frame | None, Names | None, int], Origin] = {}
         left: list[str | None] = [*lines]
-        several = False
+        several = below = False
         for number in sorted(found):
             _, start, equation, notes = found[number]
             left[number] = lines[number][:start].rstrip(" ") or None
             several = several or len(notes) > 1
             if equation in by_line:
                 by_line[equation].extend(notes)
+                below = True
             else:
                 by_line[equation] = deque(notes)
-        self.beside = several
+        self.beside, self.below = several, below
         kept = [x for x in left if x is not None]
         self.text = "\n".join(kept)
         self.numbers = [i for i, x in enumerate(left, 1) if x is not None]
@@ -102,6 +127,8 @@ class Annotated:
         ordered = sorted(places, key=operator.itemgetter(0))
         starts, numbers = self._starts, self.numbers
         on_line = deque([(numbers[bisect_right(starts, at) - 1] - 1, eqn) for at, eqn in ordered])
+        text = self.text
+        self._assigned = {id(eqn) for at, eqn in ordered if text.startswith(" = ", at - 3)}
         last: JaxprEqn | None = None
         for line in sorted(self._notes):
             notes = self._notes[line]
@@ -113,7 +140,7 @@ class Annotated:
                 self._give_one(last, notes)
 
     def _give_one(self, eqn: JaxprEqn, notes: deque[_Note]) -> None:
-        with_frame, with_names = _has(eqn)
+        with_frame, with_names = _has(eqn, id(eqn) in self._assigned)
         frame: Frame | None = None
         names: Names | None = ()
         shown = 0
@@ -131,10 +158,13 @@ class Annotated:
             set_field(eqn, "span", new_span((span.source, span.start, span.end, origin)))
 
 
-def _has(eqn: JaxprEqn) -> tuple[bool, bool]:
-    """Whether JAX annotates an equation with its line of Python, and with its name stack."""
+def _has(eqn: JaxprEqn, assigned: bool) -> tuple[bool, bool]:
+    """Whether JAX annotates an equation with its line of Python, and with its name stack.
+
+    `assigned`: whether it has a ` = ` also without results.
+    """
     on_a_reference = bool(eqn.primitive.notation)
-    return bool(eqn.out_binders) or on_a_reference, not on_a_reference
+    return bool(eqn.out_binders) or on_a_reference or assigned, not on_a_reference
 
 
 def find_annotations(text: str) -> Annotated | None:
@@ -315,7 +345,7 @@ def annotate(
     pieces: Sequence[str],
     places: Sequence[tuple[int, JaxprEqn]],
     *,
-    beside: bool,
+    how: Annotating,
     has_additions: bool,
 ) -> str:
     """Return a text with annotations.
@@ -325,8 +355,7 @@ def annotate(
         takes for a character like any other when it looks for the longest line.
       places: annotated equations, in the order of the text, each with the index of a piece on its
         line.
-      beside: whether further annotations of a line are on the same line, as before 0.10.1, and not
-        below.
+      how: how the release writes them.
       has_additions: whether the text may have lines that only this package writes.
     """
     if not places:
@@ -339,7 +368,8 @@ def annotate(
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
     written: dict[Origin | None, tuple[str, str]] = {None: ("", "[]")}
-    found = {line: _notes_of(eqns, every, written) for line, eqns in on_line.items()}
+    found = {line: _notes_of(eqns, every, written, how) for line, eqns in on_line.items()}
+    mark = " " if how.in_brackets else _MARK
     text = "".join(pieces)
     lines = text.split("\n")
     apart = _additions(lines) if has_additions else ()
@@ -350,14 +380,21 @@ def annotate(
         line, size = lines[number], sizes[number]
         if HARD_BREAK in line:
             size = size_of(line.rpartition(HARD_BREAK)[2])
-        first = f"{line}{blank[size:]}{_MARK}{notes[0]}" if notes else line
-        below = [f"{blank}{_MARK}{note}" for note in notes[1:]]
-        lines[number] = ("" if beside else "\n").join([first, *below])
+        first = (
+            f"{line}{blank[size:]}{mark}{notes[0]}"
+            if notes and (notes[0] or mark == _MARK)
+            else line
+        )
+        below = [f"{blank}{mark}{note}" for note in notes[1:]]
+        lines[number] = ("" if how.beside else "\n").join([first, *below])
     return "\n".join(lines).replace(HARD_BREAK, "\n")
 
 
 def _notes_of(
-    eqns: Sequence[JaxprEqn], shown: int, written: dict[Origin | None, tuple[str, str]]
+    eqns: Sequence[JaxprEqn],
+    shown: int,
+    written: dict[Origin | None, tuple[str, str]],
+    how: Annotating,
 ) -> list[str]:
     """Return the annotations of the equations of a line, in the order in which they are read.
 
@@ -365,16 +402,19 @@ def _notes_of(
       eqns: the equations.
       shown: the parts that are shown for all equations, whatever their own origins say.
       written: a cache of the texts of the frame and the names of origins.
+      how: how the release writes annotations.
     """
     for eqn in eqns:
         shown |= 0 if eqn.origin is None else eqn.origin.shown
     found: list[str] = []
     for eqn in eqns:
-        with_frame, with_names = _has(eqn)
+        with_frame, with_names = _has(eqn, how.without_results)
         origin = eqn.origin
         if origin not in written:
             assert origin is not None
-            written[origin] = str(origin.frame or ""), f"[{stack_of(origin.names or ())}]"
+            frame = str(origin.frame or "")
+            frame = f"[{frame}]" if frame and how.in_brackets else frame
+            written[origin] = frame, f"[{stack_of(origin.names or ())}]"
         frame, names = written[origin]
         if shown & SOURCE and with_frame:
             found.append(frame)

@@ -17,6 +17,7 @@ from jaxprtool.syntax.origins import find_annotations
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.dialects import ANNOTATES_BELOW
 from jaxprtool.syntax.releases.source_release import printed_by
+from jaxprtool.syntax.releases.spellings import TYPED_LITERALS
 from jaxprtool.syntax.scanning.hints import hint
 from jaxprtool.syntax.scanning.long_numbers import check_numbers
 from jaxprtool.syntax.scanning.reading import Reading
@@ -131,6 +132,8 @@ def _read(source: Source, own: bool) -> tuple[dict[str, ClosedJaxpr], Reading]:
         reading = scan(source)
         if annotated and annotated.beside:
             reading.told.add(("before", ANNOTATES_BELOW))
+        if annotated and annotated.below and "pjit[" in source.text:
+            reading.told.add(("before", TYPED_LITERALS))
         builder = Builder(reading, _read_inner, annotated=annotated is not None, words=words)
         programs = _build(builder, reading)
         if builder.definitions.mistaken <= words:

@@ -8,7 +8,7 @@ from typing import Any
 from jaxprtool.core.stack import deep
 from jaxprtool.ir.diagnostics import UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, set_printer
-from jaxprtool.syntax.origins import annotate
+from jaxprtool.syntax.origins import Annotating, annotate
 from jaxprtool.syntax.printing.autodidax import format_autodidax
 from jaxprtool.syntax.printing.classic import ClassicPrinter
 from jaxprtool.syntax.printing.literals import needs_types
@@ -16,6 +16,7 @@ from jaxprtool.syntax.printing.printer import Printer
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, find_dialect, refuse_unsayable
 from jaxprtool.syntax.releases.old_operands import arranged
 from jaxprtool.syntax.releases.trees import joined
+from jaxprtool.syntax.releases.units import NO_UNITS, with_units
 
 __all__ = ["format_file", "format_jaxpr", "format_standalone"]
 
@@ -97,7 +98,7 @@ def format_file(
     return annotate(
         pieces,
         places,
-        beside=all(p.dialect.annotates_beside for p in printers),
+        how=Annotating(*map(all, zip(*[p.dialect.annotating for p in printers], strict=True))),
         has_additions=any(p.has_additions() for p in printers),
     )
 
@@ -124,6 +125,8 @@ def _printer(
     A program that JAX printed is laid out anew where the requested dialect has another layout.
     """
     source, relaid, said = dialect_of(program), False, program
+    if (dialect or source).release < NO_UNITS:
+        program = with_units(program)
     if (dialect or source).joins_leaves:
         program = joined(program)
     program = arranged(program, (dialect or source).release, lossless)

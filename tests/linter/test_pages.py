@@ -24,6 +24,7 @@ WARNINGS = {
     "ambiguous-draws",
     "ambiguous-result",
     "custom-rule",
+    "earlier-words",
     "lost-rule",
     "not-in-style",
     "repeated-option",
@@ -73,7 +74,9 @@ def test_what_check_says_has_an_example():
     assert said - of_calls <= {*WITH_EXAMPLES}
 
 
-_SAID = re.compile(r"(?:error|warning): .*\[([a-z0-9-]+)\]$|title=([a-z0-9-]+)::", re.MULTILINE)
+_SAID = re.compile(
+    r"(?:error|warning|note): .*\[([a-z0-9-]+)\]$|title=([a-z0-9-]+)::", re.MULTILINE
+)
 # What is said besides: of a tree that is too deep that it does not fit.
 BESIDES = {"interface-depth": {"interface-count"}}
 

@@ -395,21 +395,31 @@ def test_names_of_no_dialect(name: str):
 @pytest.mark.parametrize(
     ("text", "dialect", "message", "column"),
     [
-        (equation("log2 a"), "jax-0.10", "log2 is no primitive there", 26),
+        (equation("log2 a"), "jax-0.10", "log2 is no primitive there; it came with JAX 0.11.2", 26),
         (
             equation("mulhi a a", "a:i32[3]", "b:i32[3]"),
             "jax-0.10.1",
-            "mulhi is no primitive there",
+            "mulhi is no primitive there; it came with JAX 0.10.2",
             26,
         ),
-        (equation("ormqr a a", out="b:f32[3]"), "jax-0.9.2", "ormqr is no primitive there", 26),
+        (
+            equation("ormqr a a", out="b:f32[3]"),
+            "jax-0.9.2",
+            "ormqr is no primitive there; it came with JAX 0.10",
+            26,
+        ),
         (
             equation("unstack[axis=0] a", out="b:f32[] c:f32[] d:f32[]"),
             "jax-0.10.0",
-            "unstack is no primitive there",
+            "unstack is no primitive there; it came with JAX 0.10.1",
             26,
         ),
-        (equation("tile[reps=(1,)] a"), "jax-0.8", "tile is no primitive there", 26),
+        (
+            equation("tile[reps=(1,)] a"),
+            "jax-0.8",
+            "tile is no primitive there; it came with JAX 0.9",
+            26,
+        ),
         (
             equation("top_k[axis=0 is_stable=False k=3] a", out="b:f32[3] c:i32[3]"),
             "jax-0.10.2",

@@ -310,7 +310,7 @@ SPELLINGS = {
     "primal_fun": (
         "c:f32[3] = primal_fun[in_tree=PyTreeDef(*) jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) } num_consts=0 "
         "out_tree=PyTreeDef(*)] a",
-        "c:f32[3] = closed_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
+        "c:f32[3] = core_call[call_jaxpr={ lambda ; x:f32[3]. let y:f32[3] = sin x in (y,) }] a"),
     "a scalar of any contents": (
         "o:f32[] = empty[dtype=float32]",
         "o:f32[] = empty2[dtype=float32 memory_space=None]",

@@ -52,6 +52,7 @@ no-lint-rule | There is no such rule of lint, and no such family | `jaxprtool ex
 no-such-code | There is no such code | `jaxprtool explain` lists all codes
 no-dialect | There is no such dialect | write one that the message lists
 not-in-dialect | A dialect cannot say what the program does | choose a later dialect, or none
+earlier-words | An operation came with a later release than the text is written for, which computed the same with others | nothing has to be done
 bad-style | There is no such style of print | write jax or autodidax
 not-in-style | A style has no place for all that a file holds | keep the file, and write the other style to another one
 no-variable | No equation binds a variable of this name | write the name of one that the program binds

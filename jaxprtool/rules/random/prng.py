@@ -429,6 +429,15 @@ define(
     elements="kept",
 )
 
+
+def _split_in_a_row(key: Aval, *, shape: Sequence[int], **params: ParamValue) -> Value:
+    """The earlier rule: as many keys in a row, in the shape."""
+    if key.shape or len(shape) == 1:
+        return None
+    count = (math.prod(shape),)
+    return lambda k: lax.reshape(lax.random_split(k, shape=count, **params), new_sizes=tuple(shape))
+
+
 define(
     lax.random_split,
     abstract_eval=_split_type,
@@ -438,6 +447,7 @@ define(
     cost=AS_LOWERED,
     determined=_by_hashes,
     on_keys="uses",
+    earlier=_split_in_a_row,
 )
 
 define(

@@ -12,10 +12,10 @@ from jaxprtool.ir.diagnostics import JaxprTypeError
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Lit, Primitive, Var, new_var
 from jaxprtool.ir.spans import Source, Span
-from jaxprtool.syntax.building.units import UNIT
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.units import UNIT
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, TYPE, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type, untyped_scalar
 

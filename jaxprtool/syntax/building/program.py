@@ -83,7 +83,7 @@ class Builder:
         for closed in list(programs.values())[-1:]:
             self.comments.give(closed, len(self.source.text), "end")
         shared = self._share_definitions(programs.values())
-        dialect = self._dialect().name
+        dialect = self._dialect(programs.values()).name
         for closed in programs.values():
             written = closed.jaxpr.written or Written(FrozenDict())
             later = closed in shared
@@ -92,7 +92,7 @@ class Builder:
         self.errors.raise_all(programs)
         self.drops.finish(programs.values())
 
-    def _dialect(self) -> Dialect:
+    def _dialect(self, programs: Iterable[ClosedJaxpr]) -> Dialect:
         """Return the dialect of the text."""
         found, left_out = None, self.left_out
         # JAX had two blanks there, `{ lambda  ; a.`; who writes by hand may break a line after the dot.
@@ -102,7 +102,8 @@ class Builder:
         told = classic or left_out.literals or left_out.earlier or may_be_earlier(self.reading)
         if told and (classic or not left_out.binders) and not self.reading.autodidax:
             given = source_release()
-            found = None if given else earlier_dialect(self.reading, left_out.literals)
+            if not given:
+                found = earlier_dialect(self.reading, left_out.literals, programs)
         if found is not None:
             return found
         return recognised(self.reading.dedented, self.reading.told)

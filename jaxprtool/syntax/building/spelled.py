@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from jaxprtool.core.primitive import known_primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
+from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.dialects import RECOGNISED, RELEASES, Dialect, dialect_in
 from jaxprtool.syntax.releases.earlier import OLDER
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, told_by_numbers
-from jaxprtool.syntax.releases.earlier_types import told_by_types
+from jaxprtool.syntax.releases.earlier_types import ITEMS, is_not_numpys, told_by_types
 from jaxprtool.syntax.releases.last_spellings import (
     EARLIER_WORDS,
     LAST_SETS,
@@ -208,6 +211,10 @@ _FACTORS = pattern(
 _NAME_AMONG_OTHERS: Release = (0, 4, 21)
 
 
+# Annotations of an equation on two lines, which stand beside each other since then.
+_BY_ANNOTATIONS = ("before", TYPED_LITERALS)
+
+
 def may_be_earlier(reading: Reading) -> bool:
     """Whether a text may be of a release to 0.4.38, by signs that are found without looking at each equation."""
     text = reading.dedented  # searching words is much faster than matching patterns
@@ -217,10 +224,32 @@ def may_be_earlier(reading: Reading) -> bool:
     found = found or (("qr[" in text or "svd[" in text) and _FACTORS.search(text))
     found = found or any(word in text for word in EARLIER_WORDS) or any(told_by_words(text))
     found = found or ("linear=(" in text and "_split_transpose=" not in text)
+    if _BY_ANNOTATIONS in reading.told:
+        return True
     return bool(found or (("\n= " in text or "\n;" in text) and _NO_RESULTS.search(text)))
 
 
-def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
+def _told_by_literals(
+    equations: Mapping[int, SpelledEquation], programs: Iterable[ClosedJaxpr]
+) -> Iterator[tuple[str, Release]]:
+    """Yield the bounds that literals of types that NumPy lacks imply: `2`, and since 0.4.31 `2.0`."""
+    for program in programs:
+        for eqn in all_eqns(program.jaxpr):
+            short = [type(x) is Lit and is_not_numpys(x.aval) for x in eqn.inputs]
+            was = equations.get(eqn.span.start) if any(short) and eqn.span else None
+            words = [] if was is None else was.operands.split()
+            if len(words) != len(short):
+                continue
+            for word in itertools.compress(words, short):
+                if word.lstrip("-").isdecimal():
+                    yield "before", ITEMS
+                elif word.endswith(".0"):
+                    yield "since", ITEMS
+
+
+def earlier_dialect(
+    reading: Reading, untyped: bool, programs: Iterable[ClosedJaxpr]
+) -> Dialect | None:
     """Return the dialect of a text of an earlier release than 0.6.1: that of the last release that prints it.
 
     None where no such release prints it, or no release since 0.4.1: then it was written by hand,
@@ -229,22 +258,28 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
     Args:
       reading: the text, scanned and built.
       untyped: whether it has a literal without a type, which no later release prints.
+      programs: its programs.
     """
     later = any(bound == "since" and r >= TYPED_LITERALS for bound, r in reading.told)
     text = reading.dedented
     if not reading.classic and (later or TYPED_LITERAL.search(text)):
         return None  # only our lossless texts have typed literals in the classic layout
     since, before, until = set[Release](), set[Release](), set[Release]()
-    if untyped:
+    by_annotations = _BY_ANNOTATIONS in reading.told
+    if untyped or by_annotations:
         before.add(TYPED_LITERALS)
     if reading.classic:
         before.add(TYPES)
     if _NO_RESULTS.search(text):
         until.add(_NAME_AMONG_OTHERS)
     until.update(told_by_words(text))
-    for bound, release in (*told_by_numbers(text), *told_by_types(text)):
+    equations = spelled(reading)
+    told_by = [*told_by_numbers(text), *told_by_types(text)]
+    if untyped and ("bf16[" in text or "f8_" in text):
+        told_by += _told_by_literals(equations, programs)
+    for bound, release in told_by:
         (since if bound == "since" else before).add(release)
-    for eqn in spelled(reading).values():
+    for eqn in equations.values():
         until.update(_until(eqn))
         if (row := _EARLIER.get(eqn.name)) is not None:
             none = frozenset([k for k, v in eqn.params.items() if v == "None"])
@@ -253,7 +288,7 @@ def earlier_dialect(reading: Reading, untyped: bool) -> Dialect | None:
                 (since if bound == "since" else before).add(release)
     fit = (r for r in RELEASES if all(r >= x for x in since) and all(r < x for x in before))
     last = max((r for r in fit if all(r <= x for x in until)), default=None)
-    told = untyped or until or reading.classic or ":void[" in text
+    told = untyped or until or reading.classic or by_annotations or ":void[" in text
     if last is None or last >= TYPED_LITERALS or not told:
         return None  # a text written by hand leaves out params
     return dialect_in(last)

@@ -18,9 +18,9 @@ from typing import Any, TypeAlias
 from jaxprtool.ir.diagnostics import Diagnostic, counted
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import Atom, ClosedJaxpr, Jaxpr, JaxprEqn, Params, Var
-from jaxprtool.syntax.building.units import UNIT
 from jaxprtool.syntax.infer import inner_jaxprs
 from jaxprtool.syntax.releases.earlier_equations import branches
+from jaxprtool.syntax.releases.units import UNIT
 from jaxprtool.syntax.types import UNTYPED
 
 __all__ = ["OF_TUPLES", "has_tuples", "take_tuples_apart"]

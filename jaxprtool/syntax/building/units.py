@@ -9,15 +9,21 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.core.inner import inner_arguments
-from jaxprtool.ir.avals import OpaqueType
 from jaxprtool.ir.frozen import amend
 from jaxprtool.ir.jaxpr import ClosedJaxpr, DropVar, Jaxpr, JaxprEqn, Lit, Params, Var
+from jaxprtool.ir.primitive import ReadParams
 from jaxprtool.syntax.infer import FAULTS, inner_jaxprs
+from jaxprtool.syntax.releases.units import (
+    UNIT,
+    Removed,
+    RemovedOfEquation,
+    RemovedOfProgram,
+    removed,
+)
 from jaxprtool.syntax.types import UNTYPED
 
-__all__ = ["UNIT", "take_units_out"]
+__all__ = ["take_units_out"]
 
-UNIT = Lit(None, OpaqueType("*"))
 _COUNTS = (("num_consts", "num_carry"), ("cond_nconsts", "body_nconsts"))  # of operands, in order
 _EACH = ("donated_invars", "in_axes", "linear", "mapped_invars")  # an entry for each operand
 _EACH_RESULT = ("out_axes",)
@@ -46,6 +52,10 @@ def take_units_out(programs: Sequence[ClosedJaxpr], presumed: Collection[Lit] = 
     units = _Units()
     for closed in programs:
         units.jaxpr(closed.jaxpr, ())
+    if units.of_eqns or any(x for was in units.places.values() for x in was[:3]):
+        found = RemovedOfProgram(units.places, units.of_eqns)
+        for closed in programs:
+            removed.keep(closed.jaxpr, found)
     return Units([x for x in presumed if x not in units.unread], units.opened)
 
 
@@ -58,12 +68,15 @@ class _Units:
       outs: the results that each jaxpr had.
       unread: those of them that the equation around the jaxpr drops.
       opened: whether there are binders that were printed as units, and are none.
+      places, of_eqns: what was removed from jaxprs and from equations.
     """
 
     def __init__(self) -> None:
         self.found: dict[Jaxpr, tuple[int, list[int]]] = {}
         self.outs: dict[Jaxpr, tuple[Any, ...]] = {}  # the results that each had
         self.unread: set[Any] = set()  # those of them that the equation around it drops
+        self.places: dict[Jaxpr, Removed] = {}
+        self.of_eqns: dict[JaxprEqn, RemovedOfEquation] = {}
         self.opened = False  # whether there are binders whose type is not a unit's
 
     def jaxpr(self, jaxpr: Jaxpr, places: Collection[int]) -> list[int]:
@@ -80,6 +93,14 @@ class _Units:
         self.outs[jaxpr] = jaxpr.outs
         outs = [x for x in jaxpr.outs if not _is_unit(x, units)]
         kept = tuple([v for v in binders if v not in units])
+        self.places[jaxpr] = Removed(
+            [(i, v) for i, v in enumerate(binders) if v in units],
+            [(i, e) for i, e in enumerate(jaxpr.eqns) if not any(e is x for x in eqns)]
+            if len(eqns) < len(jaxpr.eqns)
+            else [],
+            [(i, jaxpr.outs[i]) for i in dropped],
+            tuple(eqns),
+        )
         amend(jaxpr, in_binders=kept, eqns=tuple(eqns), outs=tuple(outs))
         return dropped
 
@@ -102,6 +123,12 @@ class _Units:
         inputs = [x for i, x in enumerate(eqn.inputs) if i not in places]
         params = _fewer(_fewer_operands(eqn.params, places), _EACH, places, len(eqn.inputs))
         params = _fewer(params, _EACH_RESULT, results, len(eqn.out_binders))
+        self.of_eqns[eqn] = RemovedOfEquation(
+            [(i, eqn.inputs[i]) for i in places],
+            [(i, eqn.out_binders[i]) for i in sorted(results)],
+            {k: v for k, v in eqn.params.items() if params[k] is not v},
+            eqn.params if isinstance(eqn.params, ReadParams) else None,
+        )
         amend(eqn, inputs=tuple(inputs), out_binders=tuple(binders), params=Params(params))
         return bool(binders) or not results
 

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jaxprtool.ir.avals import RefType, ShapedArray
+from jaxprtool.ir.avals import RefType
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, JaxprEqn, Lit, Var
 from jaxprtool.ir.params import Opaque, ParamValue, Record, Word
 from jaxprtool.ir.primitive import NO_PARAMS
@@ -25,7 +25,13 @@ from jaxprtool.syntax.printing.naming import (
 from jaxprtool.syntax.printing.where import where_lines
 from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, knows_inner_drops
+from jaxprtool.syntax.releases.earlier_types import (
+    has_named_axes,
+    is_not_numpys,
+    named_axes,
+)
 from jaxprtool.syntax.releases.old_operands import is_kernel
+from jaxprtool.syntax.releases.units import UNIT
 from jaxprtool.syntax.scanning.values import is_balanced
 from jaxprtool.syntax.sharing import (
     named_inside,
@@ -47,9 +53,18 @@ _NOT_SHOWN = "[...]"
 _NUMBERS = frozenset({int, bool, float})
 
 
-def _is_not_numpys(aval: Any) -> bool:
-    """Whether an element type is one that NumPy lacks."""
-    return isinstance(aval, ShapedArray) and aval.dtype.name.startswith(("bfloat", "float8"))
+def _types_with_axes(nested: Nested, types: Mapping[Any, str]) -> dict[Var, str]:
+    """Return the types of the variables whose text names axes, by the variables."""
+    root = next(iter(nested.closed)).span
+    if root is None or not has_named_axes(root.source.text):
+        return {}
+    binders = (
+        v
+        for j in nested.closed
+        for vs in (j.all_binders, *[e.out_binders for e in j.eqns])
+        for v in vs
+    )
+    return {v: f"{types[v.aval][:-1]}{axes}]" for v in binders if (axes := named_axes(v))}
 
 
 def end_of(jaxpr: Jaxpr) -> str:
@@ -128,8 +143,7 @@ class Pieces(ABC):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
-        self.forms, self.short_floats = dialect.forms, dialect.short_floats
-        self.untyped = untyped
+        self.forms, self.short_floats, self.untyped = dialect.forms, dialect.short_floats, untyped
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
         self.called = dialect.called
@@ -161,6 +175,7 @@ class Pieces(ABC):
         self.written_long = unnamed if dialect.names_inner_drops and not lossless else set[Var]()
         self.holds = {id(eqn) for calls in nested.calls.values() for eqn, _ in calls}
         self.types, self.kernel_types = _Types(dialect), _Types(dialect, dialect.in_memory)
+        self.axes = _types_with_axes(nested, self.types) if dialect.names_axes else {}
         self.kernels = _kernels(nested) if dialect.in_memory else set[Jaxpr]()
         self.params: dict[int | str, tuple[str, list[str]]] = {}
         self.pairs: dict[int, list[tuple[str, Any]]] = {}  # params of equations that hold jaxprs
@@ -234,7 +249,7 @@ class Pieces(ABC):
         return found
 
     def _binder(self, v: Var) -> str:
-        return self.names[v] + self.types[v.aval]
+        return self.names[v] + (self.axes.get(v) or self.types[v.aval])
 
     def _atom(self, x: Any) -> str:
         if type(x) is not Lit:
@@ -244,7 +259,7 @@ class Pieces(ABC):
         if text and self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
-        if type(val) is float and self.short_floats and _is_not_numpys(aval):
+        if type(val) is float and self.short_floats and is_not_numpys(aval):
             return f"{val:g}{text}"
         if type(val) in _NUMBERS and (val == val or not self.lossless):
             return f"{val}{text}" if aval is UNTYPED or aval.dtype.kind != "0" else f"(b'',){text}"
@@ -252,6 +267,8 @@ class Pieces(ABC):
             value = scalar_text(val, getattr(aval, "dtype", None), self.lossless)
             if value != _NOT_SHOWN:
                 return value + text
+        if aval == UNIT.aval:
+            return "*"
         # It is read with its type alone, in the texts of any release.
         return _NOT_SHOWN + (text or self.types[aval])
 
@@ -261,11 +278,11 @@ class Pieces(ABC):
         """
         found = self.ends.get(jaxpr)
         if found is None:
-            names, atom = self.names, self._atom
+            names, atom, axes = self.names, self._atom, self.axes
             types = self.kernel_types if jaxpr in self.kernels else self.types
             found = self.ends[jaxpr] = (
-                [names[v] + types[v.aval] for v in jaxpr.const_binders],
-                [names[v] + types[v.aval] for v in jaxpr.in_binders],
+                [names[v] + (axes.get(v) or types[v.aval]) for v in jaxpr.const_binders],
+                [names[v] + (axes.get(v) or types[v.aval]) for v in jaxpr.in_binders],
                 [atom(x) for x in jaxpr.outs],
             )
         return found
@@ -369,6 +386,8 @@ class Pieces(ABC):
             name = self._name(eqn)
         rest = f"{name}{params} {inputs}"
         outs = eqn.out_binders
+        if self.axes and outs:
+            return f"{' '.join(map(self._binder, outs))} = {rest}"
         if len(outs) == 1:
             v = outs[0]
             return f"{names[v]}{types[v.aval]} = {rest}"

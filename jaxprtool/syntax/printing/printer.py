@@ -37,7 +37,7 @@ class Printer(Pieces):
         return annotate(
             self.out,
             self.places,
-            beside=self.dialect.annotates_beside,
+            how=self.dialect.annotating,
             has_additions=bool(self.places) and self.has_additions(),
         )
 
@@ -184,8 +184,7 @@ class Printer(Pieces):
         """Write the results and the name of an equation; return the column after."""
         out, column = self.out, indent
         if eqn.out_binders:
-            names, types = self.names, self.types
-            bound = [names[v] + types[v.aval] for v in eqn.out_binders]
+            bound = [*map(self._binder, eqn.out_binders)]
             column = self._fill(bound, "", column, indent + 2)
         if eqn.out_binders or self.dialect.binds_nothing:
             out.append(" = ")

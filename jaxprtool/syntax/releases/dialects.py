@@ -19,13 +19,15 @@ from importlib.util import find_spec
 from jaxprtool.core.primitive import known_primitive
 from jaxprtool.ir.avals import AbstractType
 from jaxprtool.ir.diagnostics import Diagnostic, UnsupportedError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Primitive
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive
 from jaxprtool.ir.placement import Placement
 from jaxprtool.ir.walk import all_eqns
+from jaxprtool.syntax.origins import Annotating
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, without_batching_dims
 from jaxprtool.syntax.releases.earlier_types import (
+    ITEMS,
     TAGGED,
     has_tags,
     has_types,
@@ -57,6 +59,8 @@ __all__ = [
     "knows_inner_drops",
     "recognised",
     "refuse_unsayable",
+    "says_all",
+    "unsayable",
 ]
 
 # The releases whose print is known. A text of an earlier one is read, and upgraded.
@@ -75,7 +79,6 @@ _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1
 _KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
 _BLANK_TUPLES: Release = (0, 1, 77)
-_ITEMS: Release = (0, 4, 31)
 _MEMORY: tuple[Release, Release] = ((0, 4, 24), (0, 7))
 
 
@@ -139,9 +142,14 @@ class Dialect:
         return _MEMORY[0] <= self.release < _MEMORY[1]
 
     @property
+    def names_axes(self) -> bool:
+        """Whether types have named axes, `f32[3;i:4]`."""
+        return TYPES <= self.release < ITEMS
+
+    @property
     def short_floats(self) -> bool:
         """Whether literals of types that NumPy lacks are printed with six digits: `2`, `0.100098`."""
-        return self.release < _ITEMS
+        return self.release < ITEMS
 
     @property
     def follows_calls(self) -> bool:
@@ -171,9 +179,10 @@ class Dialect:
         return self.release < EACH_LEAF
 
     @property
-    def annotates_beside(self) -> bool:
-        """Whether all annotations of a line are printed on it, not below each other."""
-        return self.release < ANNOTATES_BELOW
+    def annotating(self) -> Annotating:
+        """How annotations are printed."""
+        beside = TYPED_LITERALS <= self.release < ANNOTATES_BELOW
+        return Annotating(beside, self.is_classic, self.binds_nothing)
 
     @property
     def layout(self) -> tuple[bool, ...]:
@@ -281,26 +290,43 @@ def refuse_unsayable(program: ClosedJaxpr, dialect: Dialect) -> None:
     """Raise UnsupportedError where a release cannot express a program, with a diagnostic for each such place."""
     wrong: list[Diagnostic] = []
     for eqn in all_eqns(program.jaxpr):
-        form = dialect.forms.get(eqn.primitive.name)
-        if form is None or not _is_meant(eqn.primitive, form) or form.was(eqn) is not None:
-            continue
-        what = "" if form.has else f"{eqn.primitive} is no primitive there"
-        what = what or next(filter(None, (refuse(eqn) for refuse in form.refusals)), "")
-        for key in form.lacks:
-            value, declared = eqn.params.get(key), eqn.primitive.params.get(key)
-            if what or declared is None or declared.kind.is_bookkeeping or form.rewrite:
-                continue
-            if value is not None and value != form.nothing(key, eqn):
-                what = f"{eqn.primitive} has no param {key} there, which is {value}"
-        for key in form.shown:
-            if not what and isinstance(eqn.params.get(key), Placement):
-                what = f"{eqn.primitive} has the param {key} there, of which only the type is known"
-        if what:
+        if what := unsayable(eqn, dialect):
             message = f"{dialect.name} cannot say this: {what}"
             help = f"write it in a later dialect, such as {NEWEST}"
             wrong.append(Diagnostic(message, "not-in-dialect", eqn.span, help))
     if wrong:
         raise UnsupportedError(wrong)
+
+
+def says_all(programs: Iterable[ClosedJaxpr], name: str) -> bool:
+    """Whether a dialect can express programs.
+
+    Raises UsageError where no dialect has this name.
+    """
+    dialect = find_dialect(name)
+    return not any(unsayable(eqn, dialect) for p in programs for eqn in all_eqns(p.jaxpr))
+
+
+def unsayable(eqn: JaxprEqn, dialect: Dialect) -> str:
+    """Return why a release cannot express an equation, "" where it can."""
+    form = dialect.forms.get(eqn.primitive.name)
+    if form is None or not _is_meant(eqn.primitive, form) or form.was(eqn) is not None:
+        return ""
+    if not form.has:
+        born = ".".join(map(str, form.born))
+        came = f"; it came with JAX {born}" if form.born > dialect.release else ""
+        return f"{eqn.primitive} is no primitive there{came}"
+    what = next(filter(None, (refuse(eqn) for refuse in form.refusals)), "")
+    for key in form.lacks:
+        value, declared = eqn.params.get(key), eqn.primitive.params.get(key)
+        if what or declared is None or declared.kind.is_bookkeeping or form.rewrite:
+            continue
+        if value is not None and value != form.nothing(key, eqn):
+            what = f"{eqn.primitive} has no param {key} there, which is {value}"
+    for key in form.shown:
+        if not what and isinstance(eqn.params.get(key), Placement):
+            what = f"{eqn.primitive} has the param {key} there, of which only the type is known"
+    return what
 
 
 @functools.cache

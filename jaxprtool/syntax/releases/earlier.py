@@ -94,7 +94,7 @@ def _older_params(until: str, *dropped: str, **how: Any) -> Older:
 
 
 _PRIMAL_FUN = _older_name(
-    "closed_call",
+    "core_call",
     "0.2.3",
     renamed={"jaxpr": "call_jaxpr"},
     dropped=("in_tree", "in_trees", "num_consts", "out_tree"),

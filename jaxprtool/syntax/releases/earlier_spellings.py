@@ -15,7 +15,7 @@ from jaxprtool.ir.params import Word
 from jaxprtool.ir.sharding import Mesh, PartitionSpec
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.oldest_spellings import OLDEST_SPELLINGS
-from jaxprtool.syntax.releases.spellings import Release, Rewrite, Spelling, no_param
+from jaxprtool.syntax.releases.spellings import Release, Spelling, no_param
 
 __all__ = ["EARLIER_SPELLINGS", "told_by_numbers", "without_batching_dims"]
 
@@ -38,22 +38,6 @@ def told_by_numbers(text: str) -> Iterator[tuple[str, Release]]:
 def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
     """Return `linear` of a conditional: False for each operand of its branches."""
     return (False,) * (len(eqn.inputs) - 1)
-
-
-def _lists(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-    """Return the params of `device_put` as lists, which are tuples now."""
-    return {k: list(cast("Any", v)) if isinstance(v, tuple) else v for k, v in params.items()}
-
-
-def _as_list(*names: str) -> Rewrite:
-    """Return a change that prints params as lists, which are tuples now."""
-
-    def rewrite(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
-        del eqn
-        tuples = {k: params[k] for k in names if isinstance(params.get(k), tuple)}
-        return {**params, **{k: [*v] for k, v in tuples.items()}}
-
-    return rewrite
 
 
 def _reuses(eqn: JaxprEqn) -> tuple[Word, ...]:
@@ -182,7 +166,7 @@ _ROWS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 6, 1), removed={"jvp_jaxpr_fun": no_param}, replaces="custom_jvp_call"),
     ),
     "custom_lin": (
-        Spelling((0, 6, 1), added={"in_zeros": ()}, before=_as_list("out_avals", "avals_out")),
+        Spelling((0, 6, 1), added={"in_zeros": ()}, mutable=("out_avals", "avals_out")),
         Spelling((0, 6, 2), hidden=("out_avals",)),
     ),
     "custom_vjp_call": (Spelling((0, 6, 1), replaces="custom_vjp_call_jaxpr"),),
@@ -207,7 +191,7 @@ _ROWS: dict[str, tuple[Spelling, ...]] = {
     "device_put": (
         Spelling((0, 4, 30), removed={"device": no_param, "src": no_param}, before=_one_place),
         Spelling((0, 4, 34), added={"copy_semantics": _reuses}),
-        Spelling((0, 6, 1), before=_lists, replaces="device_put"),
+        Spelling((0, 6, 1), mutable=("copy_semantics", "devices", "srcs"), replaces="device_put"),
     ),
     "layout_constraint": _born(0, 6, 1),
     "mesh_cast": _born(0, 5, 3),
@@ -220,6 +204,7 @@ _ROWS: dict[str, tuple[Spelling, ...]] = {
     "sharding_constraint": (
         Spelling((0, 4, 31), added={"layout": None}),
         Spelling((0, 5, 1), was={"context_mesh": "resource_env"}, replaces="sharding_constraint"),
+        Spelling((0, 6, 1), mutable=("unconstrained_dims",)),
     ),
     # ---- shapes and products
     "broadcast_in_dim": _SHARDING,
@@ -260,7 +245,8 @@ _ROWS: dict[str, tuple[Spelling, ...]] = {
     ),
     # ---- effects, kernels and what is outside
     "custom_partitioning": (
-        Spelling((0, 5), added={"sharding_rule": None}, before=_as_list("static_args")),
+        Spelling((0, 5), added={"sharding_rule": None}),
+        Spelling((0, 6, 1), mutable=("static_args",)),
     ),
     "debug_callback": (Spelling((0, 6), added={"partitioned": False}),),
     "ffi_call": (*_born(0, 4, 31), *_MAPPED),

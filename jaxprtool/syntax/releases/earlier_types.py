@@ -5,15 +5,48 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from jaxprtool.ir.avals import NO_GROUPS, AbstractType, RefType, ShapedArray
+from jaxprtool.ir.jaxpr import Var
 from jaxprtool.syntax.patterns import pattern
 from jaxprtool.syntax.releases.spellings import Release
 
-__all__ = ["TAGGED", "has_tags", "has_types", "told_by_types", "type_in"]
+__all__ = [
+    "ITEMS",
+    "TAGGED",
+    "has_named_axes",
+    "is_not_numpys",
+    "named_axes",
+    "has_tags",
+    "has_types",
+    "told_by_types",
+    "type_in",
+]
 
 _FLOAT0: Release = (0, 4, 29)
 _UNTAGGED: Release = (0, 7)
+ITEMS: Release = (0, 4, 31)  # since then literals of types that NumPy lacks are Python's numbers
 _SHORT_REFERENCES: Release = (0, 7, 1)
 TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
+
+
+def is_not_numpys(aval: object) -> bool:
+    """Whether an element type is one that NumPy lacks."""
+    return isinstance(aval, ShapedArray) and aval.dtype.name.startswith(("bfloat", "float8"))
+
+
+def named_axes(v: Var) -> str:
+    """Return the named axes in the type of a variable, as it stands in its text: `;i:4`; "" for none.
+
+    The releases from 0.2.22 to 0.4.30 print the axes of `pmap` and `xmap` along which a value
+    differs. They say nothing about its shape, and its type here has none.
+    """
+    span = v.span
+    found = None if span is None else _AXES.search(span.source.text, span.start, span.end)
+    return "" if found is None else found[1]
+
+
+def has_named_axes(text: str) -> bool:
+    """Whether there are named axes in the types of a text."""
+    return ";" in text and _AXES.search(text) is not None
 
 
 def type_in(release: Release, aval: AbstractType) -> str:
@@ -38,6 +71,7 @@ def type_in(release: Release, aval: AbstractType) -> str:
     return f"{aval.update(vary=NO_GROUPS)}{{{','.join(groups.varying)}}}"
 
 
+_AXES = pattern(r"\w\[[^\s;\[\]]*(;[^\s;:\[\]]+:\d+(?:, ?[^\s;:\[\]]+:\d+)*)\]")
 _LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
 # Spellings of number types; other types, such as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.earlier_types import has_named_axes
 from jaxprtool.syntax.releases.spellings import Release
 
 __all__ = ["EARLIER_WORDS", "LAST_SETS", "OLD_VALUES", "LastSet", "told_by_words"]
@@ -68,6 +69,7 @@ LAST_SETS: dict[str, tuple[LastSet, ...]] = {
 OLD_VALUES: dict[str, dict[str, tuple[str, Release]]] = {
     "device_put": {"devices": ("[", (0, 6, 0))},
     "round": {"rounding_method": ("RoundingMethod.", (0, 6, 0))},
+    "custom_partitioning": {"static_args": ("[", (0, 6, 0))},
     "custom_lin": {"out_avals": ("[", (0, 6, 0))},
 }
 # What only releases to 0.4.38 print, or equations whose params tell.
@@ -81,8 +83,11 @@ _OVERWRITES = pattern(
     r"update_jaxpr=\{ lambda\s+;\s(\w+)(?::\S+)? (\w+)(?::\S+)?\.\s+let\s+in \(\2,\) \}"
 )
 _LAST_OVERWRITING: Release = (0, 4, 13)
-_NUMBERS_AS_TUPLES = pattern(r"\bdimension_numbers=\(\(\(")
+_NUMBERS_AS_TUPLES = pattern(r"(?<!\w)dot_general\[\s*dimension_numbers=\(\(\(")
 _LAST_TUPLES: Release = (0, 4, 2)
+_UNITS = pattern(r"(?<=\w):\*(?=[\s.])")
+_LAST_UNITS: Release = (0, 3, 9)
+_LAST_NAMED_AXES: Release = (0, 4, 30)  # in types
 _LAST_PRECISIONS: Release = (0, 4, 21)  # by their `repr`
 
 
@@ -92,5 +97,9 @@ def told_by_words(text: str) -> Iterator[Release]:
         yield _LAST_TUPLES
     if "scatter[" in text and _OVERWRITES.search(text):
         yield _LAST_OVERWRITING
+    if ":*" in text and _UNITS.search(text):
+        yield _LAST_UNITS
+    if has_named_axes(text):
+        yield _LAST_NAMED_AXES
     if "<Precision." in text:
         yield _LAST_PRECISIONS

@@ -10,8 +10,9 @@ They are read as the current ones (`earlier`), and arranged as before when they 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
 
 from jaxprtool.ir.avals import AbstractType, ShapedArray
 from jaxprtool.ir.dtypes import BOOL
@@ -23,6 +24,7 @@ from jaxprtool.syntax.types import UNTYPED
 __all__ = ["SELECT_N", "arranged", "is_kernel", "no_choice"]
 
 SELECT_N: Release = (0, 3, 1)  # since then the operand for False comes first
+_KEYS: Release = (0, 3, 17)  # since then `random_gamma` takes keys; before, their words
 _PLAIN: Release = (0, 4, 14)  # since then a scatter that overwrites has no jaxpr
 _THUNKS: Release = (0, 6)  # since then the transpose of a linear call is a function
 _SHAPED = frozenset({"broadcast_in_dim", "iota"})
@@ -41,14 +43,46 @@ def arranged(program: ClosedJaxpr, release: Release, lossless: bool) -> ClosedJa
 
     def change(closed: ClosedJaxpr) -> ClosedJaxpr:
         eqns = closed.eqns
+        if release < _KEYS:
+            eqns = _of_words(closed)
         if release < _THUNKS:
             eqns = [_arranged(eqn, release, {} if lossless else seconds) for eqn in eqns]
         if not lossless:
             eqns = _with_sizes(eqns, closed.jaxpr.in_binders)
-        same = all(new is old for new, old in zip(eqns, closed.eqns, strict=True))
+        same = len(eqns) == len(closed.eqns) and all(map(operator.is_, eqns, closed.eqns))
         return closed if same else with_eqns(closed, eqns)
 
     return map_programs(program, change)
+
+
+def _of_words(closed: ClosedJaxpr) -> Sequence[JaxprEqn]:
+    """Return the equations of a jaxpr with samples of the words of keys, where only these samples use the keys.
+
+    c:key<fry>[] = random_wrap[impl=fry] a
+    b:f32[] = random_gamma[...] c 2.0            b:f32[] = random_gamma a 2.0
+    """
+    keys = {e.out_binders[0]: e.inputs[0] for e in closed.eqns if e.primitive.name == "random_wrap"}
+    if not keys:
+        return closed.eqns
+    samples = {e for e in closed.eqns if e.primitive.name == "random_gamma" and _drew_so(e)}
+    taken = {e.inputs[0] for e in samples} & keys.keys()
+    used = (x for e in closed.eqns for x in e.inputs[1 if e in samples else 0 :])
+    others = {*used, *closed.jaxpr.outs}
+    alone = taken - others
+    made: list[JaxprEqn] = []
+    for eqn in closed.eqns:
+        if eqn in samples and eqn.inputs[0] in alone:
+            left = {"log_space": True} if eqn.params.get("log_space") else {}
+            words = keys[cast("Var", eqn.inputs[0])]
+            made.append(eqn.replace(inputs=[words, *eqn.inputs[1:]], params=left))
+        elif not (eqn.out_binders and eqn.out_binders[0] in alone):
+            made.append(eqn)
+    return made
+
+
+def _drew_so(eqn: JaxprEqn) -> bool:
+    """Whether a sample is drawn as those releases drew."""
+    return not eqn.params.get("complement") and not eqn.params.get("partitionable")
 
 
 def _arranged(eqn: JaxprEqn, release: Release, seconds: dict[Any, ClosedJaxpr]) -> JaxprEqn:

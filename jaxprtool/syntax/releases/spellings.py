@@ -78,6 +78,8 @@ class Spelling(NamedTuple):
       before: further differences before.
       stated: params that a lossless text of an earlier release always has: without them it would be
         read as the text of such a release.
+      mutable: params that were lists or sets before, `devices=[None]`, and are tuples or frozen sets
+        since then.
       first: whether the params that come first here do so since then; before, all were sorted by
         name.
       cannot: returns why an equation has no form before, "" where it has one.
@@ -100,6 +102,7 @@ class Spelling(NamedTuple):
     rewrite: Rewrite | None = None
     before: Rewrite | None = None
     stated: tuple[str, ...] = ()
+    mutable: tuple[str, ...] = ()
     first: bool = False
     cannot: Callable[[JaxprEqn], str] | None = None
     replaces: str = ""
@@ -394,6 +397,10 @@ def by_spelled_name(table: Mapping[str, tuple[Spelling, ...]]) -> dict[str, tupl
 
 
 _SPELLED = by_spelled_name(SPELLINGS)
+for _row in SPELLINGS.values():  # by the names of primitives that others replaced, too
+    for _spelling in _row:
+        for _name in _spelling.replaces.split():
+            _SPELLED.setdefault(_name, (Spelling(_spelling.since, called=_name),))
 # The names of primitives whose equations say something about the release.
 TELLING = frozenset(_SPELLED)
 
@@ -404,6 +411,7 @@ class Form:
     Attributes:
       name: its name of the primitive.
       has: whether it has the primitive.
+      born: the first release that has it; (0,) where all have it.
       names: our name of a param -> its name, where they differ.
       lacks: params that it does not have, each with the value that says nothing.
       more: params that it prints where an equation has none: a value, or a function of the equation
@@ -414,17 +422,30 @@ class Form:
       rewrite: functions applied to the params last.
       sorted: whether all params are sorted by name.
       stated: params that a lossless text always has.
+      mutable: params that it prints as lists or sets.
       others: the primitives as which it prints equations that were read as one of them.
       refusals: functions that return why it has no form for an equation, "" where it has one.
     """
 
     __slots__ = (
-        *("has", "lacks", "more", "name", "names", "others", "printed", "refusals"),
+        *(
+            "born",
+            "has",
+            "lacks",
+            "more",
+            "mutable",
+            "name",
+            "names",
+            "others",
+            "printed",
+            "refusals",
+        ),
         *("rewrite", "shown", "sorted", "stated", "unless_none"),
     )
 
     def __init__(self, name: str, release: Release, row: tuple[Spelling, ...]):
         self.name, self.has, self.sorted = name, True, False
+        self.born: Release = next((s.since for s in row if s.born), (0,))
         self.names: dict[str, str] = {}
         self.lacks: dict[str, Any] = {}
         self.more: dict[str, Any] = {}
@@ -432,6 +453,7 @@ class Form:
         self.unless_none: set[str] = set()
         self.rewrite: list[Rewrite] = []
         self.stated: set[str] = set()
+        self.mutable: set[str] = set()
         self.others: set[str] = set()
         self.refusals: list[Callable[[JaxprEqn], str]] = []
         for spelling in row:
@@ -474,6 +496,7 @@ class Form:
         self.unless_none.update(spelling.unless_none)
         self.sorted |= spelling.first
         self.stated.update(spelling.stated)
+        self.mutable.update(spelling.mutable)
         if spelling.before is not None:
             self.rewrite.append(spelling.before)
         if spelling.cannot is not None:
@@ -502,7 +525,9 @@ class Form:
     def is_ours(self) -> bool:
         """Whether the release prints the primitive as our declaration says."""
         changed = self.names or self.lacks or self.more or self.shown or self.unless_none
-        changed = changed or self.rewrite or self.others or self.sorted or self.stated
+        changed = (
+            changed or self.rewrite or self.others or self.sorted or self.stated or self.mutable
+        )
         return not (changed or self.refusals)
 
 
