@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -22,6 +21,7 @@ from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.bundles.commands import ARGS_VERBS
 from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
 from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
+from jaxprtool.driver.running.children import end, ended, started
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.user_code.plugins import loaded_plugins
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -107,7 +107,7 @@ class External(Interest):
 
     def stop(self) -> None:
         for process in [*self._running]:
-            _end(process)
+            end(process)
 
     def close(self) -> None:
         """End the running tests, and remove the files of all candidates; no test begins after this."""
@@ -154,30 +154,17 @@ class External(Interest):
         return [w for w, after in pairs if w != ARGS_MARK and (w, after) != ("--args", ARGS_MARK)]
 
     def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
-        """Run a command until it ends; past the limit it is killed with all its children, which may
-        keep its output open.
-        """
+        """Run a command until it ends, or is killed past the limit."""
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "TMPDIR": folder},
-                process_group=0,
-            )
+            process = started(words, {**os.environ, "TMPDIR": folder}, merged=True)
         except OSError as e:
             reason = (e.strerror or str(e)).lower()
             fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
         self._running.add(process)
         try:
-            output, _ = process.communicate(timeout=limit)
-            return Done(process.returncode, output.decode(errors="replace"))
-        except subprocess.TimeoutExpired as e:
-            return Done(None, (e.stdout or b"").decode(errors="replace"))
+            found = ended(process, limit)
+            return Done(found.status, found.output.decode(errors="replace"))
         finally:
-            _end(process)
-            process.wait()
             self._running.discard(process)
 
     def matches(self, done: Done) -> bool:
@@ -190,12 +177,6 @@ def _compiled(regex: str) -> re.Pattern[str]:
         return re.compile(regex, re.MULTILINE)
     except re.error as e:
         fail(UsageError, f"--fail-regex {regex!r} is no regular expression: {e}", "option")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a test and its children."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Command(External):
