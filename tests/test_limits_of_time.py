@@ -205,7 +205,7 @@ def test_bench_runs_a_slow_program_once_for_each_stage(slow_program, monkeypatch
 
 
 def test_profile_runs_a_slow_program_once(slow_program, monkeypatch):
-    from jaxprtool.driver import profile as profiles  # noqa: PLC0415 (the function has the same name)
+    from jaxprtool.driver import profile as profiles
 
     program, x = slow_program
     found = []

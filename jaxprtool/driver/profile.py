@@ -22,6 +22,7 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 __all__ = ["profile", "write_profile"]
 
 MOST_RUNS = 20
+_SLOW = 100_000_000  # nanoseconds beside which what is done only once hardly counts
 _MOST_SLICES = 200_000
 
 
@@ -116,7 +117,7 @@ def _on_numpy(
         clock, slices = Clock(seconds), _MOST_SLICES if timeline else 0
         timer.reset(slices)
         times = [run()]
-        if clock.has_room(clock.taken(), 1):  # the first run is slower, and does not count
+        if times[0] < _SLOW or clock.has_room(clock.taken(), 1):  # the first run takes longer
             timer.reset(slices)
             times = [run()]
         while len(times) < MOST_RUNS and clock.has_room(sum(times) / 1e9, len(times)):

@@ -8,6 +8,7 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NoReturn
 
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
@@ -331,7 +332,7 @@ def _reduced(
         small = search.run(() if how.keep_good else interest.shortcuts())
     kept: Sequence[str] = ()
 
-    def test(c: Candidate) -> bool:
+    def test(c: Candidate, interest: Callable[[Candidate], bool] = interest) -> bool:
         with limited_seconds(search.patience), streams_restored():
             return next(iter(run_until(end, interest, c)), False)
 
@@ -340,7 +341,8 @@ def _reduced(
         if end is not None and time.monotonic() > end:
             warnings.warn(JaxprToolWarning(_NOT_SCRUBBED), stacklevel=2)
     if search.ended == "done":
-        flaky = flaky or _fails_at_times(small, test, end)
+        tests = [interest] * (_REPEATS - 1) + [interest.confirmed]
+        flaky = flaky or _fails_at_times([partial(test, small, t) for t in tests], end)
     files = None if how.output is None else (how.output, args_path(how.output))
     if files is not None:
         rescue.write(small)
@@ -372,10 +374,10 @@ _NOT_SCRUBBED = (
 _FOR_SCRUBBING = 0.2  # of the time
 
 
-def _fails_at_times(c: Candidate, test: Callable[[Candidate], bool], end: float | None) -> bool:
-    """Whether a candidate that passed the test fails it in one of several runs, as far as there is time for them."""
-    for _ in range(_REPEATS):
-        passed = test(c)
+def _fails_at_times(tests: Sequence[Callable[[], bool]], end: float | None) -> bool:
+    """Whether a candidate that passed the test fails one of several runs of it, as far as there is time for them."""
+    for test in tests:
+        passed = test()
         if end is not None and time.monotonic() > end:
             return False  # the test may have been stopped
         if not passed:

@@ -17,9 +17,9 @@ from scipy import stats
 
 import jaxprtool as jt
 from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, changes, from_json
-from jaxprtool.core.clock import Clock
 from jaxprtool.analyses.profiling.samples import median_of, ratio_of
 from jaxprtool.backends.significance import p_greater
+from jaxprtool.core.clock import Clock
 from jaxprtool.driver import bench as driver
 from tests.analyses.planting import real_program
 from tests.invoke import invoke

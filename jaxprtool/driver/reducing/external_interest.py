@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.bundles.commands import ARGS_VERBS
+from jaxprtool.driver.reducing.forks import Forks, ServerEnded, can_fork
 from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
 from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
 from jaxprtool.driver.running.children import end, ended, started
@@ -245,7 +246,8 @@ def crash_words(crash: Sequence[str] | str) -> list[str]:
 class Crash(External):
     """A verb fails on a candidate as it fails on the program: by the same signal, or with the same code and message.
 
-    Plug-ins that are loaded here are loaded there too.
+    Plug-ins that are loaded here are loaded there too. The whole program and the result are tested
+    in processes of their own, candidates in copies of one that has modules loaded (Note [Forks]).
 
     Args:
       words: the verb with its options; `{}` stands for the file, `{args}` for that of the
@@ -256,9 +258,13 @@ class Crash(External):
     def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
         python = [sys.executable, "-m", "jaxprtool"]
         plugins = [word for name in loaded_plugins() for word in ("--plugin", name)]
+        self._n_python = len(python)
         super().__init__([*python, *words, *plugins, "--error-format", "json"], fail_regex)
         self.verb, self.needs_values = words[0], needs_values
         self.recorded: tuple[Any, ...] | None = None
+        self._forks: list[Forks] = []  # all servers, and those that run no command
+        self._idle: list[Forks] = []
+        self._forking = False
 
     def failure(self, c: Candidate | str) -> Failure | None:
         found = self._failed(c)
@@ -269,12 +275,55 @@ class Crash(External):
         if code == "usage":  # wrong usage fails for every candidate
             help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
             fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
+        self._forking = can_fork()
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
         return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
 
     def __call__(self, c: Candidate | str) -> bool:
         found = self._failed(c)
         return found is not None and found[0] == self.recorded
+
+    def confirmed(self, c: Candidate) -> bool:
+        self._forking = False
+        return self(c)
+
+    def stop(self) -> None:
+        super().stop()
+        for forks in [*self._forks]:
+            forks.close()
+
+    def close(self) -> None:
+        super().close()
+        for forks in [*self._forks]:
+            forks.ended()
+
+    def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
+        """Do as `External._ended`, in a copy of a process that has modules loaded."""
+        if not self._forking:
+            return super()._ended(words, limit, folder)
+        output = f"{folder}.output"
+        forks = self._server()
+        try:
+            status = forks.run(words[self._n_python :], folder, output, limit)
+            with open(output, encoding="utf-8", errors="replace") as f:
+                done = Done(status, f.read())
+        except (OSError, ServerEnded):
+            forks.ended()
+            return Done(None, "") if self._closed else super()._ended(words, limit, folder)
+        if status is None:
+            forks.ended()
+        else:
+            self._idle.append(forks)
+        return done
+
+    def _server(self) -> Forks:
+        """Return a server that runs no command."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            forks = Forks()
+            self._forks.append(forks)
+            return forks
 
     def _failed(self, c: Candidate | str) -> tuple[tuple[int, str, str], str] | None:
         """Return status, code and normalised message, and the message; None where the verb

@@ -113,6 +113,10 @@ class Interest(ABC):
     def __call__(self, c: Candidate) -> bool:
         """Whether a candidate fails in the recorded way."""
 
+    def confirmed(self, c: Candidate) -> bool:
+        """Do as `__call__` for a candidate that is the result; no other is tested after it."""
+        return self(c)
+
     def shortcuts(self) -> Iterable[Candidate]:
         """Return candidates that are worth trying first; they are known once the failure is."""
         return ()

@@ -63,6 +63,9 @@ def ended(process: subprocess.Popen[bytes], limit: float | None) -> Ended:
     finally:
         end(process)
         process.wait()
+        for stream in (process.stdout, process.stderr):
+            if stream is not None:
+                stream.close()
 
 
 def end(process: subprocess.Popen[bytes]) -> None:
