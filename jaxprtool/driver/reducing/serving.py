@@ -24,7 +24,6 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Sequence
-from typing import NoReturn
 
 __all__ = ["PACKAGES", "serve"]
 
@@ -72,7 +71,7 @@ def _fork() -> int:
 
 def _run(
     main: Callable[[], None], imported: int, words: Sequence[str], folder: str, output: str
-) -> NoReturn:
+) -> None:
     """Run a command in this copy of the server."""
     try:
         os.setpgid(0, 0)
@@ -82,7 +81,7 @@ def _run(
         sys.addaudithook(_noting(imported))
         main()
     finally:
-        os._exit(1)  # `main` ends the process itself
+        os.kill(os.getpid(), signal.SIGKILL)  # `main` ends the process itself
 
 
 def _redirect(file: int, *descriptors: int) -> None:
