@@ -51,7 +51,8 @@ __all__ = [
 ]
 
 
-_REPEATS = 5  # runs of the test on the small program, to notice one that fails at times
+_REPEATS = 5  # runs of the test on the small program at least, to notice one that fails at times,
+_MOST_REPEATS, _SHARE = 60, 0.1  # and at most, where they take no more of the time
 _GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
 
 
@@ -341,8 +342,8 @@ def _reduced(
         if end is not None and time.monotonic() > end:
             warnings.warn(JaxprToolWarning(_NOT_SCRUBBED), stacklevel=2)
     if search.ended == "done":
-        tests = [interest] * (_REPEATS - 1) + [interest.confirmed]
-        flaky = flaky or _fails_at_times([partial(test, small, t) for t in tests], end)
+        taken, tests = time.monotonic() - begin, (interest.confirmed, interest)
+        flaky = flaky or _fails_at_times([partial(test, small, t) for t in tests], taken, end)
     files = None if how.output is None else (how.output, args_path(how.output))
     if files is not None:
         rescue.write(small)
@@ -374,10 +375,22 @@ _NOT_SCRUBBED = (
 _FOR_SCRUBBING = 0.2  # of the time
 
 
-def _fails_at_times(tests: Sequence[Callable[[], bool]], end: float | None) -> bool:
-    """Whether a candidate that passed the test fails one of several runs of it, as far as there is time for them."""
-    for test in tests:
-        passed = test()
+def _fails_at_times(tests: Sequence[Callable[[], bool]], taken: float, end: float | None) -> bool:
+    """Whether a candidate that passed the test fails one of several runs of it.
+
+    A test that fails seldom needs many, and there are as many as take a share of the time that
+    everything has taken.
+
+    Args:
+      tests: those that run once, and the one that runs again and again.
+      taken: the seconds that everything has taken.
+      end: when the time is up; None for no limit.
+    """
+    enough = time.monotonic() + _SHARE * taken
+    for n in range(_MOST_REPEATS):
+        if n >= _REPEATS and time.monotonic() > enough:
+            break
+        passed = tests[min(n, len(tests) - 1)]()
         if end is not None and time.monotonic() > end:
             return False  # the test may have been stopped
         if not passed:

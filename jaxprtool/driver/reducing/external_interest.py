@@ -284,8 +284,11 @@ class Crash(External):
         return found is not None and found[0] == self.recorded
 
     def confirmed(self, c: Candidate) -> bool:
-        self._forking = False
-        return self(c)
+        forking, self._forking = self._forking, False
+        try:
+            return self(c)
+        finally:
+            self._forking = forking
 
     def stop(self) -> None:
         super().stop()

@@ -114,7 +114,7 @@ class Interest(ABC):
         """Whether a candidate fails in the recorded way."""
 
     def confirmed(self, c: Candidate) -> bool:
-        """Do as `__call__` for a candidate that is the result; no other is tested after it."""
+        """Do as `__call__` for a candidate that is the result, under the conditions of `failure`."""
         return self(c)
 
     def shortcuts(self) -> Iterable[Candidate]:
