@@ -22,7 +22,7 @@ from jaxprtool.driver.words.values import values_to_measure
     default=5.0,
     show_default=True,
     metavar="S",
-    help="Measure for so long in all; each stage has 1 sample at least, and 200 are kept.",
+    help="Measure for so long in all; each stage has 1 sample at least, whatever it takes, and 200 are kept.",
 )
 @click.option("--compare", metavar="OLD", help="Compare with what --json wrote to this file.")
 @click.option("--tolerance", type=float, default=0.05, metavar="R", help="0.05 if not given.")

@@ -12,7 +12,6 @@ from jaxprtool.cli.session import Session
 from jaxprtool.driver import diff as driver
 from jaxprtool.driver.projects.diff_folders import are_folders, diff_folders
 from jaxprtool.driver.storage.files import STDIN
-from jaxprtool.ir.diagnostics import UsageError, fail
 
 
 @verb("diff")
@@ -57,9 +56,6 @@ def diff(
       jaxprtool diff --ignore order --rtol 1e-6 before.jaxpr after.jaxpr
       jaxprtool diff --html changes.html jaxprs/ /tmp/jaxprs/
     """
-    if a == b == "-":
-        message = "A and B are both standard input, which can be read only once"
-        fail(UsageError, message, "bad-usage", help="name a file for one of them: diff A.jaxpr -")
     counted: dict[str, Any] = {"ignore": ignore, "rtol": rtol, "atol": atol, "context": context}
     if are_folders(a, b):
         found: Any = diff_folders(a, b, session.programs, **counted)

@@ -59,7 +59,7 @@ def equiv(
     for anything but proved.
 
     JSON: {"schema", "status", "reason", "samples", "left_out", "drawn", "max_abs", "max_rel",
-    "max_ulp", "zero_signs", "unknown", "effects", "counterexample": {"special", "args",
+    "max_ulp", "zero_signs", "unknown", "effects", "counterexample": {"special", "same_in", "args",
     "arguments": [{"name", "type", "word"}], "outputs": [{"index", "type", "element", "n_different",
     "max_abs", "max_rel", "max_ulp", "a", "b"}]}}; reason says why programs of other types are
     refuted, and element where a result differs most; drawn are the results that each run draws anew

@@ -27,7 +27,7 @@ from jaxprtool.driver.words.values import values_to_measure
     default=1.0,
     show_default=True,
     metavar="S",
-    help="Measure for so long: one run at least, 20 at most.",
+    help="Run for so long: once at least, 20 times at most.",
 )
 @click.option("-q", "--quiet", is_flag=True, help="Print no table.")
 @click.option("-o", "--output", metavar="OUT", help="Write a file for other tools; see above.")
@@ -46,7 +46,7 @@ def profile(
 ) -> None:
     """Where the time of FILE goes, on NumPy or compiled by XLA.
 
-    FILE runs once before anything is measured; --args are random:0 by default, or the values of --like. The time of an equation that runs
+    FILE runs once before anything is measured, unless that takes most of the time; --args are random:0 by default, or the values of --like. The time of an equation that runs
     others is what passes outside of them, and inclusive is with them. Times of all rows add up to that of a run. On NumPy an
     equation's time includes freeing values that nobody reads after the equation before it.
 

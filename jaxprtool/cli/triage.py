@@ -44,8 +44,6 @@ def triage(session: Session, a: str, b: str, as_json: bool) -> None:
         message = f"{one} is a folder, and {other} is none"
         help = "a folder is compared with a folder, and a program with a program"
         fail(UsageError, message, "usage", help=help)
-    if a == b == "-":
-        fail(UsageError, "A and B are both standard input, which can be read only once", "usage")
     if all(folders):
         found = driver.triage_folders(a, b)
     else:

@@ -27,14 +27,23 @@ import functools
 import gc
 import sys
 import threading
-from collections.abc import Callable, Generator, Iterator
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar
 
 from jaxprtool.core.bind import state
 
-__all__ = ["deep", "heap_set_aside", "run_deep", "run_in_waiting_thread", "run_nested"]
+__all__ = [
+    "deep",
+    "heap_set_aside",
+    "run_deep",
+    "run_in_waiting_thread",
+    "run_nested",
+    "run_until",
+    "wanted",
+]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -46,6 +55,12 @@ _RECURSION_LIMIT = 100_000
 _Calls = SimpleQueue[Callable[[], None] | None]
 
 
+class _Wait:
+    """A thread that waits for another one; `over`: no longer."""
+
+    over = False
+
+
 class _Here(threading.local):
     """State of a thread.
 
@@ -53,14 +68,19 @@ class _Here(threading.local):
       deep: whether the thread has a deep stack.
       asked: the queue of calls that the thread which waits for this one has to make, ended by None;
         None where no thread waits.
+      waits: those who wait for it, until a time.
     """
 
     deep = False
     asked: _Calls | None = None
+    waits: Sequence[_Wait] = ()
 
 
 _here = _Here()
 _lock = threading.Lock()
+_effects = (
+    threading.RLock()
+)  # held by a thread with an effect, and by one that stops waiting for it
 _users = [0, 0]  # threads with a deep stack now, and the recursion limit before the first
 
 
@@ -106,25 +126,98 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """
     if _here.deep:
         return f(*args, **kwargs)
-    here = dict(state.__dict__)
-    context = contextvars.copy_context()
     outcome = _Outcome[T]()
     asked: _Calls = SimpleQueue()
+    call = _carried(lambda: f(*args, **kwargs), asked)
 
     def work() -> None:
-        _here.deep, _here.asked = True, asked
-        state.__dict__.update(here)
-        outcome.of(lambda: context.run(f, *args, **kwargs))
+        outcome.of(call)
         asked.put(None)
 
     with _raised_limit():
         thread = _start(work)
         if thread is None:
             return f(*args, **kwargs)
-        while (call := asked.get()) is not None:
-            call()
+        while (wanted := asked.get()) is not None:
+            wanted()
         thread.join()
     return outcome.get()
+
+
+def _carried(f: Callable[[], T], asked: _Calls | None, *waits: _Wait) -> Callable[[], T]:
+    """Return f for a thread with a deep stack, with the current trace and context variables of this one.
+
+    `asked` is the queue of what f wants to be called in the thread that waits; `waits` are those
+    who wait for it until a time.
+    """
+    here, waits = dict(state.__dict__), (*_here.waits, *waits)
+    context = contextvars.copy_context()
+
+    def call() -> T:
+        _here.deep, _here.asked, _here.waits = True, asked, waits
+        state.__dict__.update(here)
+        return context.run(f)
+
+    return call
+
+
+def run_until(
+    deadline: float | None, f: Callable[P, T], *args: P.args, **kwargs: P.kwargs
+) -> list[T]:
+    """Call f, but wait for it until a deadline only, as `time.monotonic` gives it.
+
+    Python cannot stop a call, which may be a single operation of NumPy or a compilation. So f is
+    called in a thread with a deep stack, as `run_deep` does; past the deadline that goes on, and
+    its result is dropped. Effects that it must not have then it has in `wanted` blocks.
+
+    Args:
+      deadline: None for no limit; then f is called in this thread.
+
+    Returns:
+      The result of f, alone in a list; an empty list where the time was up before.
+
+    Raises:
+      What f raises in time.
+    """
+    if deadline is None:
+        return [f(*args, **kwargs)]
+    if time.monotonic() >= deadline:
+        return []
+    outcome, done, wait = _Outcome[T](), threading.Event(), _Wait()
+    call = _carried(lambda: f(*args, **kwargs), _here.asked, wait)
+
+    def work() -> None:
+        with _raised_limit():
+            outcome.of(call)
+        done.set()
+
+    if _start(work) is None:
+        return [f(*args, **kwargs)]
+    try:
+        done.wait(max(0.0, deadline - time.monotonic()))
+    finally:
+        with _effects:
+            wait.over = True
+    return [outcome.get()] if done.is_set() else []
+
+
+class _Unwanted(BaseException):
+    """Ends a thread that nobody waits for any more."""
+
+
+@contextmanager
+def wanted() -> Generator[None]:
+    """Mark an effect that must not happen once `run_until` does not wait for this thread any more.
+
+    It does not stop waiting while the block runs.
+
+    Raises:
+      an exception that ends the thread, where it has stopped.
+    """
+    with _effects:
+        if any(w.over for w in _here.waits):
+            raise _Unwanted
+        yield
 
 
 def run_in_waiting_thread(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:

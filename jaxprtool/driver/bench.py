@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jaxprtool
 from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, compare_with, from_json
+from jaxprtool.core.clock import Clock
 from jaxprtool.driver.compile import compile as compile_program
 from jaxprtool.driver.progress import working
 from jaxprtool.driver.run import checked_arguments, evaluated, ready
@@ -27,7 +28,7 @@ from jaxprtool.driver.storage.files import decode, read_bytes
 from jaxprtool.interpreters.evaluation.limits import limited_steps
 from jaxprtool.interpreters.lower import lower_jaxpr
 from jaxprtool.ir.diagnostics import JaxprToolError, UsageError, fail
-from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
+from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.ir.walk import map_programs
 
 __all__ = ["BACKENDS", "Given", "bench", "read_bench"]
@@ -36,6 +37,8 @@ BACKENDS = ("numpy", "xla")
 MOST = 200  # samples of a stage that are kept
 _LONGEST = 86_400.0  # seconds
 _LONG = 200e-6  # seconds that a sample of a call takes at least
+_SLOW = 0.1  # seconds beside which what is loaded once hardly counts
+_NOTHING = ClosedJaxpr(Jaxpr([], [], []), ())
 
 
 class Given(NamedTuple):
@@ -70,7 +73,8 @@ def bench(
       given: the programs.
       backends: numpy, xla or both; () for both, where a program that a backend does not accept is
         left out there.
-      seconds: the total time; each stage has at least one sample, and 200 are kept.
+      seconds: the total time; each stage has at least one sample, and 200 are kept. Of a stage that
+        takes long, the run that prepares it is the sample where there is no time for another.
       compare: the file of an earlier measurement, which `bench --json` wrote; or None.
       tolerance: how much slower than there a stage may be, 0.05 for a twentieth.
       max_bytes: programs that take more than this at one time are refused.
@@ -83,7 +87,7 @@ def bench(
     """
     _check_options(given, backends, seconds, tolerance)
     old = None if compare is None else read_bench(compare)
-    began = perf_counter()
+    clock = Clock(seconds)
     subjects: list[Subject] = []
     rounds: dict[str, list[_Sampled]] = {}
     left_out: list[tuple[str, str, str]] = []
@@ -98,8 +102,8 @@ def bench(
                 rounds.setdefault(kind, []).append(sampled)
             types = [str(v.aval) for v in program.jaxpr.in_binders]
             subjects.append(Subject(g.name, types, [s for _, x in kinds for s in x.series]))
-        _take_turns([*rounds.values()], seconds)
-    found = Bench(subjects, left_out, perf_counter() - began, _versions())
+        _take_turns([*rounds.values()], clock)
+    found = Bench(subjects, left_out, clock.taken(), _versions())
     if old is not None:
         from jaxprtool.backends.significance import p_greater  # noqa: PLC0415 (gateway: SciPy)
 
@@ -181,14 +185,22 @@ class _Sampled:
     Attributes:
       series: the stages.
       take: takes a sample of each: returns seconds, in the order of the stages.
+      before: the times of the run that prepared them, where it took so long that what is done only
+        once hardly counts: these are the samples where there is no time for others.
     """
 
-    def __init__(self, series: Sequence[Series], take: Callable[[], Sequence[float]]):
+    def __init__(
+        self,
+        series: Sequence[Series],
+        take: Callable[[], Sequence[float]],
+        before: Sequence[float] = (),
+    ):
         self.series, self.take = [*series], take
+        self.before = before if sum(before) > _SLOW else ()
 
-    def sample(self) -> None:
-        """Take a sample of each stage."""
-        for s, time in zip(self.series, self.take(), strict=True):
+    def sample(self, late: bool) -> None:
+        """Take a sample of each stage; `late`: the time is up."""
+        for s, time in zip(self.series, (late and self.before) or self.take(), strict=True):
             s.times.append(max(time, 1e-9))
 
     def thin(self) -> None:
@@ -198,22 +210,28 @@ class _Sampled:
             s.times = [s.times[i * n // MOST] for i in range(MOST)] if n > MOST else s.times
 
 
-def _take_turns(rounds: Sequence[Sequence[_Sampled]], seconds: float) -> None:
+def _take_turns(rounds: Sequence[Sequence[_Sampled]], clock: Clock) -> None:
     """Sample each kind of stage, for all programs in turn; the kind that took least time so far comes next.
 
-    In every second round the order of programs is reversed, so that none always follows the same
-    one.
+    Of kinds that take too long for what is left of the time none comes again. In every second round
+    the order of programs is reversed, so that none always follows the same one.
     """
-    began = perf_counter()
-    spent = [0.0 for _ in rounds]
-    turn = 0
-    while turn < len(rounds) or (rounds and perf_counter() - began < seconds):
-        i = turn if turn < len(rounds) else spent.index(min(spent))
+    spent, turns = [0.0 for _ in rounds], [0 for _ in rounds]
+
+    def next_kind() -> int | None:
+        new = next((i for i, n in enumerate(turns) if not n), None)
+        if new is not None:
+            return new
+        fitting = [i for i, n in enumerate(turns) if clock.has_room(spent[i], n)]
+        return min(fitting, key=spent.__getitem__, default=None)
+
+    while (i := next_kind()) is not None:
         at = perf_counter()
-        for sampled in rounds[i] if turn % 2 else reversed(rounds[i]):
-            sampled.sample()
+        late = not clock.has_room(0.0, 0)
+        for sampled in rounds[i] if sum(turns) % 2 else reversed(rounds[i]):
+            sampled.sample(late)
         spent[i] += perf_counter() - at
-        turn += 1
+        turns[i] += 1
     for kind in rounds:
         for sampled in kind:
             sampled.thin()
@@ -241,14 +259,15 @@ def _timed(f: Callable[[], Any]) -> tuple[float, Any]:
 
 def _steady(backend: str, call: Callable[[], Any]) -> _Sampled:
     """Sample repeated calls; so many in a sample that the clock is precise enough."""
-    once = min(_timed(call)[0] for _ in range(2))
+    once = _timed(call)[0]
+    once = once if once > _SLOW else min(once, _timed(call)[0])
     n = max(1, min(1000, round(_LONG / max(once, 1e-7))))
 
     def several() -> None:
         for _ in range(n):
             call()
 
-    return _Sampled([Series(backend, "steady", calls=n)], lambda: [_timed(several)[0] / n])
+    return _Sampled([Series(backend, "steady", calls=n)], lambda: [_timed(several)[0] / n], [once])
 
 
 def _traced(trace: Callable[[], ClosedJaxpr]) -> _Sampled:
@@ -275,12 +294,12 @@ def _on_numpy(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None
     def call(p: ClosedJaxpr) -> Any:
         return evaluated(p, args, max_bytes, None, None)
 
-    call(program)  # loads what all runs need
+    taken, _ = _timed(partial(call, program))  # loads what all runs need
 
     def first() -> Sequence[float]:
         return [_timed(partial(call, _copied(program)))[0]]
 
-    cold = _Sampled([Series("numpy", "first")], first)
+    cold = _Sampled([Series("numpy", "first")], first, [taken])
     return [("numpy first", cold), ("numpy steady", _steady("numpy", partial(call, program)))]
 
 
@@ -288,11 +307,14 @@ def _on_xla(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) 
     from jaxprtool.backends.xla import compile as xla  # noqa: PLC0415 (gateway: jaxlib)
     from jaxprtool.backends.xla.profile import finished  # noqa: PLC0415 (gateway: jaxlib)
 
-    warm = compile_program(program)  # checks the program, and loads what all compilations need
+    compile_program(_NOTHING)  # loads what all compilations need
+
+    lowering, _ = _timed(lambda: lower_jaxpr(program))
+    both, warm = _timed(lambda: compile_program(program))  # checks the program
     if max_bytes is not None:
         warm.check_size(max_bytes)
     placed = warm.place(args)
-    finished(warm(*placed))
+    called, _ = _timed(lambda: finished(warm(*placed)))
 
     def cold() -> Sequence[float]:
         copy = _copied(program)
@@ -303,7 +325,8 @@ def _on_xla(program: ClosedJaxpr, args: Sequence[Value], max_bytes: int | None) 
 
     series = [Series("xla", stage) for stage in ("lower", "compile", "first")]
     steady = _steady("xla", lambda: finished(warm(*placed)))
-    return [("xla cold", _Sampled(series, cold)), ("xla steady", steady)]
+    sampled = _Sampled(series, cold, [lowering, max(both - lowering, 0.0), called])
+    return [("xla cold", sampled), ("xla steady", steady)]
 
 
 _MAKERS = {"numpy": _on_numpy, "xla": _on_xla}

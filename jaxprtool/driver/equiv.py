@@ -499,7 +499,13 @@ def _refuted(trial: _Trial, sample: Sample, binders: Sequence[Var]) -> Equivalen
                     "b": other,
                 }
             )
-    return Equivalence("refuted", "", trial.samples, sample, found, outputs, effects=trial.effects)
+    wider = ""
+    if all(g.rounded for g in sample.gaps if g.differing):
+        where = [g.differing > 0 for g in sample.gaps]
+        wider = trial.wider.same_results(sample.args, trial.turns, sample.outs, where)
+    return Equivalence(
+        "refuted", "", trial.samples, sample, found, outputs, effects=trial.effects, same_in=wider
+    )
 
 
 def _element(data: Any, index: Sequence[int]) -> Any:

@@ -10,6 +10,7 @@ from typing import Any
 
 from jaxprtool.analyses.answer import Answer
 from jaxprtool.analyses.reduction.candidate import Candidate
+from jaxprtool.core.clock import Clock
 from jaxprtool.driver import reduce as reducing
 from jaxprtool.driver.fuzzing.columns import (
     Deviation,
@@ -302,13 +303,10 @@ def fuzz(
     check_not_negative(seconds=seconds)
     if seconds is None and count is None:
         seconds = SECONDS
-    begin, done, mean = time.monotonic(), 0, 0.0
-    fuzzer.deadline = math.inf if seconds is None else begin + seconds
-    # A program is begun where one that takes as long as the others ends in time.
-    while (count is None or done < count) and time.monotonic() + mean < fuzzer.deadline:
+    clock, done = Clock(seconds), 0
+    fuzzer.deadline = clock.end
+    while (count is None or done < count) and clock.has_room(clock.taken(), done):
         fuzzer.try_one(generated(seed + done, fuzzer.recipe))
         done += 1
-        mean = (time.monotonic() - begin) / done
-    took = time.monotonic() - begin
     counts = fuzzer.compared, fuzzer.refused, fuzzer.drawn, fuzzer.equations
-    return Fuzzing(done, *counts, fuzzer.findings, fuzzer.alike, took)
+    return Fuzzing(done, *counts, fuzzer.findings, fuzzer.alike, clock.taken())

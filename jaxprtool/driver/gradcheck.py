@@ -36,7 +36,7 @@ from jaxprtool.interpreters.evaluation.limits import limited_bytes, limited_step
 from jaxprtool.interpreters.evaluation.streamed import streaming
 from jaxprtool.interpreters.interfaces import of_open
 from jaxprtool.ir.diagnostics import UnsupportedError, UsageError, fail
-from jaxprtool.ir.interface import argument_labels, result_label
+from jaxprtool.ir.interface import argument_labels, result_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 from jaxprtool.syntax.inference.open_programs import is_open
 
@@ -176,7 +176,7 @@ def _checked(
         equations = [f for f in equations if f.kind not in no_news]
     names = [v.name for v in program.jaxpr.in_binders]
     labels = argument_labels(names, program.interface)
-    results = [result_label(i, program.interface) for i in range(len(program.out_avals))]
+    results = result_labels(len(program.out_avals), program.interface)
     return Derivative(order, of, checks, equations, explained != "", labels, results)
 
 

@@ -8,11 +8,13 @@ import time
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import Any, NoReturn
 
 from jaxprtool.analyses.reduction.candidate import Candidate, Size, first_candidate
 from jaxprtool.analyses.reduction.search import MODES, Search
 from jaxprtool.analyses.reduction.values import neutral, not_generated
+from jaxprtool.core.stack import run_until
 from jaxprtool.core.verification import verified_if
 from jaxprtool.driver.reducing.answer import Smaller
 from jaxprtool.driver.reducing.external_interest import Command, Crash, External, crash_words
@@ -28,7 +30,7 @@ from jaxprtool.driver.reducing.interest import (
 from jaxprtool.driver.reducing.small import args_path, as_read, write_small
 from jaxprtool.driver.run import checked_arguments
 from jaxprtool.driver.running.machine import default_max_bytes
-from jaxprtool.driver.running.prints import silent
+from jaxprtool.driver.running.prints import silent, streams_restored
 from jaxprtool.driver.storage.constants import load_constants
 from jaxprtool.driver.storage.writing import check_writable
 from jaxprtool.driver.verify import check_arrays, check_input
@@ -49,7 +51,8 @@ __all__ = [
 ]
 
 
-_REPEATS = 5  # runs of the test on the small program, to notice one that fails at times
+_REPEATS = 5  # runs of the test on the small program at least, to notice one that fails at times,
+_MOST_REPEATS, _SHARE = 60, 0.1  # and at most, where they take no more of the time
 _GRACE = 2.0  # seconds that a test may take besides ten times what it took on the whole program
 
 
@@ -310,8 +313,8 @@ def _reduced(
     program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, how: How
 ) -> Reduction:
     begin = time.monotonic()
-    with limited_seconds(how.seconds):
-        start, failure, flaky = _established(program, args, interest)
+    end = interest.deadline = None if how.seconds is None else begin + how.seconds
+    start, failure, flaky = _in_time(program, args, interest, how.seconds)
     search = _search(start, interest, how, begin)
     rescue = how.rescue or Rescue(how.output or "", interest, how.scrub)
     ladder: list[tuple[str, Size]] = []
@@ -326,17 +329,21 @@ def _reduced(
     keep = None if how.output is None or how.scrub else _Keeping(rescue.write)
     search.on_smaller = rung
     rescue.search = search
-    small, kept = search.run(() if how.keep_good else interest.shortcuts()), []
+    with streams_restored():
+        small = search.run(() if how.keep_good else interest.shortcuts())
+    kept: Sequence[str] = ()
 
-    def test(c: Candidate) -> bool:
-        with limited_seconds(search.patience):
-            return interest(c)
+    def test(c: Candidate, interest: Callable[[Candidate], bool] = interest) -> bool:
+        with limited_seconds(search.patience), streams_restored():
+            return next(iter(run_until(end, interest, c)), False)
 
-    interest.deadline = None  # what follows is about the result
     if how.scrub:
         small, kept = _scrubbed(small, test)
+        if end is not None and time.monotonic() > end:
+            warnings.warn(JaxprToolWarning(_NOT_SCRUBBED), stacklevel=2)
     if search.ended == "done":
-        flaky = flaky or not all(test(small) for _ in range(_REPEATS))
+        taken, tests = time.monotonic() - begin, (interest.confirmed, interest)
+        flaky = flaky or _fails_at_times([partial(test, small, t) for t in tests], taken, end)
     files = None if how.output is None else (how.output, args_path(how.output))
     if files is not None:
         rescue.write(small)
@@ -361,16 +368,64 @@ def _reduced(
     )
 
 
+_NOT_SCRUBBED = (
+    "the time was up before all names and values were tried to be replaced: the result may hold "
+    "some of the original"
+)
+_FOR_SCRUBBING = 0.2  # of the time
+
+
+def _fails_at_times(tests: Sequence[Callable[[], bool]], taken: float, end: float | None) -> bool:
+    """Whether a candidate that passed the test fails one of several runs of it.
+
+    A test that fails seldom needs many, and there are as many as take a share of the time that
+    everything has taken.
+
+    Args:
+      tests: those that run once, and the one that runs again and again.
+      taken: the seconds that everything has taken.
+      end: when the time is up; None for no limit.
+    """
+    enough = time.monotonic() + _SHARE * taken
+    for n in range(_MOST_REPEATS):
+        if n >= _REPEATS and time.monotonic() > enough:
+            break
+        passed = tests[min(n, len(tests) - 1)]()
+        if end is not None and time.monotonic() > end:
+            return False  # the test may have been stopped
+        if not passed:
+            return True
+    return False
+
+
+def _in_time(
+    program: ClosedJaxpr, args: Sequence[Value] | None, interest: Interest, seconds: float | None
+) -> tuple[Candidate, Failure, bool]:
+    """Return `_established`; raise UsageError where that takes longer than so many seconds."""
+    with limited_seconds(seconds), streams_restored():
+        found = run_until(interest.deadline, _established, program, args, interest)
+    if found:
+        return found[0]
+    _not_in_time()
+
+
+def _not_in_time() -> NoReturn:
+    message = "the time was up before the test had ended on the whole program"
+    fail(UsageError, message, "time-limit", help="raise the limit with --time")
+
+
 def _search(start: Candidate, interest: Interest, how: How, begin: float) -> Search:
     """Return the search, which began with the first tests at `begin`: the time that these took
     limits that of others.
     """
-    interest.deadline = None if how.seconds is None else begin + how.seconds
+    seconds = how.seconds
+    if seconds is not None and how.scrub:
+        seconds *= 1 - _FOR_SCRUBBING
     return Search(
         start,
         interest,
         mode=how.mode,
-        deadline=interest.deadline,
+        deadline=None if seconds is None else begin + seconds,
         jobs=how.jobs if interest.external else 1,
         max_bytes=(how.max_bytes or default_max_bytes()) // 4,
         well_typed=interest.well_typed,
@@ -393,6 +448,10 @@ def _established(
     interest.labels = _labels(program)
     failure = interest.failure(start)
     again = interest(start) if failure is not None else False
+    if interest.is_over():
+        if failure is None:
+            _not_in_time()
+        return start, failure, False  # the second test may have been stopped
     if failure is None:
         fail(NotInteresting, f"nothing to reduce: {interest.why_not(start)}", "not-interesting")
     return start, failure, not again

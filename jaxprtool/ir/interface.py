@@ -34,6 +34,7 @@ __all__ = [
     "leaf_names",
     "named_arguments",
     "result_label",
+    "result_labels",
     "tree_of",
     "tuple_of",
 ]
@@ -299,7 +300,16 @@ def check_count(expected: int, given: int, interface: Interface | None) -> None:
 
 def result_label(i: int, interface: Interface | None) -> str:
     """Return the label of result i in messages: `result["loss"]`, or `result 1`."""
-    path = "" if interface is None else interface.result.paths()[i]
+    return _result_label(i, "" if interface is None else interface.result.paths()[i])
+
+
+def result_labels(n: int, interface: Interface | None) -> list[str]:
+    """Return the labels of all n results, in time linear in their number."""
+    paths = [""] * n if interface is None else interface.result.paths()
+    return [_result_label(i, path) for i, path in enumerate(paths)]
+
+
+def _result_label(i: int, path: str) -> str:
     return f"result{path}" if path else f"result {i}"
 
 

@@ -19,6 +19,7 @@ import jaxprtool as jt
 from jaxprtool.analyses.profiling.bench import Bench, Series, Subject, changes, from_json
 from jaxprtool.analyses.profiling.samples import median_of, ratio_of
 from jaxprtool.backends.significance import p_greater
+from jaxprtool.core.clock import Clock
 from jaxprtool.driver import bench as driver
 from tests.analyses.planting import real_program
 from tests.invoke import invoke
@@ -221,7 +222,7 @@ def test_programs_are_sampled_in_turn():
         return driver._Sampled([Series("xla", kind)], take)
 
     rounds = [[sampled(kind, i) for i in range(3)] for kind in ("a", "b")]
-    driver._take_turns(rounds, 2.0)
+    driver._take_turns(rounds, Clock(2.0))
     turns = [log[i : i + 3] for i in range(0, len(log), 3)]
     assert [t[0][0] for t in turns[:2]] == ["a", "b"]
     for turn in turns:

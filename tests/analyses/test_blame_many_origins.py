@@ -19,6 +19,7 @@ from jaxprtool.analyses.blaming import spots
 from jaxprtool.analyses.blaming.bad_values import Sought
 from jaxprtool.analyses.blaming.flow import Flow
 from jaxprtool.driver.run import run
+from jaxprtool.ir.interface import Tree
 
 N = 10
 MAKERS = {
@@ -245,3 +246,18 @@ def test_a_callback_is_called_again_at_most_once_a_step() -> None:
     assert n <= calls[0] <= 2 * n
     assert found.first is not None and found.first.eqn.primitive.name == "sqrt"
     assert {a.place.eqn.primitive.name for a in found.appearances} >= {"sqrt", "log"}
+
+
+def test_many_results_are_labelled_in_linear_time(monkeypatch):
+    """The paths of all results are written once for all of them, not once for each."""
+    calls, real = [], Tree.paths
+    monkeypatch.setattr(Tree, "paths", lambda self: (calls.append(1), real(self))[1])
+    counts = []
+    for n in (4, 40):
+        calls.clear()
+        found = jt.blame(
+            lambda x, n=n: [jnp.log(x - i) for i in range(1, n + 1)], np.zeros(3, np.float32)
+        )
+        assert [o.label for o in found.outputs] == [f"result[{i}]" for i in range(n)]
+        counts.append(len(calls))
+    assert counts[0] == counts[1]

@@ -215,3 +215,25 @@ def test_what_is_kept_beside_a_scrubbed_result_would_not_be_scrubbed(tmp_path):
     with pytest.raises(jt.UsageError, match="--keep-good goes without --scrub"):
         jt.reduce(program, *args, nan=True, scrub=True, keep_good=str(good))
     assert not good.exists()
+
+
+class FailsSeldom(interests.Interest):
+    """A test that says no at the eighth time that it sees the same program."""
+
+    def __init__(self):
+        self.last, self.seen = None, 0
+
+    def failure(self, c):
+        return interests.Failure("seldom", "it is interesting") if self(c) else None
+
+    def __call__(self, c):
+        self.last, self.seen = c, 1 if c is not self.last else self.seen + 1
+        return self.seen != 8
+
+
+def test_a_test_that_fails_seldom_is_noticed(monkeypatch):
+    program, args = chain(60, 20)
+    assert reduce(program, args, FailsSeldom(), How()).flaky
+    # where repeating takes too much of the time, the few that there always are have to do
+    monkeypatch.setattr("jaxprtool.driver.reduce._SHARE", 0.0)
+    assert not reduce(program, args, FailsSeldom(), How()).flaky

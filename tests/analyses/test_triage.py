@@ -192,7 +192,7 @@ def test_in_python(dumps):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("- -", "both standard input"),
+        ("- -", "can be read only once"),
         ("{0} {0}/p.jaxpr", "a folder is compared with a folder"),
         ("{0} {0}", "holds no jaxpr"),
         ("{0}/p.jaxpr {0}/none.jaxpr", "none.jaxpr"),
@@ -203,7 +203,7 @@ def test_wrong_usage(words, message, tmp_path):
     folder = tmp_path / "empty"
     if "p.jaxpr" in words:
         (folder / "p.jaxpr").write_text("{ lambda ; . let in () }")
-    done = invoke(f"triage {words.format(folder)}")
+    done = invoke(f"triage {words.format(folder)}", "{ lambda ; . let in () }")
     assert done.status == 2 and message in done.error, done.error
 
 

@@ -26,7 +26,7 @@ from jaxprtool.analyses.on_devices import Local, local_of
 from jaxprtool.analyses.places import Place, device_text
 from jaxprtool.analyses.sites import Sites
 from jaxprtool.ir.diagnostics import counted
-from jaxprtool.ir.interface import argument_label, result_label
+from jaxprtool.ir.interface import argument_label, result_labels
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = ["Appearance", "Blame", "Output", "as_written", "blame_of"]
@@ -355,7 +355,9 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     place = appearances[0].place if appearances else None
     marks = [_without(mark, reach.idle) for mark in flow.outs]
     chains = _Chains(sites)
-    outputs = [_output(i, mark, origins, program, chains) for i, mark in enumerate(marks)]
+    labels = result_labels(len(marks), program.interface)
+    pairs = enumerate(zip(labels, marks, strict=False))  # a run that was stopped has no results
+    outputs = [_output(i, label, mark, origins, chains) for i, (label, mark) in pairs]
     masks, deciding = (
         _events(flow, what, sites, lambda event: bool(event.bits & ~reach.idle))
         for what in ("masks", "deciding")
@@ -470,10 +472,7 @@ def _label(origin: Origin, program: ClosedJaxpr) -> str:
     return f"{source.kind} {source.index}{name}"
 
 
-def _output(
-    i: int, mark: Mark, origins: Sequence[Origin], program: ClosedJaxpr, chains: _Chains
-) -> Output:
-    label = result_label(i, program.interface)
+def _output(i: int, label: str, mark: Mark, origins: Sequence[Origin], chains: _Chains) -> Output:
     if mark.bad:
         origin = next(o for o in origins if o.bit & mark.bad)
         return Output(i, label, "reaching", chains.to(mark.made, origin))

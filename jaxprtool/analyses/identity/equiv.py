@@ -93,6 +93,8 @@ class Equivalence(Answer):
         value in one of them: the programs are equal if these are.
       effects: for each primitive with side effects how many equations of either program are of it;
         what they do is not compared. None where the programs are proved.
+      same_in: the wider type in which both give the same results for the counterexample, so that
+        only the range or the rounding of their own types tells them apart; "" for none.
     """
 
     status: str
@@ -103,6 +105,7 @@ class Equivalence(Answer):
     outputs: Sequence[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
     unknown: int = 0
     effects: Mapping[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    same_in: str = ""
 
     @property
     def refuted(self) -> bool:
@@ -147,6 +150,14 @@ class Equivalence(Answer):
         for out in self.outputs[:_SHOWN]:
             index = f"[{','.join(map(str, out['element']))}]" if out["element"] else ""
             found.append(f"  result {out['index']}{index} {out['type']}: {out['a']} and {out['b']}")
+        if self.same_in:
+            types = " and ".join(
+                dict.fromkeys(out["type"].partition("[")[0] for out in self.outputs)
+            )
+            found.append(
+                f"  in {self.same_in} both give the same there: the range or the rounding of {types} tells them "
+                "apart (--domain leaves such arguments out)"
+            )
         return [*found, *self._not_compared()]
 
     def _not_compared(self) -> list[str]:
@@ -168,6 +179,7 @@ class Equivalence(Answer):
         if self.sample is not None:
             example = {
                 "special": self.sample.special,
+                "same_in": self.same_in or None,
                 "args": [a.word for a in self.arguments],
                 "arguments": [a._asdict() for a in self.arguments],
                 "outputs": list(self.outputs),

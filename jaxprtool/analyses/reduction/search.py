@@ -13,7 +13,7 @@ from jaxprtool.analyses.reduction import equations, nesting, shapes, values
 from jaxprtool.analyses.reduction.candidate import Candidate, Edit, is_well_typed
 from jaxprtool.analyses.reduction.record import Values
 from jaxprtool.analyses.reduction.rounds import Family
-from jaxprtool.core.stack import deep
+from jaxprtool.core.stack import deep, run_until, wanted
 from jaxprtool.interpreters.evaluation.limits import limited_seconds
 from jaxprtool.interpreters.evaluation.separate import separate
 from jaxprtool.ir.diagnostics import JaxprToolError
@@ -54,6 +54,9 @@ def _applied(edit: Edit, candidate: Candidate) -> Candidate | None:
 
 
 _FAULTS = (TypeError, ValueError, LookupError, AttributeError)
+
+
+_LAST = 0.2  # seconds past the deadline for the step that is running
 
 
 class _TimeIsUp(Exception):
@@ -102,19 +105,30 @@ class Search:
     def run(self, shortcuts: Iterable[Candidate] = ()) -> Candidate:
         """Search until no edit makes the candidate smaller, the time is up, or it is interrupted.
 
+        A step that is running when the time is up is left alone, and what it finds does not count.
+
         Args:
           shortcuts: candidates that are tried first, the smallest first.
         """
-        known = Values(self.max_bytes, self.patience, self.within)
+        late = None if self.deadline is None else self.deadline + _LAST
         try:
-            with ThreadPoolExecutor(self.jobs) as self._pool:
-                self._try("shortcut", [lambda c, s=s: s for s in shortcuts], first_only=True)
-                self._fixpoint({**MODES[self.mode], **_PLAIN}, known)
+            with limited_seconds(None if late is None else late - time.monotonic()):
+                if not run_until(late, self._run, shortcuts):
+                    raise _TimeIsUp
         except _TimeIsUp:
             self.ended = "time"
         except KeyboardInterrupt:
             self.ended = "interrupted"
+        if self.ended != "done":
+            self.stop()
         return self.current
+
+    def _run(self, shortcuts: Iterable[Candidate]) -> bool:
+        known = Values(self.max_bytes, self.patience, self.within)
+        with ThreadPoolExecutor(self.jobs) as self._pool:
+            self._try("shortcut", [lambda c, s=s: s for s in shortcuts], first_only=True)
+            self._fixpoint({**MODES[self.mode], **_PLAIN}, known)
+        return True
 
     def _fixpoint(self, families: dict[str, Family], known: Values) -> None:
         """Try all families again until none of them has found a smaller candidate."""
@@ -133,8 +147,9 @@ class Search:
             passed = self._tested([c for _, c in made])
             for (position, candidate), good in zip(made, passed, strict=True):
                 if good:
-                    self.current = candidate
-                    self.on_smaller(candidate, family)
+                    with wanted():
+                        self.current = candidate
+                        self.on_smaller(candidate, family)
                     i = position + 1
                     break
                 self._check_time()  # a test that was stopped says nothing

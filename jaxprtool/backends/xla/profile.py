@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from time import perf_counter
 from typing import Any, NamedTuple
 
 from jaxprtool.backends.xla import client
 from jaxprtool.backends.xla.client import TraceEvent
 from jaxprtool.backends.xla.failures import reason
 from jaxprtool.backends.xla.hlo_shares import Shares, shares_of
+from jaxprtool.core.clock import Clock
 from jaxprtool.ir.diagnostics import UnsupportedError, fail
 
 __all__ = ["Measured", "Piece", "finished", "profiled"]
@@ -70,6 +70,7 @@ def profiled(
     Raises:
       UnsupportedError: there is no profiler, or it runs already; or XLA cannot run the program.
     """
+    clock = Clock(seconds)
     finished(call(*args))
     try:
         tracing = client.Tracing()
@@ -77,13 +78,13 @@ def profiled(
         message = f"XLA's profiler does not start: {reason(e)}"
         fail(UnsupportedError, message, "no-profiler")
     outs: list[Any] = []
-    began = perf_counter()
+    begin = clock.taken()
     try:
-        for _ in range(most):
+        for i in range(most):
+            if i and not clock.has_room(clock.taken() - begin, i):
+                break
             with tracing.marked(_MARK):
                 outs = finished(call(*args))
-            if perf_counter() - began > seconds:
-                break
     finally:
         threads = tracing.stop()
     return _measured(threads, shares_of(text), outs)

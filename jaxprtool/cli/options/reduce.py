@@ -92,7 +92,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="How equations are removed: in halves, quarters and so on, one by one, or both.",
     ),
     click.option(
-        "--time", "seconds", type=Number(0), metavar="LIMIT", help="Stop after so many seconds."
+        "--time",
+        "seconds",
+        type=Number(0),
+        metavar="LIMIT",
+        help="Stop after so many seconds, also while a test runs.",
     ),
     click.option(
         "-j",

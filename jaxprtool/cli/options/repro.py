@@ -43,7 +43,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default=TIME_LIMIT,
         show_default=True,
         metavar="S",
-        help="Seconds that the command may take.",
+        help="Seconds that the command may take each time; --scrub runs it several times.",
     ),
     click.option(
         "--max-bytes",

@@ -6,7 +6,6 @@ import importlib.metadata
 import os
 import platform
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from typing import NamedTuple
 import jaxprtool
 from jaxprtool.driver.bundles.bundle import ARGS, PROGRAM
 from jaxprtool.driver.bundles.commands import command_words
+from jaxprtool.driver.running.children import ended, started
 from jaxprtool.driver.words.numbers import check_not_negative
 
 __all__ = ["Outcome", "executed", "happens", "platform_of_here", "versions_of_here"]
@@ -90,18 +90,8 @@ def executed(
             Path(folder, ARGS).write_bytes(args)
         words = command_words(verb, options, PROGRAM, ARGS if args else None)
         python = [sys.executable, "-P", "-c", _MAIN]
-        try:
-            done = subprocess.run(
-                [*python, *words],
-                cwd=folder,
-                env=_environment(folder),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=limit,
-            )
-        except subprocess.TimeoutExpired as e:
-            return Outcome(None, _plain(e.stdout, folder), _plain(e.stderr, folder))
-    return Outcome(done.returncode, _plain(done.stdout, folder), _plain(done.stderr, folder))
+        done = ended(started([*python, *words], _environment(folder), folder), limit)
+    return Outcome(done.status, _plain(done.output, folder), _plain(done.messages, folder))
 
 
 def _environment(folder: str) -> dict[str, str]:

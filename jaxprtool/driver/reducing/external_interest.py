@@ -8,7 +8,6 @@ import os
 import re
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -20,8 +19,10 @@ from typing import Any, NamedTuple
 
 from jaxprtool.analyses.reduction.candidate import Candidate
 from jaxprtool.driver.bundles.commands import ARGS_VERBS
+from jaxprtool.driver.reducing.forks import Forks, ServerEnded, can_fork
 from jaxprtool.driver.reducing.interest import Failure, Interest, names_in, normalised
 from jaxprtool.driver.reducing.small import ARGS_MARK, write_small
+from jaxprtool.driver.running.children import end, ended, started
 from jaxprtool.driver.storage.writing import write_output
 from jaxprtool.driver.user_code.plugins import loaded_plugins
 from jaxprtool.ir.diagnostics import UsageError, fail
@@ -107,7 +108,7 @@ class External(Interest):
 
     def stop(self) -> None:
         for process in [*self._running]:
-            _end(process)
+            end(process)
 
     def close(self) -> None:
         """End the running tests, and remove the files of all candidates; no test begins after this."""
@@ -154,30 +155,17 @@ class External(Interest):
         return [w for w, after in pairs if w != ARGS_MARK and (w, after) != ("--args", ARGS_MARK)]
 
     def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
-        """Run a command until it ends; past the limit it is killed with all its children, which may
-        keep its output open.
-        """
+        """Run a command until it ends, or is killed past the limit."""
         try:
-            process = subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "TMPDIR": folder},
-                process_group=0,
-            )
+            process = started(words, {**os.environ, "TMPDIR": folder}, merged=True)
         except OSError as e:
             reason = (e.strerror or str(e)).lower()
             fail(UsageError, f"cannot run {words[0]}: {reason}", "unreadable-file")
         self._running.add(process)
         try:
-            output, _ = process.communicate(timeout=limit)
-            return Done(process.returncode, output.decode(errors="replace"))
-        except subprocess.TimeoutExpired as e:
-            return Done(None, (e.stdout or b"").decode(errors="replace"))
+            found = ended(process, limit)
+            return Done(found.status, found.output.decode(errors="replace"))
         finally:
-            _end(process)
-            process.wait()
             self._running.discard(process)
 
     def matches(self, done: Done) -> bool:
@@ -190,12 +178,6 @@ def _compiled(regex: str) -> re.Pattern[str]:
         return re.compile(regex, re.MULTILINE)
     except re.error as e:
         fail(UsageError, f"--fail-regex {regex!r} is no regular expression: {e}", "option")
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a test and its children."""
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
 
 
 class Command(External):
@@ -264,7 +246,8 @@ def crash_words(crash: Sequence[str] | str) -> list[str]:
 class Crash(External):
     """A verb fails on a candidate as it fails on the program: by the same signal, or with the same code and message.
 
-    Plug-ins that are loaded here are loaded there too.
+    Plug-ins that are loaded here are loaded there too. The whole program and the result are tested
+    in processes of their own, candidates in copies of one that has modules loaded (Note [Forks]).
 
     Args:
       words: the verb with its options; `{}` stands for the file, `{args}` for that of the
@@ -275,9 +258,13 @@ class Crash(External):
     def __init__(self, words: Sequence[str], fail_regex: str | None, needs_values: bool):
         python = [sys.executable, "-m", "jaxprtool"]
         plugins = [word for name in loaded_plugins() for word in ("--plugin", name)]
+        self._n_python = len(python)
         super().__init__([*python, *words, *plugins, "--error-format", "json"], fail_regex)
         self.verb, self.needs_values = words[0], needs_values
         self.recorded: tuple[Any, ...] | None = None
+        self._forks: list[Forks] = []  # all servers, and those that run no command
+        self._idle: list[Forks] = []
+        self._forking = False
 
     def failure(self, c: Candidate | str) -> Failure | None:
         found = self._failed(c)
@@ -288,12 +275,58 @@ class Crash(External):
         if code == "usage":  # wrong usage fails for every candidate
             help = "the verb and its options are one word: --crash 'vmap --in-axes 0'"
             fail(UsageError, f"--crash {self.verb}: {message}", "usage", help=help)
+        self._forking = can_fork()
         how = f"ends by signal {-status}" if status < 0 else f"ends with status {status}"
         return Failure(code, f"{self.verb} {how}" + (f": {message}" if message else ""))
 
     def __call__(self, c: Candidate | str) -> bool:
         found = self._failed(c)
         return found is not None and found[0] == self.recorded
+
+    def confirmed(self, c: Candidate) -> bool:
+        forking, self._forking = self._forking, False
+        try:
+            return self(c)
+        finally:
+            self._forking = forking
+
+    def stop(self) -> None:
+        super().stop()
+        for forks in [*self._forks]:
+            forks.close()
+
+    def close(self) -> None:
+        super().close()
+        for forks in [*self._forks]:
+            forks.ended()
+
+    def _ended(self, words: Sequence[str], limit: float | None, folder: str) -> Done:
+        """Do as `External._ended`, in a copy of a process that has modules loaded."""
+        if not self._forking:
+            return super()._ended(words, limit, folder)
+        output = f"{folder}.output"
+        forks = self._server()
+        try:
+            status = forks.run(words[self._n_python :], folder, output, limit)
+            with open(output, encoding="utf-8", errors="replace") as f:
+                done = Done(status, f.read())
+        except (OSError, ServerEnded):
+            forks.ended()
+            return Done(None, "") if self._closed else super()._ended(words, limit, folder)
+        if status is None:
+            forks.ended()
+        else:
+            self._idle.append(forks)
+        return done
+
+    def _server(self) -> Forks:
+        """Return a server that runs no command."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            forks = Forks()
+            self._forks.append(forks)
+            return forks
 
     def _failed(self, c: Candidate | str) -> tuple[tuple[int, str, str], str] | None:
         """Return status, code and normalised message, and the message; None where the verb

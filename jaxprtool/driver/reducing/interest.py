@@ -87,7 +87,8 @@ class Interest(ABC):
       needs_values: whether candidates need values for their arguments.
       well_typed: whether candidates have to be well-typed.
       external: whether it runs another process, so that several tests can run at once.
-      deadline: when tests in other processes end, by `time.monotonic`; None for no limit.
+      deadline: when all tests end, by `time.monotonic`; None for no limit. Those in other processes
+        see to it themselves.
       labels: the names of the arguments of the first candidate in messages.
     """
 
@@ -96,6 +97,10 @@ class Interest(ABC):
     external = False
     deadline: float | None = None
     labels: Sequence[str] = ()
+
+    def is_over(self) -> bool:
+        """Whether the deadline has passed."""
+        return self.deadline is not None and time.monotonic() >= self.deadline
 
     def stop(self) -> None:  # noqa: B027 (most tests run in this process)
         """End the tests that are running in other processes."""
@@ -107,6 +112,10 @@ class Interest(ABC):
     @abstractmethod
     def __call__(self, c: Candidate) -> bool:
         """Whether a candidate fails in the recorded way."""
+
+    def confirmed(self, c: Candidate) -> bool:
+        """Do as `__call__` for a candidate that is the result, under the conditions of `failure`."""
+        return self(c)
 
     def shortcuts(self) -> Iterable[Candidate]:
         """Return candidates that are worth trying first; they are known once the failure is."""

@@ -134,11 +134,14 @@ def reduce_text(
 def _reduced(text: str, interest: TextInterest, how: How, rescue: TextRescue | None) -> ReducedText:
     begin = time.monotonic()
     deadline = None if how.seconds is None else begin + how.seconds
-    failure = interest.failure(text)
-    if failure is None:
-        fail(NotInteresting, f"nothing to reduce: {interest.why_not(text)}", "not-interesting")
     if isinstance(interest, External):
         interest.deadline = deadline
+    failure = interest.failure(text)
+    if failure is None and deadline is not None and time.monotonic() >= deadline:
+        message = "the time was up before the test had ended on the whole text"
+        fail(UsageError, message, "time-limit", help="raise the limit with --time")
+    if failure is None:
+        fail(NotInteresting, f"nothing to reduce: {interest.why_not(text)}", "not-interesting")
     ladder: list[tuple[str, TextSize]] = []
 
     def smaller(candidate: str, by: str) -> None:

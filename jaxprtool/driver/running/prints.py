@@ -6,12 +6,13 @@ import os
 import sys
 import warnings
 from collections.abc import Generator
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
+from jaxprtool.core.stack import wanted
 from jaxprtool.ir.printable import PrintableStream
 
-__all__ = ["printing_aside", "silent"]
+__all__ = ["printing_aside", "silent", "streams_restored"]
 
 
 def printing_aside() -> redirect_stdout[Any]:
@@ -21,12 +22,32 @@ def printing_aside() -> redirect_stdout[Any]:
 
 @contextmanager
 def silent() -> Generator[None]:
-    """Hide what a program prints, and its warnings, inside the block, where it may run a thousand times."""
-    with (
-        open(os.devnull, "w") as nowhere,
-        redirect_stdout(nowhere),
-        redirect_stderr(nowhere),
-        warnings.catch_warnings(),
-    ):
-        warnings.simplefilter("ignore")
-        yield
+    """Hide what a program prints, and its warnings, inside the block, where it may run a thousand times.
+
+    A thread that nobody waits for any more (`run_until`) leaves what has been restored.
+    """
+    with open(os.devnull, "w") as nowhere:
+        hidden = ExitStack()
+        with wanted():
+            hidden.enter_context(redirect_stdout(nowhere))
+            hidden.enter_context(redirect_stderr(nowhere))
+            hidden.enter_context(warnings.catch_warnings())
+            warnings.simplefilter("ignore")
+        try:
+            yield
+        finally:
+            with wanted():
+                hidden.close()
+
+
+@contextmanager
+def streams_restored() -> Generator[None]:
+    """Restore standard output, standard error and the handling of warnings at the end of the block,
+    which a thread that still runs may have replaced.
+    """
+    streams = sys.stdout, sys.stderr
+    with warnings.catch_warnings():
+        try:
+            yield
+        finally:
+            sys.stdout, sys.stderr = streams

@@ -65,6 +65,31 @@ class WiderRuns:
             return None
         return found
 
+    def same_results(
+        self,
+        args: Sequence[Value],
+        turns: int | None,
+        own: Sequence[Sequence[Value]],
+        where: Sequence[bool],
+    ) -> str:
+        """Return the wider type in which both give the same finite results, where their own types are too narrow; "" for none.
+
+        Args:
+          args, turns: as of `results`.
+          own: the results of both in their own types.
+          where: for each result whether it matters.
+        """
+        wide = self.results(args, turns)
+        if wide is None:
+            return ""
+        xp = numpy_namespace()
+        for x, p, q, wanted in zip(own[0], *wide, where, strict=True):
+            if wanted:
+                room = _REAL * float(xp.finfo(x.dtype).eps) * xp.maximum(abs(p), abs(q))
+                if not (xp.isfinite(p) & xp.isfinite(q) & (abs(p - q) <= room)).all():
+                    return ""
+        return "f64" if self._bits < 64 else "long double"
+
     def agreeing(
         self,
         args: Sequence[Value],

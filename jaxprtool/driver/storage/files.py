@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 from jaxprtool.driver.storage.artifact import is_artifact
 from jaxprtool.driver.storage.compressed import decompressed
@@ -83,7 +84,14 @@ def _read_stdin() -> bytes:
             "no-input",
             help="name a file, or pipe one in: `jaxprtool trace ... | jaxprtool VERB`",
         )
+    if _read_from and _read_from[-1] is sys.stdin:
+        message = "standard input was read before, and can be read only once"
+        fail(UsageError, message, "usage", help="name a file for one of the two")
+    _read_from[:] = [sys.stdin]
     return sys.stdin.buffer.read()
+
+
+_read_from: list[Any] = []  # the stream that was read as standard input
 
 
 def decode(data: bytes, name: str) -> str:

@@ -135,8 +135,12 @@ def _too_long(loop: Loop) -> None:
 
 
 def limited_seconds(seconds: float | None) -> AbstractContextManager[None]:
-    """Make loops on NumPy raise UsageError once so many seconds have passed in the block (None: no limit)."""
-    return holding(_end, _end.get() if seconds is None else time.monotonic() + seconds)
+    """Make loops on NumPy raise UsageError once so many seconds have passed in the block.
+
+    None keeps the limit from outside, and so does a later one.
+    """
+    ends = [_end.get(), None if seconds is None else time.monotonic() + seconds]
+    return holding(_end, min((x for x in ends if x is not None), default=None))
 
 
 def limited_turns(turns: Turns) -> AbstractContextManager[None]:
