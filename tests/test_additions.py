@@ -178,7 +178,8 @@ def test_a_verb_takes_six_files_and_45_lines(copy: Path) -> None:
     code, printed = run_tests(copy, "tests/test_cases.py", "-k", "count/unbound", "--update-cases")
     assert code == 0, printed
     assert "# ---- error 1\n" in case.read_text()
-    code, printed = run_tests(copy, "tests/test_cases.py", "tests/test_architecture.py")
+    told = "count/ or verb or test_architecture"  # cases of the other verbs are as they were
+    code, printed = run_tests(copy, "tests/test_cases.py", "tests/test_architecture.py", "-k", told)
     assert code == 0, printed
     code, printed = run_tests(
         copy, "tests/test_cli.py", "tests/test_readme.py", "-k", "verb or documented or help"
