@@ -44,6 +44,7 @@ __all__ = [
     "window_sizes",
     "wide_indices",
     "windows_of",
+    "with_indices_of_batches",
 ]
 
 
@@ -275,6 +276,21 @@ def batched_indices(
         index_batch = inserted(index_batch, place, dim)
     window = bumped(w.window, at)
     return w._replace(window=window, operand_batch=operand_batch, index_batch=index_batch), at
+
+
+def with_indices_of_batches(w: Windows, indices: Value) -> tuple[Windows, Value]:
+    """Return numbers without batch axes, and indices that have those of the operand's batch axes too: the positions
+    along the paired axes.
+    """
+    aval = get_aval(indices)
+    dtype = aval.dtype if aval.dtype.bits >= 32 else INT32  # it represents every position
+    shape, last = (*aval.shape[:-1], 1), aval.ndim - 1
+    along = [lax.iota(dtype=dtype, shape=shape, dimension=a, sharding=None) for a in w.index_batch]
+    if dtype != aval.dtype:
+        indices = lax.convert_element_type(indices, dtype)
+    collapsed = tuple(sorted((*w.collapsed, *w.operand_batch)))
+    numbers = Windows(w.window, collapsed, (*w.operand_batch, *w.start_map))
+    return numbers, lax.concatenate(*along, indices, dimension=last)
 
 
 # -- StableHLO -------------------------------------------------------------------------------------

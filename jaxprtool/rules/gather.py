@@ -34,6 +34,7 @@ from jaxprtool.makers.indexing import (
     stablehlo_numbers,
     wide_indices,
     windows_of,
+    with_indices_of_batches,
     without_promises,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
@@ -265,12 +266,26 @@ def _within(ctx: LoweringContext, indices: HloValue, limits: list[int]) -> HloVa
     return ctx.reduce("and", flags, True, (aval.ndim - 1,))
 
 
-def _clipped(x: Aval, indices: Aval, *, mode: ParamValue, **params: ParamValue) -> Value:
-    """The earlier rule: indices that are promised to fit were moved until they do."""
+def _earlier(
+    x: Aval, indices: Aval, *, dimension_numbers: ParamValue, mode: ParamValue, **params: ParamValue
+) -> Value:
+    """The earlier rule: batch axes were indexed like others, and indices that are promised to fit were moved until they
+    do.
+    """
+    w = windows_of("gather", dimension_numbers)
+    if w.operand_batch:
+        params |= {"mode": mode, "indices_are_sorted": False}
+
+        def indexed(v: Value, i: Value) -> Value:
+            numbers, i = with_indices_of_batches(w, i)
+            return lax.gather(v, i, dimension_numbers=numbers.gather_numbers(), **params)
+
+        return indexed
     if mode_of("gather", mode) != IN_BOUNDS:
         return None
     params |= {"unique_indices": False, "indices_are_sorted": False, "fill_value": None}
-    return lambda v, i: lax.gather(v, i, mode=CLIP_MODE, **params)
+    params |= {"dimension_numbers": dimension_numbers, "mode": CLIP_MODE}
+    return lambda v, i: lax.gather(v, i, **params)
 
 
 define(
@@ -287,5 +302,5 @@ define(
     steers="operand 1",
     determined=without_promises,
     elements="chosen",
-    earlier=_clipped,
+    earlier=_earlier,
 )

@@ -46,6 +46,7 @@ from jaxprtool.makers.indexing import (
     wide_indices,
     window_sizes,
     windows_of,
+    with_indices_of_batches,
     without_promises,
 )
 from jaxprtool.makers.keys import MOVES_KEYS
@@ -493,12 +494,21 @@ COMBINED_BY: dict[str, Any] = {
 }
 
 
-def _without_promises(op: Value) -> Value:
-    """Return the earlier rule of a scatter: nothing was promised about indices, and updates that
-    did not fit were dropped.
+def _earlier(op: Value) -> Value:
+    """Return the earlier rule of a scatter: batch axes were indexed like others, nothing was promised about indices, and
+    updates that did not fit were dropped.
     """
 
     def rule(*in_avals: Aval, **params: ParamValue) -> Value:
+        w = windows_of("scatter", params["dimension_numbers"], op.primitive.name)
+        if w.operand_batch:
+
+            def indexed(x: Value, i: Value, updates: Value) -> Value:
+                numbers, i = with_indices_of_batches(w, i)
+                how = {"dimension_numbers": numbers.scatter_numbers(), "indices_are_sorted": False}
+                return op(x, i, updates, **{**params, **how})
+
+            return indexed
         if op is lax.scatter_sub:
             params |= {"update_jaxpr": None, "update_consts": ()}  # of a subtraction
             return lambda x, i, u: lax.scatter_add(x, i, lax.neg(u), **params)
@@ -537,5 +547,5 @@ for _op, _scalar_op, _ufunc, _jvp, _transpose, _keys in _ROWS:
         elements="computed" if _scalar_op else "placed",
         determined=without_promises,
         sums="kept" if _op in _LINEAR else "refused",
-        earlier=_without_promises(_op),
+        earlier=_earlier(_op),
     )

@@ -6,6 +6,7 @@ tangent is an operand of the last operation only, so that the linear part is one
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -195,6 +196,20 @@ def _round_lower(ctx: LoweringContext, x: HloValue, *, rounding_method: int) -> 
     return ctx.op(method, x)
 
 
+def _round_as_before(x: Aval, *, rounding_method: int) -> Value:
+    """The earlier rule: halfway between two integers the only way to round was away from zero."""
+    if not _to_even(rounding_method):
+        return None
+    away = functools.partial(lax.round, rounding_method=0)
+
+    def to_even(v: Value) -> Value:
+        nearest = away(v)
+        halfway = lax.eq(lax.abs(lax.sub(v, nearest)), 0.5)
+        return lax.select_n(halfway, nearest, lax.mul(away(lax.mul(v, 0.5)), 2.0))
+
+    return to_even
+
+
 define(
     lax.sign,
     **elementwise(_NUMBER),
@@ -227,6 +242,7 @@ define(
     impl=_round_impl,
     **LOCALLY_CONSTANT,
     lower=_round_lower,
+    earlier=_round_as_before,
 )
 
 define(

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from jaxprtool.ir.declaration import REQUIRED, Param
-from jaxprtool.ir.jaxpr import JaxprEqn, Primitive, Var
+from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Primitive, Var
 from jaxprtool.ir.kinds import Kind
 from jaxprtool.ir.params import ParamValue, Word
 from jaxprtool.ir.placement import Placement
@@ -130,8 +130,11 @@ def params_in_form(
     """
     was = form.was(eqn)
     first = () if form.sorted else eqn.primitive.first
+    # These are not among the jaxprs that have names and places in the text.
+    unprinted = frozenset() if lossless else eqn.primitive.unprinted
     if was is not None:
-        held = {k: _mutable(v) if k in form.mutable else v for k, v in was.params.items()}
+        given = {k: v for k, v in was.params.items() if not _is_jaxpr_of(k, v, unprinted)}
+        held = {k: _mutable(v) if k in form.mutable else v for k, v in given.items()}
         return [(k, held[k]) for k in _sorted(first, (*held,))]
     declared, found = eqn.primitive.params, dict[str, Any]()
     lacks, untold = form.lacks, has_open_results(eqn)
@@ -142,6 +145,8 @@ def params_in_form(
         declaration = declared.get(key)
         if declaration is None:
             found[key] = value
+            continue
+        if _is_jaxpr_of(key, value, unprinted):
             continue
         if key in lacks:
             if value == form.nothing(key, eqn) or _says_nothing(declaration.kind, value, eqn):
@@ -170,6 +175,10 @@ def params_in_form(
     for key in form.mutable & found.keys():
         found[key] = _mutable(found[key])
     return [(k, found[k]) for k in _sorted(first, (*found,))]
+
+
+def _is_jaxpr_of(key: str, value: Any, keys: Collection[str]) -> bool:
+    return key in keys and isinstance(value, ClosedJaxpr)
 
 
 def _mutable(value: Any) -> Any:

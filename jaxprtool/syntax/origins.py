@@ -55,7 +55,8 @@ class Annotating(NamedTuple):
 
     Attributes:
       beside: whether further annotations of a line are on the same line, and not below.
-      in_brackets: whether a line of Python stands in brackets, `[file.py:12 (loss)]`.
+      in_brackets: whether a line of Python stands in brackets, `[file.py:12 (loss)]`, where no
+        equation shows its names.
       without_results: whether equations without results have one with their line of Python.
     """
 
@@ -367,6 +368,10 @@ def annotate(
         on_line.setdefault(line, []).append(eqn)
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
+    if how.in_brackets and any(eqn.origin and eqn.origin.shown & NAMES for _, eqn in places):
+        how = how._replace(
+            in_brackets=False
+        )  # those releases write no names, which `#` tells from text
     written: dict[Origin | None, tuple[str, str]] = {None: ("", "[]")}
     found = {line: _notes_of(eqns, every, written, how) for line, eqns in on_line.items()}
     mark = " " if how.in_brackets else _MARK

@@ -184,7 +184,9 @@ def test_it_ends_in_time(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         raise jt.UsageError(Diagnostic("stopped", "usage"))
 
     driver = sys.modules["jaxprtool.driver.fuzz"]
-    monkeypatch.setattr(driver, "time", SimpleNamespace(monotonic=lambda: now))
+    clock = SimpleNamespace(monotonic=lambda: now)
+    for module in (driver, sys.modules["jaxprtool.core.clock"]):
+        monkeypatch.setattr(module, "time", clock)
     monkeypatch.setattr(driver, "tried", slow)
     monkeypatch.setattr(driver.reducing, "reduce", reduced)
     found = jt.fuzz("numpy,xla,jvp,vmap", seconds=2, output=tmp_path)

@@ -112,7 +112,7 @@ def test_what_another_release_printed_is_the_same_program(path):
     program, text = read(path), jt.format_jaxpr(read(path), lossless=True)
     for dialect in ("jax-0.8.3", "jax-0.9.2", "jax-0.12"):
         done = invoke(["fmt", "--dialect", dialect, "-"], text)
-        if done.status == 0:
+        if done.status == 0 and "[earlier-words]" not in done.error:  # these are other operations
             assert kind(jt.parse(done.output), program) == PRINTER, dialect
 
 

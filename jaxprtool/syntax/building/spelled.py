@@ -10,7 +10,13 @@ from jaxprtool.core.primitive import known_primitive
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Lit
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.syntax.patterns import pattern
-from jaxprtool.syntax.releases.dialects import RECOGNISED, RELEASES, Dialect, dialect_in
+from jaxprtool.syntax.releases.dialects import (
+    BLANK_TUPLES,
+    RECOGNISED,
+    RELEASES,
+    Dialect,
+    dialect_in,
+)
 from jaxprtool.syntax.releases.earlier import OLDER
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, told_by_numbers
 from jaxprtool.syntax.releases.earlier_types import ITEMS, is_not_numpys, told_by_types
@@ -202,6 +208,7 @@ _EARLIER = by_spelled_name(EARLIER_SPELLINGS)
 _EARLIER["pjit"] = _EARLIER["jit"]
 # What only releases to 0.4.21 print: equations without results, and the params of a pjit.
 _NO_RESULTS = pattern(r"(?m)^(?:; *)?= [a-z]")  # in a text without indentation
+_EMPTY_TUPLE = pattern(r"(?m)(?:^|\[ )\w+=\(( *)\)(?= |$)")  # of params in the classic layout
 _PJIT = pattern(r"\bpjit\[\s*(?:donated_invars|in_shardings|jaxpr|keep_unused)=")
 # The end of what only releases to 0.4.35 print, and what only those to 0.4.38 do: see `LAST_SETS`.
 _LAST_SET = pattern(r"(?:shape|new_sizes)=\([^()]*(?:\(\d+\)[^()]*)*\)\s*\]")
@@ -270,6 +277,8 @@ def earlier_dialect(
         before.add(TYPED_LITERALS)
     if reading.classic:
         before.add(TYPES)
+        for m in _EMPTY_TUPLE.finditer(text):
+            (since if m[1] else before).add(BLANK_TUPLES)
     if _NO_RESULTS.search(text):
         until.add(_NAME_AMONG_OTHERS)
     until.update(told_by_words(text))

@@ -48,6 +48,7 @@ from jaxprtool.syntax.releases.spellings import (
 
 __all__ = [
     "ANNOTATES_BELOW",
+    "BLANK_TUPLES",
     "NEWEST",
     "RECOGNISED",
     "RELEASES",
@@ -78,7 +79,7 @@ ANNOTATES_BELOW = (0, 10, 1)
 _COPY_SEMANTICS, _PARTITION_SPEC, _SORTED_SETS = (0, 7, 2), (0, 9, 1), (0, 10, 1)
 _KIND_OF_SUM: Release = (0, 11, 1)
 _PRINTER_DROPS = (0, 10, 1)
-_BLANK_TUPLES: Release = (0, 1, 77)
+BLANK_TUPLES: Release = (0, 1, 77)
 _MEMORY: tuple[Release, Release] = ((0, 4, 24), (0, 7))
 
 
@@ -129,7 +130,7 @@ class Dialect:
     @property
     def blank_tuples(self) -> bool:
         """Whether an empty tuple is printed with blanks in it."""
-        return self.release >= _BLANK_TUPLES
+        return self.release >= BLANK_TUPLES
 
     @property
     def types_literals(self) -> bool:

@@ -35,6 +35,13 @@ def told_by_numbers(text: str) -> Iterator[tuple[str, Release]]:
         yield "since" if "_batching_dims=" in text else "before", _BATCHING_DIMS
 
 
+def _pairs_axes(eqn: JaxprEqn) -> str:
+    """Return why a release without batch axes of gather and scatter cannot express one, "" where it can."""
+    fields = getattr(eqn.params.get("dimension_numbers"), "fields", {})
+    has = "operand_batching_dims" in fields and fields["operand_batching_dims"]
+    return f"{eqn.primitive} has no operand_batching_dims there" if has else ""
+
+
 def _branches_are_not_linear(eqn: JaxprEqn) -> tuple[bool, ...]:
     """Return `linear` of a conditional: False for each operand of its branches."""
     return (False,) * (len(eqn.inputs) - 1)
@@ -207,6 +214,10 @@ _ROWS: dict[str, tuple[Spelling, ...]] = {
         Spelling((0, 6, 1), mutable=("unconstrained_dims",)),
     ),
     # ---- shapes and products
+    **dict.fromkeys(
+        ("gather", "scatter", "scatter-add", "scatter-max", "scatter-min", "scatter-mul"),
+        (Spelling(_BATCHING_DIMS, cannot=_pairs_axes),),
+    ),
     "broadcast_in_dim": _SHARDING,
     "iota": (Spelling((0, 4, 35), added={"sharding": None}),),
     "ragged_dot_general": (Spelling((0, 5, 3), born=True, replaces="ragged_dot"),),

@@ -117,6 +117,12 @@ def _rounding_away(params: dict[str, Any], eqn: JaxprEqn) -> dict[str, Any]:
     return {k: v for k, v in params.items() if v not in (0, Word("RoundingMethod.AWAY_FROM_ZERO"))}
 
 
+def _rounds_to_even(eqn: JaxprEqn) -> str:
+    """Return why a release that rounds away from zero cannot express a rounding; "" where it can."""
+    away = _rounding_away({"": eqn.params.get("rounding_method")}, eqn) == {}
+    return "" if away else "round has no param rounding_method there, which is 1"
+
+
 def _old_type(eqn: JaxprEqn) -> Any:
     """Return the element type of the operand of a conversion, None where it is open."""
     aval = eqn.inputs[0].aval if eqn.inputs else None
@@ -363,7 +369,14 @@ OLDEST_SPELLINGS: dict[str, tuple[Spelling, ...]] = {
     ),
     "reduce_precision": _born(0, 2, 14),
     **dict.fromkeys(("rng_bit_generator", "rng_uniform"), _born(0, 2, 12)),
-    "round": (Spelling((0, 2, 8), allowed={"rounding_method": 0}, before=_rounding_away),),
+    "round": (
+        Spelling(
+            (0, 2, 8),
+            allowed={"rounding_method": 0},
+            before=_rounding_away,
+            cannot=_rounds_to_even,
+        ),
+    ),
     "schur": _born(0, 3, 1),
     "select_n": (Spelling(SELECT_N, called="select", cannot=no_choice),),
     "sort": (
