@@ -22,8 +22,8 @@ def for_dialect(
       dialect: the name of the dialect, `jax-0.4.30`.
 
     Returns:
-      The programs, and a note for each equation that is replaced. What has no counterpart there
-        stays as it is.
+      The programs, and notes on the equations that are replaced (see `in_earlier_words`). What has
+        no counterpart there stays as it is.
 
     Raises:
       UsageError: there is no such dialect.

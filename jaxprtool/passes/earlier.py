@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from jaxprtool.core.stack import deep
@@ -11,7 +12,7 @@ from jaxprtool.interpreters.dce import dce_closed
 from jaxprtool.interpreters.evaluate import impl_rules
 from jaxprtool.interpreters.stage import stage
 from jaxprtool.ir.avals import ShapedArray
-from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError
+from jaxprtool.ir.diagnostics import Diagnostic, JaxprTypeError, counted
 from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn
 from jaxprtool.ir.walk import all_eqns
 from jaxprtool.makers.decomposed import function_of
@@ -37,10 +38,11 @@ def in_earlier_words(
       dialect: that of the release.
 
     Returns:
-      The program, and a note for each equation that was replaced. Equations without a counterpart
-        stay, as do all of an ill-typed program.
+      The program, and notes on the equations that were replaced: one for all that were for the same
+        reason, at the first of them. Equations without a counterpart stay, as do all of an ill-typed
+        program.
     """
-    notes: list[Diagnostic] = []
+    notes: dict[str, list[Diagnostic]] = {}
     for _ in range(_MOST_ROUNDS):
         if not any(unsayable(eqn, dialect) for eqn in all_eqns(program.jaxpr)):
             break
@@ -52,13 +54,21 @@ def in_earlier_words(
         if new is program:
             break
         program = new
-    return program, notes
+    return program, [_together(found) for found in notes.values()]
+
+
+def _together(notes: Sequence[Diagnostic]) -> Diagnostic:
+    """Return one note for several of the same message."""
+    first, *others = notes
+    if not others:
+        return first
+    return replace(first, message=f"{first.message}; and {counted(len(others), 'more equation')}")
 
 
 class _Rule:
     """The rule of one rewriting, which notes what it replaces."""
 
-    def __init__(self, dialect: Dialect, notes: list[Diagnostic]):
+    def __init__(self, dialect: Dialect, notes: dict[str, list[Diagnostic]]):
         self.dialect, self.notes = dialect, notes
 
     def __call__(self, eqn: JaxprEqn) -> Callable[..., Any] | None:
@@ -69,7 +79,8 @@ class _Rule:
             names = [*dict.fromkeys(e.primitive.name for e in piece.eqns)]
             what = f"written with {', '.join(names)}" if names else "left out"
             message = f"for {self.dialect.name}: {why}; {what}"
-            self.notes.append(Diagnostic(message, "earlier-words", eqn.span, severity="note"))
+            note = Diagnostic(message, "earlier-words", eqn.span, severity="note")
+            self.notes.setdefault(message, []).append(note)
         return made
 
 
