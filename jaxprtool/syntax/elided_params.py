@@ -131,7 +131,7 @@ def params_in_form(
     was = form.was(eqn)
     first = () if form.sorted else eqn.primitive.first
     # These are not among the jaxprs that have names and places in the text.
-    unprinted = frozenset() if lossless else eqn.primitive.unprinted
+    unprinted = frozenset[str]() if lossless else eqn.primitive.unprinted
     if was is not None:
         given = {k: v for k, v in was.params.items() if not _is_jaxpr_of(k, v, unprinted)}
         held = {k: _mutable(v) if k in form.mutable else v for k, v in given.items()}
