@@ -130,7 +130,7 @@ def test_a_planted_fault_is_found_and_reduced(
     monkeypatch.setitem(table.rules, primitive, change(table[primitive]))
     folder = tmp_path / "found"
     line = (
-        f"fuzz --check {column} --size 3 --primitives {primitive},add,neg -n 40 -o {folder} --json"
+        f"fuzz --check {column} --size 3 --primitives {primitive},add,neg -n 16 -o {folder} --json"
     )
     done = invoke(line)
     assert done.status == 1, (done.output, done.error)

@@ -46,7 +46,7 @@ def named_axes(v: Var) -> str:
 
 def has_named_axes(text: str) -> bool:
     """Whether there are named axes in the types of a text."""
-    return ";" in text and _AXES.search(text) is not None
+    return _AN_AXIS.search(text) is not None and _AXES.search(text) is not None
 
 
 def type_in(release: Release, aval: AbstractType) -> str:
@@ -72,6 +72,7 @@ def type_in(release: Release, aval: AbstractType) -> str:
 
 
 _AXES = pattern(r"\w\[[^\s;\[\]]*(;[^\s;:\[\]]+:\d+(?:, ?[^\s;:\[\]]+:\d+)*)\]")
+_AN_AXIS = pattern(r";[^\s;:\[\]]+:\d")  # begins with a letter that is rare, so that the search is fast
 _LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
 # Spellings of number types; other types, such as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
