@@ -84,10 +84,13 @@ class WiderRuns:
             return ""
         xp = numpy_namespace()
         for x, p, q, wanted in zip(own[0], *wide, where, strict=True):
-            if wanted:
+            if not wanted:
+                continue
+            with xp.errstate(all="ignore"):  # of infinities and NaNs
                 room = _REAL * float(xp.finfo(x.dtype).eps) * xp.maximum(abs(p), abs(q))
-                if not (xp.isfinite(p) & xp.isfinite(q) & (abs(p - q) <= room)).all():
-                    return ""
+                near = xp.isfinite(p) & xp.isfinite(q) & (abs(p - q) <= room)
+            if not near.all():
+                return ""
         return "f64" if self._bits < 64 else "long double"
 
     def agreeing(
