@@ -183,6 +183,7 @@ def test_definitions_are_written_out_as_far_as_they_fit(depth: int):
 BORN = {
     "cells": (0, 4, 27),
     "composed": (0, 5, 0),
+    "converted": (0, 2, 8),
     "looked_up": (0, 2, 22),
     "matrices": (0, 2, 5),
     "printed": (0, 7, 2),
