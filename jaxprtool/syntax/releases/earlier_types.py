@@ -72,7 +72,8 @@ def type_in(release: Release, aval: AbstractType) -> str:
 
 
 _AXES = pattern(r"\w\[[^\s;\[\]]*(;[^\s;:\[\]]+:\d+(?:, ?[^\s;:\[\]]+:\d+)*)\]")
-_AN_AXIS = pattern(r";[^\s;:\[\]]+:\d")  # begins with a letter that is rare, so that the search is fast
+# It begins with a rare character, so that the search is fast.
+_AN_AXIS = pattern(r";[^\s;:\[\]]+:\d")
 _LETTERLESS = pattern(r"\]\{(?!(?:[VUR]|U_m(?:ax|in)):)\w")
 # Spellings of number types; other types, such as `bool`, have one name.
 _REFERENCE = pattern(r"\b(?:Mem)?Ref(?:<\w+>)?\{(?:(b?float|u?int|complex)|bf|[fiuc])\d")
