@@ -78,9 +78,8 @@ class _Here(threading.local):
 
 _here = _Here()
 _lock = threading.Lock()
-_effects = (
-    threading.RLock()
-)  # held by a thread with an effect, and by one that stops waiting for it
+# Held by a thread with an effect, and by one that stops waiting for it.
+_effects = threading.RLock()
 _users = [0, 0]  # threads with a deep stack now, and the recursion limit before the first
 
 
@@ -138,8 +137,8 @@ def run_deep(f: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         thread = _start(work)
         if thread is None:
             return f(*args, **kwargs)
-        while (wanted := asked.get()) is not None:
-            wanted()
+        while (here := asked.get()) is not None:
+            here()
         thread.join()
     return outcome.get()
 

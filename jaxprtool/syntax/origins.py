@@ -369,9 +369,7 @@ def annotate(
     lines_of_python = any(eqn.origin and eqn.origin.shown & SOURCE for _, eqn in places)
     every = 0 if lines_of_python else NAMES  # names alone are told from comments by their column
     if how.in_brackets and any(eqn.origin and eqn.origin.shown & NAMES for _, eqn in places):
-        how = how._replace(
-            in_brackets=False
-        )  # those releases write no names, which `#` tells from text
+        how = how._replace(in_brackets=False)  # names in brackets alone would look like operands
     written: dict[Origin | None, tuple[str, str]] = {None: ("", "[]")}
     found = {line: _notes_of(eqns, every, written, how) for line, eqns in on_line.items()}
     mark = " " if how.in_brackets else _MARK
@@ -385,11 +383,8 @@ def annotate(
         line, size = lines[number], sizes[number]
         if HARD_BREAK in line:
             size = size_of(line.rpartition(HARD_BREAK)[2])
-        first = (
-            f"{line}{blank[size:]}{mark}{notes[0]}"
-            if notes and (notes[0] or mark == _MARK)
-            else line
-        )
+        is_marked = bool(notes) and (bool(notes[0]) or mark == _MARK)
+        first = f"{line}{blank[size:]}{mark}{notes[0]}" if is_marked else line
         below = [f"{blank}{mark}{note}" for note in notes[1:]]
         lines[number] = ("" if how.beside else "\n").join([first, *below])
     return "\n".join(lines).replace(HARD_BREAK, "\n")

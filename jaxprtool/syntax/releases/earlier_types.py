@@ -13,10 +13,10 @@ __all__ = [
     "ITEMS",
     "TAGGED",
     "has_named_axes",
-    "is_not_numpys",
-    "named_axes",
     "has_tags",
     "has_types",
+    "is_not_numpys",
+    "named_axes",
     "told_by_types",
     "type_in",
 ]
