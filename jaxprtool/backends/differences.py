@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.arrays import type_name
@@ -135,7 +136,7 @@ def clearly_near(a: Any, b: Any) -> bool:
     if not (apart.max() <= share * largest and largest < most):
         return False
     coarser = min(x.dtype, y.dtype, key=lambda dtype: dtype.itemsize)
-    differing = apart > np.finfo(coarser).eps * sizes
+    differing = apart > ml_dtypes.finfo(coarser).eps * sizes
     if differing.all() or not differing.any():
         return True
     return bool(apart.max() <= share * sizes[differing].max())
@@ -158,7 +159,7 @@ def clearly_within(a: Any, b: Any, rtol: float, atol: float) -> bool:
     u, v = x.astype(np.float64), y.astype(np.float64)
     size, apart = np.abs(u), np.abs(u - v)
     if x.dtype != y.dtype:
-        info = np.finfo(x.dtype)
+        info = ml_dtypes.finfo(x.dtype)
         apart += float(info.eps) * np.abs(v) + float(info.smallest_subnormal)
     return bool((apart <= atol + rtol * size).all()) and bool(size.max() < most)
 
@@ -180,7 +181,7 @@ def _near_by(dtype: Any) -> tuple[float, float]:
     """Return the largest difference of floats of a type that are clearly near, relative to the
     largest, and a bound on these.
     """
-    info = np.finfo(dtype)
+    info = ml_dtypes.finfo(dtype)
     return 0.5 * float(info.eps) ** (2 / 3), 0.5 * float(info.max)
 
 

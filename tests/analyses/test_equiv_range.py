@@ -49,3 +49,19 @@ def test_what_differs_in_any_type(f, g):
 def test_what_differs_in_integers_has_no_wider_type():
     found = answer(lambda x: x * 2 // 2, lambda x: x, np.int32(1))
     assert found.refuted and not found.same_in
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e5m2", "float8_e4m3fn"])
+def test_narrow_types(dtype):
+    x = np.ones(4, getattr(jnp, dtype))
+    found = answer(lambda x: x + x, lambda x: x, x)
+    assert found.refuted and not found.same_in and not found.samples.tried, str(found)
+    assert not answer(lambda x: x * x * x, lambda x: x * (x * x), x).refuted
+    assert not answer(lambda x: x / 3, lambda x: x * (1 / 3), x).refuted
+    assert not answer(lambda x: jnp.sin(x) / jnp.cos(x), jnp.tan, x).refuted
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_narrow_types_that_overflow(dtype):
+    found = answer(abs, lambda x: jnp.sqrt(x * x), np.ones(4, getattr(jnp, dtype)))
+    assert found.refuted and found.same_in == "f64", str(found)

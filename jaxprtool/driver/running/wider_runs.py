@@ -23,7 +23,8 @@ _AGREE = 2.0**-10  # in double precision, which has 29 bits more
 _AGREE_LONG = 2.0**-5  # in long double, which has 11
 _LONG_UNIT = 2.0**-11  # a unit of rounding of long double, in those of f64
 _ROUNDINGS = 6  # runs with other roundings
-_REAL = 64.0  # units of rounding of the largest element: a larger difference in the wider precision is none of rounding
+_REAL = 64.0  # units of rounding of the largest element: a larger difference in the wider precision is none of rounding,
+_LEAST = 2.0**-4  # and so is this share of it, or one unit of a type with fewer bits
 
 
 class WiderRuns:
@@ -87,7 +88,7 @@ class WiderRuns:
             if not wanted:
                 continue
             with xp.errstate(all="ignore"):  # of infinities and NaNs
-                room = _REAL * float(xp.finfo(x.dtype).eps) * xp.maximum(abs(p), abs(q))
+                room = _real(float(xp.finfo_of(x.dtype).eps)) * xp.maximum(abs(p), abs(q))
                 near = xp.isfinite(p) & xp.isfinite(q) & (abs(p - q) <= room)
             if not near.all():
                 return ""
@@ -176,5 +177,10 @@ def differ(own: tuple[Value, Value], wide: tuple[Value, Value], epsilon: float) 
     """
     xp = numpy_namespace()
     apart, there = _apart(*own, wide[0]), abs(wide[0] - wide[1])
-    least = _REAL * epsilon * max(abs(x).max(initial=0.0) for x in wide)
+    least = _real(epsilon) * max(abs(x).max(initial=0.0) for x in wide)
     return bool(xp.any((there > least) & (apart > there / 2)))
+
+
+def _real(epsilon: float) -> float:
+    """Return which share of the largest element no rounding explains in a wider precision."""
+    return min(_REAL * epsilon, max(epsilon, _LEAST))
