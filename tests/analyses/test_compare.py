@@ -573,10 +573,18 @@ def test_effects_run_once_on_each_side(at_the_end):
         assert found.first is not None
 
 
-@pytest.mark.parametrize("types", [(a, b) for a in (2, 4, 8) for b in (2, 4, 8)], ids=str)
+FLOATS = (
+    "float16",
+    "float32",
+    "float64",
+    "float8_e5m2",
+)  # the last is one of ml_dtypes, and of NumPy's kind "f"
+
+
+@pytest.mark.parametrize("types", [(a, b) for a in FLOATS for b in FLOATS], ids=str)
 def test_what_is_clearly_near_differs_by_rounding_alone(types):
     """The quick answer is never another than the full one, at all magnitudes, and mostly the same where little differs."""
-    rng = np.random.default_rng(types[0] * 10 + types[1])
+    rng = np.random.default_rng(FLOATS.index(types[0]) * 10 + FLOATS.index(types[1]))
     quick = 0
     for n in range(600):
         shape = [(), (1,), (7,), (3, 2)][n % 4]
@@ -587,7 +595,7 @@ def test_what_is_clearly_near_differs_by_rounding_alone(types):
             y = np.where(rng.integers(0, 3, size=shape) == 0, [np.nan, np.inf, 0.0][n % 3], y)
         with np.errstate(all="ignore"):
             x, y = (
-                v.astype(f"f{t}")
+                v.astype(getattr(jnp, t))
                 for v, t in zip((np.asarray(x), np.asarray(y)), types, strict=True)
             )
             near = differences.clearly_near(x, y)
@@ -597,11 +605,11 @@ def test_what_is_clearly_near_differs_by_rounding_alone(types):
     assert quick > 100
 
 
-@pytest.mark.parametrize("types", [(a, b) for a in (2, 4, 8) for b in (2, 4, 8)], ids=str)
+@pytest.mark.parametrize("types", [(a, b) for a in FLOATS for b in FLOATS], ids=str)
 @pytest.mark.parametrize("given", [(1e-2, 0.0), (0.0, 1e-3), (1e-2, 1e-6)], ids=str)
 def test_what_is_clearly_within_a_tolerance_does_not_differ_by_it(types, given):
     """Element by element, at all magnitudes, down to denormal numbers."""
-    rng = np.random.default_rng(types[0] * 10 + types[1])
+    rng = np.random.default_rng(FLOATS.index(types[0]) * 10 + FLOATS.index(types[1]))
     quick = 0
     for n in range(600):
         shape = [(), (1,), (7,), (3, 2)][n % 4]
@@ -610,9 +618,11 @@ def test_what_is_clearly_within_a_tolerance_does_not_differ_by_it(types, given):
         if n % 10 == 0:
             y = np.where(rng.integers(0, 3, size=shape) == 0, [np.nan, np.inf, 0.0][n % 3], y)
         with np.errstate(all="ignore"):
-            x, y = (np.asarray(v).astype(f"f{t}") for v, t in zip((x, y), types, strict=True))
+            x, y = (
+                np.asarray(v).astype(getattr(jnp, t)) for v, t in zip((x, y), types, strict=True)
+            )
             near = differences.clearly_within(x, y, *given)
         found = differences.difference(x, y, rtol=given[0], atol=given[1])
         assert not (near and found.n_different), (x, y)
         quick += near
-    assert quick > 50
+    assert quick > 50 or "float8_e5m2" in types  # two bits agree to no hundredth
