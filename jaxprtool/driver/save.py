@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from jaxprtool.driver.compile import Compiled, from_bytes
+from jaxprtool.driver.dialects import sayable
 from jaxprtool.driver.storage import files
 from jaxprtool.driver.storage.artifact import is_artifact
 from jaxprtool.driver.storage.constants import load_constants
@@ -28,23 +29,35 @@ __all__ = ["load", "save"]
 Path = str | os.PathLike[str]
 
 
-def save(program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path) -> None:
+def save(
+    program: ClosedJaxpr | dict[str, ClosedJaxpr] | Compiled, path: Path, dialect: str = ""
+) -> None:
     """Write a program, or several by name, as text, or a compiled program as an artifact; `load` reads it.
 
     The text holds what `str` of a program drops: values of constants, weak types, derivative rules, hidden params,
     and the lines of Python that equations come from. A primitive that only this process knows, or an object of JAX's, is
     the call of what it does. Constants of more than 1 KB go into an `.npz` file beside it. Each file is written whole or not at all.
 
+    Args:
+      program: what to write.
+      path: the file.
+      dialect: the release of JAX whose print the text is to be, as of `format_jaxpr`; "" for that of each program.
+
     Raises:
-      UsageError: it is none of these, or the file cannot be written.
+      UsageError: it is none of these, or the file cannot be written; there is no such dialect, or the program is
+        compiled and has none.
+      UnsupportedError: the dialect cannot express a program.
     """
     name = os.fspath(path)
     if isinstance(program, Compiled):
+        if dialect:
+            fail(UsageError, "a compiled program is no text, and has no dialect", "option")
         program.save(name)
         return
     programs = program if isinstance(program, dict) else {"": program}
     held = {key: _as_others_read(_checked(p)) for key, p in programs.items()}
-    write_programs({key: show_origins(p, os.getcwd()) for key, p in held.items()}, name)
+    shown = {key: show_origins(p, os.getcwd()) for key, p in sayable(held, dialect).items()}
+    write_programs(shown, name, dialect=dialect)
 
 
 def _as_others_read(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -113,6 +113,21 @@ def test_fmt_writes_for_an_earlier_release_at_any_depth():
     assert fmt(done.text).text == fmt(done.text, dialect="jax-0.4.30").text == done.text
 
 
+def test_the_api_writes_what_fmt_writes(tmp_path):
+    program, x = jt.parse(TEXT), np.float32([1, 2, 3, 4])
+    text = fmt(TEXT, dialect="jax-0.4.30").text
+    own = jt.format_jaxpr(program, lossless=True, dialect="jax-0.4.30")
+    assert jt.diff(jt.parse(own), jt.parse(text)).equal
+    path = tmp_path / "old.jaxpr"
+    jt.save(program, path, dialect="jax-0.4.30")
+    assert jt.compare(jt.load(path), program, x).equal and "square" not in path.read_text()
+    assert fmt(path.read_text()).text == path.read_text()
+    with pytest.raises(jt.UsageError, match="no dialect"):
+        jt.save(program, path, dialect="jax-7")
+    with pytest.raises(jt.UsageError, match="is no text"):
+        jt.save(jt.compile(program), path, dialect="jax-0.4.30")
+
+
 def test_fmt_keeps_what_a_release_has():
     for dialect in ("jax-0.4.38", "jax-0.12"):
         done = fmt(TEXT, dialect=dialect)

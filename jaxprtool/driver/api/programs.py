@@ -8,10 +8,10 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from jaxprtool.driver import check as checking
 from jaxprtool.driver import compile as compiling
+from jaxprtool.driver import dialects, typing
 from jaxprtool.driver import diff as comparing
 from jaxprtool.driver import lower as lowering
 from jaxprtool.driver import trace as tracing
-from jaxprtool.driver import typing
 from jaxprtool.driver.api.keywords import for_the_function, is_function, is_of_jax, refuse_texts
 from jaxprtool.driver.check import Signature
 from jaxprtool.driver.compile import Compiled
@@ -30,7 +30,6 @@ from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting
 from jaxprtool.stablehlo.module import StableHLO
-from jaxprtool.syntax import print as printing
 from jaxprtool.syntax.inference.open_programs import missing_types
 
 __all__ = [
@@ -258,7 +257,7 @@ def _as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
 
 
 eval_jaxpr = of_program(evaluating.eval_jaxpr)
-format_jaxpr = of_program(printing.format_jaxpr)
+format_jaxpr = of_program(dialects.format_jaxpr)
 jaxpr_as_fun = of_program(_as_fun)
 jvp_jaxpr = of_typed(jvps.jvp_jaxpr)
 partial_eval_jaxpr = of_typed(partial_evals.partial_eval_jaxpr)
