@@ -1,4 +1,7 @@
-"""Texts of eight releases of JAX, in their own dialects and in those of the others; `dialects/programs.py` made them."""
+"""Texts of eight releases of JAX, in their own dialects and in those of the others; `dialects/programs.py` made them.
+
+`format_jaxpr` is the printer's here: `jt.format_jaxpr` writes other equations for a release that lacks a primitive.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,7 @@ from jaxprtool.driver.fmt import fmt
 from jaxprtool.driver.projects.settings import dialect_of_project
 from jaxprtool.generation.seeds import seeds
 from jaxprtool.ir.diagnostics import UnsupportedError
-from jaxprtool.syntax.print import (
-    format_jaxpr,
-)  # of the API, it writes other equations where a release lacks one
+from jaxprtool.syntax.print import format_jaxpr
 from jaxprtool.syntax.releases import dialects
 from jaxprtool.syntax.releases.dialects import (
     NEWEST,
