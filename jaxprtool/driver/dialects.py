@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 
 from jaxprtool.ir.diagnostics import Diagnostic
@@ -49,6 +50,7 @@ def sayable(programs: Mapping[str, ClosedJaxpr], dialect: str) -> Mapping[str, C
     return for_dialect(programs, dialect)[0]
 
 
+@functools.wraps(printing.format_jaxpr)
 def format_jaxpr(
     program: ClosedJaxpr,
     style: str = "jax",
@@ -56,28 +58,6 @@ def format_jaxpr(
     width: int = 80,
     dialect: str = "",
 ) -> str:
-    """Return the text of a program, as JAX prints it; `str(program)` is the same.
-
-    JAX's print drops weak types, derivative rules of custom functions, and params such as `inline`
-    of `jit`: only with `lossless` does the text read back as the same program.
-
-    Args:
-      program: the program; known consts are written in `where` sections.
-      style: "jax" for JAX's layout, "autodidax" for the tutorial's.
-      lossless: also write what JAX's print drops: weak types, and params that JAX hides.
-      width: the width of a line, as far as layout can keep to it.
-      dialect: the release of JAX whose print to write, `jax-0.10.2`; "" for the one that the
-        program was read in, or, for a program that was made anew, that of the installed JAX
-        (without one, the newest). For an earlier release, operations that came later are written
-        with those that it had, as `fmt --dialect` does.
-
-    Returns:
-      The text, without a line break at its end.
-
-    Raises:
-      UsageError: there is no such style, or no such dialect.
-      UnsupportedError: the dialect cannot express the program.
-    """
     if style == "jax":
         program = sayable({"": program}, dialect)[""]
     return printing.format_jaxpr(program, style, lossless, width, dialect)

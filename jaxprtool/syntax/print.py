@@ -42,7 +42,8 @@ def format_jaxpr(
       width: the width of a line, as far as layout can keep to it.
       dialect: the release of JAX whose print to write, `jax-0.10.2`; "" for the one that the
         program was read in, or, for a program that was made anew, that of the installed JAX
-        (without one, the newest).
+        (without one, the newest). What a release has no operation for is refused here;
+        `jt.format_jaxpr` and `fmt` write it with the operations that it had.
 
     Returns:
       The text, without a line break at its end.
