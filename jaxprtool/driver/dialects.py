@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping
 
 from jaxprtool.ir.diagnostics import Diagnostic
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 from jaxprtool.passes.earlier import in_earlier_words
-from jaxprtool.syntax import print as printing
 from jaxprtool.syntax.releases.dialects import find_dialect, says_all
 
-__all__ = ["for_dialect", "format_jaxpr", "sayable"]
+__all__ = ["for_dialect", "sayable"]
 
 
 def for_dialect(
@@ -48,16 +46,3 @@ def sayable(programs: Mapping[str, ClosedJaxpr], dialect: str) -> Mapping[str, C
     if not dialect or says_all(programs.values(), dialect):
         return programs
     return for_dialect(programs, dialect)[0]
-
-
-@functools.wraps(printing.format_jaxpr)
-def format_jaxpr(
-    program: ClosedJaxpr,
-    style: str = "jax",
-    lossless: bool = False,
-    width: int = 80,
-    dialect: str = "",
-) -> str:
-    if style == "jax":
-        program = sayable({"": program}, dialect)[""]
-    return printing.format_jaxpr(program, style, lossless, width, dialect)

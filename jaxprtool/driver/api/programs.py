@@ -30,6 +30,7 @@ from jaxprtool.ir.diagnostics import JaxprTypeError, UsageError, fail
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr, Value
 from jaxprtool.passes import rewrite as rewriting
 from jaxprtool.stablehlo.module import StableHLO
+from jaxprtool.syntax import print as printing
 from jaxprtool.syntax.inference.open_programs import missing_types
 
 __all__ = [
@@ -256,8 +257,21 @@ def _as_fun(program: ClosedJaxpr) -> Callable[..., list[Any]]:
     return apply
 
 
+@functools.wraps(printing.format_jaxpr)
+def _format(
+    program: ClosedJaxpr,
+    style: str = "jax",
+    lossless: bool = False,
+    width: int = 80,
+    dialect: str = "",
+) -> str:
+    if style == "jax":
+        program = dialects.sayable({"": program}, dialect)[""]
+    return printing.format_jaxpr(program, style, lossless, width, dialect)
+
+
 eval_jaxpr = of_program(evaluating.eval_jaxpr)
-format_jaxpr = of_program(dialects.format_jaxpr)
+format_jaxpr = of_program(_format)
 jaxpr_as_fun = of_program(_as_fun)
 jvp_jaxpr = of_typed(jvps.jvp_jaxpr)
 partial_eval_jaxpr = of_typed(partial_evals.partial_eval_jaxpr)
