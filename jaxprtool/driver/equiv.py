@@ -49,8 +49,10 @@ _FEW = 4  # bits after the binary point that are too few for rounding to be told
 _WRITTEN = 100  # numbers that stand in programs
 _WORDS = 200  # elements of arguments that are printed as words
 _FIRST = 1_000_000  # steps of loops without a known end that the first sample may take, where it is not given,
-_TURNS = 10_000  # and that a later one may,
+# or B where it is given and A takes less than a tenth of them;
+_TURNS = 10_000  # those that a later sample may take, or B where A takes less than a tenth of them,
 _MORE = 10  # or so many times as many as a sample before it has taken
+_HALVED = 7  # times the steps of later samples are halved at most, once for each that was left out
 
 
 def equiv(
@@ -252,7 +254,8 @@ class _Trial:
         """
         found, over, taken = list[Any](), list[JaxprToolError](), 0
         for program in self.programs:
-            turns = Turns(self.turns)
+            ended = bool(found)  # the first program
+            turns = Turns(self._turns_after(taken) if ended else self.turns)
             try:
                 with limited_turns(turns), silent():
                     found.append(run(program, args, **self.limits))
@@ -263,12 +266,20 @@ class _Trial:
             taken = max(taken, turns.taken)
         if not over:
             self.taken = max(self.taken, taken)
-        self.turns = max(_TURNS, _MORE * self.taken)
+        # where many samples are left out, little time is lost with each more
+        self.turns = max(_TURNS >> min(self.samples.left_out, _HALVED), _MORE * self.taken)
         if over:
             raise _TooLong(over)
         for i in self.samples.drawn:  # another run gives something else
             found[1][i] = found[0][i]
         return found[0], found[1]
+
+    def _turns_after(self, taken: int) -> int | None:
+        """Return how many steps the second program may take on a sample on which the first took `taken`."""
+        if self.turns is None:  # the sample is given
+            free = self.limits["step_limit"] is not None
+            return None if free else max(_FIRST, _MORE * taken)
+        return min(self.turns, max(_TURNS, _MORE * taken))
 
     def gaps(self, args: list[Value], *, special: bool = False) -> list[Any]:
         """Return how far the results for some arguments are from each other, beyond what rounding explains.
