@@ -18,6 +18,7 @@ from jaxprtool.analyses.identity.equiv import (
     effects_of,
 )
 from jaxprtool.analyses.identity.normal_form import same_normal_form, unknown_inside
+from jaxprtool.analyses.rounding.shadow import is_rounded
 from jaxprtool.core.trace import words_of_key
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import checked_arguments, run
@@ -486,6 +487,8 @@ def _rounds(program: ClosedJaxpr, args: list[Value], **limits: Any) -> bool:
     out.
     """
     of = [v.aval for eqn in all_eqns(program.jaxpr) for v in eqn.out_binders]
+    if not any(map(is_rounded, of)):  # `precision` has nothing to measure then, and refuses it
+        return False
     of += [v.aval for v in open_binders(program)]
     dtypes = [x.dtype for x in of if isinstance(x, ShapedArray)]
     wide = any(d.kind in "fc" and d.real.bits == 64 for d in dtypes)

@@ -555,6 +555,21 @@ def test_a_domain_is_one_text_or_several():
     assert jt.equiv(lambda x: jnp.abs(x), lambda x: x * 1, x).refuted
 
 
+@pytest.mark.parametrize("spot", [0.3, 0.1, 7.0])
+@pytest.mark.parametrize(
+    ("f", "g"),
+    [
+        (lambda x: x, lambda x, s: jnp.where(x == s, 0.0, x)),
+        (lambda x: x > 0, lambda x, s: (x > 0) & (x != s)),
+        (lambda x: -x, lambda x, s: jnp.where(x == s, x, -x)),
+    ],
+)
+def test_a_difference_at_one_number_of_programs_that_do_not_round_is_refuted(f, g, spot):
+    a, b = jt.trace(f, np.float32(3)), jt.trace(lambda x: g(x, spot), np.float32(3))
+    for pair in ((a, b), (b, a)):
+        assert jt.equiv(*pair).refuted
+
+
 @pytest.mark.parametrize(
     ("f", "g"),
     [

@@ -300,10 +300,15 @@ def range_of(
         least, most = (array.min().item(), array.max().item()) if array.size else (None, None)
         return Range(str(aval), least, most, values=_at(array, indices, shape))
     finite = xp.isfinite(array)
-    numbers = xp.abs(array[finite]) if dtype == "c" else array[finite]
-    some = numbers.size > 0
-    least, most = (float(numbers.min()), float(numbers.max())) if some else (None, None)
-    nan, inf = int(xp.isnan(array).sum()), int(xp.isinf(array).sum())
+    n_finite = int(xp.count_nonzero(finite))
+    numbers, nan, inf = array, 0, 0
+    if n_finite < array.size:
+        numbers = array[finite]
+        nan = int(xp.count_nonzero(xp.isnan(array)))
+        inf = int(xp.count_nonzero(xp.isinf(array)))  # a complex number may be both
+    if dtype == "c":
+        numbers = xp.abs(numbers)
+    least, most = (float(numbers.min()), float(numbers.max())) if n_finite else (None, None)
     return Range(str(aval), least, most, nan, inf, _at(array, indices, shape))
 
 
@@ -312,7 +317,8 @@ def _at(array: Any, indices: Sequence[tuple[int, ...]], shape: tuple[int, ...]) 
     xp = numpy_namespace()
     if not indices:
         return []
-    return values_at(xp.broadcast_to(array, shape), indices)
+    whole = array if array.shape == shape else xp.broadcast_to(array, shape)
+    return values_at(whole, indices)
 
 
 def values_at(array: Any, indices: Sequence[tuple[int, ...]]) -> list[Any]:
