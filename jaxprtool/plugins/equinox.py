@@ -1,8 +1,8 @@
 """The primitives of equinox, which programs of diffrax, optimistix, lineax and dynamiqs have too.
 
-Their rules are defined in terms of JAX's own primitives. The text of a program does not have the
-function that `noinline` calls, nor the primitive of another library that a `vprim` applies;
-`jaxprtool trace` writes their expansions.
+Their rules are defined in terms of JAX's own primitives; `equinox_vprim` has the one that applies
+others. The text of a program does not have the function that `noinline` calls, which `jaxprtool
+trace` writes out.
 """
 
 from __future__ import annotations
@@ -12,14 +12,9 @@ from typing import Any
 
 import jaxprtool as jt
 from jaxprtool import lax
-from jaxprtool.core.bind import bind
 from jaxprtool.core.kinds.functions import Text
-from jaxprtool.core.kinds.numbers import Size
-from jaxprtool.core.primitive import declared_primitive
-from jaxprtool.interpreters.check import abstract_eval
 from jaxprtool.ir.dtypes import INT32
 from jaxprtool.ir.params import Opaque
-from jaxprtool.plugins.expanded import row
 
 
 @jt.primitive(library="equinox")
@@ -105,20 +100,6 @@ def maybe_set(
     i_static, i_treedef: equinox's structure of the index.
     kwargs: params of the indexed update.
     makes_false_steps: whether the loop takes steps in which pred is false.
-    """
-
-
-@jt.primitive(multiple_results=True, library="equinox")
-def vprim(
-    *operands, prim: Any, params: Any, __axis_name: Any, __axis_size: Size, __batch_axes: tuple
-):
-    """vmap(prim)(*operands); the batch is the first axis of each result.
-
-    prim: the name of the primitive.
-    params: its params, as pairs of name and value.
-    __axis_name: the name of the batch axis.
-    __axis_size: the size of the batch.
-    __batch_axes: the batch axis of each operand; None for one that is not batched.
     """
 
 
@@ -518,63 +499,3 @@ jt.define(
     batch=_set_batch,
     cost=lambda in_avals, out_avals, **_: in_avals[2].size,
 )
-
-
-# -- vprim -------------------------------------------------------------------------------------
-
-
-_APPLIED = {"linear_solve", "maybe_set", "vprim"}  # those that a `vprim` applies
-
-
-def _primitive(prim: Any) -> Any:
-    """Return the primitive of a name; None where a `vprim` of it is not supported."""
-    return declared_primitive(str(prim)) if str(prim) in _APPLIED else None
-
-
-def _given(prim: Any, params: Any) -> dict[str, Any]:
-    """Return the params of the applied primitive by name, with the defaults of those that are not
-    given.
-    """
-    return {
-        **_primitive(prim).defaults,
-        **{str(name): value for name, value in dict(params).items()},
-    }
-
-
-def _each(
-    in_avals: Any,
-    *operands: Any,
-    prim: Any,
-    params: Any,
-    __axis_size: int,
-    __batch_axes: Any,
-    **_: Any,
-) -> Any:
-    op, given = _primitive(prim), _given(prim, params)
-    several = op.multiple_results
-
-    def one(*xs: Any) -> Any:
-        found = bind(op, *xs, **given)
-        return found if several else [found]
-
-    return jt.vmap(one, in_axes=(*__batch_axes,), axis_size=__axis_size)(*operands)
-
-
-def _each_types(
-    *avals: Any, prim: Any, params: Any, __axis_size: int, __batch_axes: Any, **_: Any
-) -> Any:
-    if _primitive(prim) is None:
-        jt.ill_typed(f"vprim: {prim} is not known here", "bad-param")
-    if len(__batch_axes) != len(avals):
-        jt.ill_typed(f"vprim has {len(__batch_axes)} axes for {len(avals)} operands", "bad-param")
-    examples: list[Any] = []
-    for aval, d in zip(avals, __batch_axes, strict=True):
-        if d is not None and aval.shape[d : d + 1] != (__axis_size,):
-            jt.ill_typed(f"vprim takes {__axis_size} examples along dimension {d} of {aval}")
-        shape = aval.shape if d is None else (*aval.shape[:d], *aval.shape[d + 1 :])
-        examples.append(aval.update(shape=shape))
-    outs = abstract_eval(_primitive(prim), examples, _given(prim, params))
-    return [out.update(shape=(__axis_size, *out.shape)) for out in outs]
-
-
-row(vprim, _each_types, _each)

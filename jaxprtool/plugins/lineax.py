@@ -26,6 +26,7 @@ import jaxprtool as jt
 from jaxprtool import lax
 from jaxprtool.core.kinds.objects import TreeDef
 from jaxprtool.ir.dtypes import INT32 as _CODE
+from jaxprtool.plugins.equinox_vprim import of_each
 from jaxprtool.plugins.lineax_structure import Node, read_node
 
 
@@ -573,8 +574,7 @@ def _transpose(cts: Any, *operands: Any, **params: Any) -> Any:
 
 
 def _batch(axis_size: int, values: Any, dims: Any, **params: Any) -> Any:
-    f = functools.partial(_expanded, (), **params)
-    outs = jt.vmap(f, in_axes=tuple(dims))(*values)
+    outs = of_each("linear_solve", params, axis_size, values, dims)
     return outs, [0] * len(outs)
 
 

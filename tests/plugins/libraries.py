@@ -22,7 +22,7 @@ from jaxprtool.driver.user_code.entry_points import BUILT_IN
 
 __all__ = ["META", "declared", "primitives"]
 
-EQUINOX = BUILT_IN["jaxprtool.plugins.equinox"]
+EQUINOX = (*BUILT_IN["jaxprtool.plugins.equinox"], *BUILT_IN["jaxprtool.plugins.equinox_vprim"])
 KFAC = BUILT_IN["jaxprtool.plugins.kfac"]
 
 

@@ -340,6 +340,42 @@ def test_each_of_a_batch():
     assert list(code) == [0, 0]
 
 
+@pytest.mark.parametrize("turned", [False, True])
+def test_the_derivatives_of_a_batch_are_those_of_each(turned):
+    """Those by the operator too, of any order, and in both modes; it is `vprim` of equinox again, as in lineax's programs."""
+    import scipy.linalg
+
+    f = jt.jaxpr_as_fun(jt.parse(of_function("LU", turned)))
+    rng = np.random.default_rng(3)
+
+    def drawn():
+        a, c, b = (rng.standard_normal(s) for s in ((3,), (3, 3), (3,)))
+        dense = np.diag(a) @ c + np.eye(3)
+        return a, c, b, *scipy.linalg.lu_factor(dense.T if turned else dense)
+
+    rows = [drawn() for _ in range(2)]
+    factors = [np.stack(x) for x in zip(*[row[3:] for row in rows], strict=True)]
+    given = [np.stack(x) for x in zip(*[row[:3] for row in rows], strict=True)]
+
+    def of_one(p, q):
+        return lambda a, c, b: f(a, c, p, q.astype(np.int32), b)[0]
+
+    def of_all(a, c, b):
+        return jt.vmap(lambda p, q, a, c, b: of_one(p, q)(a, c, b))(*factors, a, c, b)
+
+    assert "prim=linear_solve" in str(jt.make_jaxpr(of_all)(*given))
+    for mode in (jt.jacfwd, jt.jacrev):
+        for k in range(3):
+            whole = mode(lambda *x: of_all(*x).sum(), k)(*given)
+            for i, row in enumerate(rows):
+                one = mode(lambda *x, row=row: of_one(*row[3:])(*x).sum(), k)(*row[:3])
+                np.testing.assert_allclose(whole[i], one, rtol=1e-8, atol=1e-10)
+            by_all = mode(jt.grad(lambda *x: (of_all(*x) ** 2).sum()), k)(*given)
+            for i, row in enumerate(rows):
+                by_one = mode(jt.grad(lambda *x, row=row: (of_one(*row[3:])(*x) ** 2).sum()), k)
+                np.testing.assert_allclose(by_all[i, :, i], by_one(*row[:3]), rtol=1e-7, atol=1e-9)
+
+
 def test_a_structure_may_show_jaxprs():
     """A node of a class that holds a function shows its jaxpr, as in lossless texts of optimistix's `fixed_point`."""
     shown = """([<function f at 0xXXXXXXXXXXXX>, { lambda ; a:f64[3]. let

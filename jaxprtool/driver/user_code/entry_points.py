@@ -69,8 +69,8 @@ BUILT_IN: dict[str, tuple[str, ...]] = {
         "unvmap_all",
         "unvmap_any",
         "unvmap_max",
-        "vprim",
     ),
+    "jaxprtool.plugins.equinox_vprim": ("vprim",),
     "jaxprtool.plugins.kfac": ("layer_tag", "loss_tag"),
     "jaxprtool.plugins.kfac_earlier": (
         "CategoricalLogitsNegativeLogProbLoss_tag",
