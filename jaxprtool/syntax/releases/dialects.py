@@ -408,8 +408,8 @@ def recognised(text: str, told: Iterable[tuple[str, Release]]) -> Dialect:
         before.add(_KIND_OF_SUM)
     if "PartitionSpec(" in text:
         before.add(_PARTITION_SPEC)
-    # Structures of trees hold `frozenset()` in each release, beside `frozenset({})`.
-    if "frozenset()" in text and "frozenset({})" not in text:
+    # Structures of trees hold `frozenset()` in each release.
+    if "=frozenset()" in text and "frozenset({})" not in text:
         before.add(_SORTED_SETS)
     last = min((r for r in before if r > max(since)), default=None)
     later = RELEASES[RELEASES.index(RECOGNISED) :]
