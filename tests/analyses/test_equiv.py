@@ -391,6 +391,16 @@ def test_a_loop_that_ends_in_one_program_alone_is_told():
     assert "of one program alone on" in str(found)
 
 
+def test_the_second_program_may_not_run_for_ever_at_given_arguments(monkeypatch):
+    monkeypatch.setattr("jaxprtool.driver.equiv._FIRST", 100)
+    a, b = (_halved(lambda x: x * 0.5, test) for test in (jnp.less, jnp.not_equal))
+    with pytest.raises(jt.UsageError, match="100 steps"):
+        jt.equiv(a, b, np.float32(1), np.int32(-1))
+    assert jt.equiv(a, b, np.float32(1), np.int32(200), samples=1).samples.tried == 1
+    with pytest.raises(jt.UsageError, match="300 steps"):
+        jt.equiv(a, b, np.float32(1), np.int32(-1), step_limit=300)
+
+
 def test_a_loop_without_an_end_ends():
     """Nothing is said of which arguments end it: a random one does not."""
     a = _halved(lambda x: x, lambda i, n: n > 0)
