@@ -290,7 +290,8 @@ class Group:
         self._named: dict[Any, int] = {}
         self.past: dict[Any, Past] = {}
         self.last: Past | None = None
-        self._links: dict[Any, Past] = {}
+        # a `Past` and a fact -> that `Past`, which keeps its id unique, and the next one
+        self._links: dict[Any, tuple[Past, Past]] = {}
         self.known: dict[Any, _Kind] = {}
         self.tail: list[Any] = []
 
@@ -371,7 +372,7 @@ class Group:
             fact = many.fact(i)
             if fact is not None:
                 self.room -= _LINK
-                self._links[id(self.last), fact] = past
+                self._links[id(self.last), fact] = self.last, past
         self.last = past
         if past is not None:
             self.calm = 0
@@ -391,9 +392,10 @@ class Group:
             return found
         links, fact = self._links, ahead.fact
         for k in range(i, ahead.end):
-            past = links.get((id(past), fact(k)))
-            if past is None:
+            link = links.get((id(past), fact(k)))
+            if link is None:
                 break
+            past = link[1]
             found.append(past)
         return found
 

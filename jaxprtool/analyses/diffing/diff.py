@@ -165,7 +165,6 @@ class _Diff:
         self.signatures = keys
         self.count = 0
         self.compared: dict[tuple[Any, Any], str] = {}
-        self.alive: list[ClosedJaxpr] = []  # keeps ids unique
 
     def programs(self, a: ClosedJaxpr | None, b: ClosedJaxpr | None) -> list[Row]:
         """Return the lines of two programs; None stands for a program that is missing."""
@@ -222,7 +221,6 @@ class _Diff:
         found = matches(first.jaxpr, second.jaxpr, binders, self.signatures)
         eqns = following(second.jaxpr, found)
         second = second.replace(jaxpr=second.jaxpr.replace(eqns=eqns))
-        self.alive.append(second)
         return (second, first) if turned else (first, second)
 
     def _number(self, level: _Level, binders: list[Pair], pairs: list[Pair]) -> None:
@@ -377,7 +375,6 @@ class _Diff:
             label = str((x or y)[1])  # type: ignore[index]
             first = self.compared.setdefault(self._known(*pair), label)
             if first is label:
-                self.alive += [p for p in pair if p is not None]
                 yield from self.level(*pair, level.names, level.depth + 2, tuple(paths))  # type: ignore[arg-type]
             else:
                 yield self._elsewhere(level, (a, b), pair, first)
@@ -388,7 +385,7 @@ class _Diff:
             x, y = self.signatures.of(a), self.signatures.of(b)
             if x != y:
                 return ("differ", x), y
-        return id(a), id(b)
+        return a, b
 
     def _elsewhere(self, level: _Level, eqns: Any, pair: list[Any], first: str) -> Row:
         """Return the line for jaxprs that were compared before."""

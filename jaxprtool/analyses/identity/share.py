@@ -52,10 +52,8 @@ class _Sharing:
     def __init__(self) -> None:
         self.signatures = _Exact()
         self.first: dict[int, ClosedJaxpr] = {}
-        self.alive: list[ClosedJaxpr] = []  # keeps ids unique
 
     def closed(self, program: ClosedJaxpr) -> ClosedJaxpr:
-        self.alive.append(program)
         signature = self.signatures.of(program)
         found = self.first.get(signature)
         if found is None:

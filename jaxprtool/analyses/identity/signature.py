@@ -27,7 +27,7 @@ class Signatures:
 
     def __init__(self) -> None:
         self._numbers: dict[Any, int] = {}
-        self._programs: dict[int, int] = {}
+        self._programs: dict[ClosedJaxpr, int] = {}
         self._types: dict[Any, str] = {}
         self._lits: dict[Lit, Any] = {}
         self._literals: dict[Any, Any] = {}  # by value and type
@@ -43,9 +43,9 @@ class Signatures:
 
     def of(self, program: ClosedJaxpr) -> int:
         """Return the signature of a program, which includes the values of its constants."""
-        found = self._programs.get(id(program))
+        found = self._programs.get(program)
         if found is None:
-            found = self._programs[id(program)] = self._make(program)
+            found = self._programs[program] = self._make(program)
         return found
 
     def _make(self, program: ClosedJaxpr) -> int:

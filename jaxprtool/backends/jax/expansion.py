@@ -55,16 +55,14 @@ class _Expansion:
         self.depth = DEPTH if rules else 0
         self.done: dict[Any, ClosedJaxpr] = {}
         self.calls: dict[Any, JaxprEqn] = {}
-        self.alive: list[Any] = []
         self.active: list[LivePrimitive] = []
 
     def closed(self, program: ClosedJaxpr, linear: Sequence[bool] = ()) -> ClosedJaxpr:
         """Expand a program; `linear` says for each argument whether the program is linear in it."""
         linear = list(linear) if any(linear) else []
-        key = (id(program), tuple(linear), self.depths())
+        key = (program, tuple(linear), self.depths())
         found = self.done.get(key)
         if found is None:
-            self.alive.append(program)
             found = self.done[key] = self._closed(program, linear)
         return found
 
@@ -111,10 +109,9 @@ class _Expansion:
         assert isinstance(primitive, LivePrimitive)
         known = self.known(eqn)
         body = primitive.rules.expansion(avals, eqn.params, known)
-        key = (id(body), self.depths())
+        key = (body, self.depths())
         made = self.calls.get(key)
         if made is None:
-            self.alive.append(body)
             made = self._call(primitive, avals, eqn.params, body, known)
             made = self.calls[key] = self.with_batch_rule(eqn, made, body, known)
         return eqn.replace(primitive=made.primitive, params=made.params)

@@ -143,14 +143,14 @@ class _Rules:
         """Return the primitive's implementation as a jaxpr without the primitive itself; see `trace` for `known`."""
         theirs, given = self.primitive.value, self.given(params)
         error: Exception | None = None
-        for f, several in implementations(theirs):
+        for i, (f, several) in enumerate(implementations(theirs)):
 
             def flat(*xs: Any, f: Any = f, several: bool = several) -> list[Any]:
                 out = f(*xs, **given)
                 return list(out) if several else [out]
 
             try:
-                found = self.trace("impl", params, avals, id(f), flat, known)
+                found = self.trace("impl", params, avals, i, flat, known)
             except MissingRuleError as e:
                 error = e
                 continue

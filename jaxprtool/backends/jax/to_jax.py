@@ -190,7 +190,7 @@ class _Writer:
 
     def closed(self, program: ClosedJaxpr, name: str = "jaxprtool") -> Any:
         program = self.twice.jaxprs.get(program.jaxpr, program)
-        key = id(program), self.mesh
+        key = program, self.mesh
         found = self.closeds.get(key)
         if found is None:
             consts = [
@@ -215,7 +215,7 @@ class _Writer:
         return jax.numpy.asarray(value)
 
     def jaxpr(self, jaxpr: Jaxpr, name: str = "jaxprtool") -> Any:
-        key = id(jaxpr), self.mesh
+        key = jaxpr, self.mesh
         found = self.jaxprs.get(key)
         if found is None:
             env: dict[Any, Any] = {}

@@ -1,0 +1,54 @@
+"""Caches that outlive the programs they were asked about: what was computed for one is never returned for another.
+
+CPython gives the `id` of an object that has died to another one. So a key made of ids is only unique
+where the cache keeps the objects alive.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import jaxprtool as jt
+from jaxprtool.analyses.identity.share import _Sharing
+from jaxprtool.analyses.identity.signature import Signatures
+from jaxprtool.backends.jax.expansion import _Expansion
+from jaxprtool.backends.jax.to_jax import _Writer
+from jaxprtool.ir.jaxpr import ClosedJaxpr
+
+N = 200
+
+
+def of_arguments(n: int) -> ClosedJaxpr:
+    """Return a program of n arguments, which it returns."""
+    names = [f"v{i}" for i in range(n)]
+    binders = " ".join(f"{v}:f32[]" for v in names)
+    return jt.parse(f"{{ lambda ; {binders}. let  in ({''.join(v + ',' for v in names)}) }}")
+
+
+def _signature_of() -> Callable[[ClosedJaxpr], Any]:
+    signatures, known = Signatures(), dict[int, int]()
+    return lambda program: known.setdefault(signatures.of(program), len(program.in_avals))
+
+
+CACHES: dict[str, Callable[[], Callable[[ClosedJaxpr], Any]]] = {
+    "conversion to JAX": lambda: (w := _Writer()) and (lambda p: len(w.closed(p).in_avals)),
+    "jaxprs of a conversion": lambda: (w := _Writer()) and (lambda p: len(w.jaxpr(p.jaxpr).invars)),
+    "signatures": _signature_of,
+    "sharing": lambda: (s := _Sharing()) and (lambda p: len(s.closed(p).in_avals)),
+    "expansion": lambda: (e := _Expansion(True)) and (lambda p: len(e.closed(p).in_avals)),
+}
+
+
+@pytest.mark.parametrize("cache", CACHES)
+def test_a_result_is_that_of_its_own_program(cache: str) -> None:
+    result = CACHES[cache]()
+    for n in range(1, N):
+        assert result(of_arguments(n)) == n  # the program dies here
+
+
+def test_ids_of_programs_recur() -> None:
+    """What the test above is about."""
+    assert len({id(of_arguments(1).jaxpr) for _ in range(N)}) < N
