@@ -223,7 +223,21 @@ def _rounded(x: float, dtype: DType) -> float:
     return math.copysign(round(x / quantum) * quantum, x)
 
 
-_SMALL = {"float16": (10, -14), "bfloat16": (7, -126)}  # bits of the fraction, least exponent
+_SMALL = {  # bits of the fraction, least exponent
+    "float16": (10, -14),
+    "bfloat16": (7, -126),
+    "float8_e3m4": (4, -2),
+    "float8_e4m3": (3, -6),
+    "float8_e4m3fn": (3, -6),
+    "float8_e4m3b11fnuz": (3, -10),
+    "float8_e4m3fnuz": (3, -7),
+    "float8_e5m2": (2, -14),
+    "float8_e5m2fnuz": (2, -15),
+    "float8_e8m0fnu": (0, -127),
+    "float6_e2m3fn": (3, 0),
+    "float6_e3m2fn": (2, -2),
+    "float4_e2m1fn": (1, 0),
+}
 
 
 def canonical_consts(program: ClosedJaxpr) -> list[str]:

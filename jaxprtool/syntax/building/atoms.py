@@ -15,6 +15,7 @@ from jaxprtool.ir.spans import Source, Span
 from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import UntypedLit, untyped_literal
 from jaxprtool.syntax.patterns import pattern
+from jaxprtool.syntax.releases.earlier_types import is_not_numpys
 from jaxprtool.syntax.releases.units import UNIT
 from jaxprtool.syntax.tokens import IDENT, LOOSE_BINDER, TYPE, WEAK
 from jaxprtool.syntax.types import UNTYPED, read_scalar, read_type, untyped_scalar
@@ -99,6 +100,7 @@ class Missing:
 
     Attributes:
       literals: whether there is a literal without a type.
+      digits: whether there is a literal that only NumPy prints in this way: `2:bf16[]`.
       binders: whether there is a binder without a type.
       units: whether there is a unit.
       tuples: whether there is a tuple of values.
@@ -107,16 +109,18 @@ class Missing:
       earlier: whether an equation is in a spelling that no release since 0.6.1 uses.
     """
 
-    __slots__ = ("binders", "earlier", "inside", "literals", "named", "tuples", "units")
+    __slots__ = ("binders", "digits", "earlier", "inside", "literals", "named", "tuples", "units")
 
     def __init__(self) -> None:
         self.literals = self.binders = self.units = self.tuples = self.earlier = False
+        self.digits = False
         self.named: dict[Lit, str] = {}
         self.inside: list[ClosedJaxpr] = []
 
     def include(self, inner: Missing) -> None:
         """Add what an inner jaxpr leaves out."""
         self.literals |= inner.literals
+        self.digits |= inner.digits
         self.binders |= inner.binders
         self.units |= inner.units
         self.tuples |= inner.tuples
@@ -340,6 +344,7 @@ class Atoms:
                 raise ValueError(f"a literal of type {kind}")
             if value != "[...]":
                 scalar = read_scalar(value, aval.dtype)
+            self.missing.digits |= is_not_numpys(aval) and value.lstrip("-").isdecimal()
         except ValueError as e:
             at = self._find(word, start, end)
             self.errors.add(str(e), "bad-literal", at, at + len(word))

@@ -23,6 +23,7 @@ from jaxprtool.syntax.errors import Errors
 from jaxprtool.syntax.infer import infer_literals
 from jaxprtool.syntax.inference.open_programs import infer_types
 from jaxprtool.syntax.releases.dialects import Dialect, recognised
+from jaxprtool.syntax.releases.earlier_types import NUMPYS
 from jaxprtool.syntax.releases.source_release import source_release
 from jaxprtool.syntax.releases.spellings import DEFINITIONS
 from jaxprtool.syntax.scanning.interface import InterfaceCallbacks
@@ -106,6 +107,8 @@ class Builder:
                 found = earlier_dialect(self.reading, left_out.literals, programs)
         if found is not None:
             return found
+        if left_out.digits:
+            self.reading.told.update((("since", NUMPYS[0]), ("before", NUMPYS[1])))
         return recognised(self.reading.dedented, self.reading.told)
 
     def _share_definitions(self, programs: Iterable[ClosedJaxpr]) -> set[ClosedJaxpr]:

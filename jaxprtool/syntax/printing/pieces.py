@@ -27,8 +27,8 @@ from jaxprtool.syntax.refs import format_reference
 from jaxprtool.syntax.releases.dialects import Dialect, dialect_of, knows_inner_drops
 from jaxprtool.syntax.releases.earlier_types import (
     has_named_axes,
-    is_not_numpys,
     named_axes,
+    number_of_numpy,
 )
 from jaxprtool.syntax.releases.old_operands import is_kernel
 from jaxprtool.syntax.releases.units import UNIT
@@ -51,6 +51,7 @@ _MOST_WRITTEN_OUT = 200_000  # bound on equations when definitions are written o
 # types that print as in Python, except for NaNs with odd bits
 _NOT_SHOWN = "[...]"
 _NUMBERS = frozenset({int, bool, float})
+_INEXACT = frozenset({float, complex})
 
 
 def _types_with_axes(nested: Nested, types: Mapping[Any, str]) -> dict[Var, str]:
@@ -143,7 +144,7 @@ class Pieces(ABC):
         self.lossless, self.width, self.placed, self.outer = lossless, width, placed, outer
         self.renamed = renamed or relaid
         self.dialect = dialect = dialect or dialect_of(program)
-        self.forms, self.short_floats, self.untyped = dialect.forms, dialect.short_floats, untyped
+        self.forms, self.numpys, self.untyped = dialect.forms, dialect.printed_by_numpy, untyped
         colons = dialect_of(program).writes_colons
         self.whole = ":" if dialect.writes_colons else "..." if colons else ""
         self.called = dialect.called
@@ -259,8 +260,9 @@ class Pieces(ABC):
         if text and self.lossless and getattr(aval, "weak_type", False):
             text += WEAK
         val = x.val
-        if type(val) is float and self.short_floats and is_not_numpys(aval):
-            return f"{val:g}{text}"
+        is_numpys = self.numpys
+        if is_numpys and type(val) in _INEXACT and is_numpys(aval) and val == val:
+            return number_of_numpy(val, aval) + text
         if type(val) in _NUMBERS and (val == val or not self.lossless):
             return f"{val}{text}" if aval is UNTYPED or aval.dtype.kind != "0" else f"(b'',){text}"
         if val is not None:

@@ -11,7 +11,7 @@ import functools
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -28,9 +28,12 @@ from jaxprtool.syntax.releases.earlier_params import WAYS_TO_COPY
 from jaxprtool.syntax.releases.earlier_spellings import EARLIER_SPELLINGS, without_batching_dims
 from jaxprtool.syntax.releases.earlier_types import (
     ITEMS,
+    NUMPYS,
     TAGGED,
+    has_numbers,
     has_tags,
     has_types,
+    is_not_numpys,
     told_by_types,
     type_in,
 )
@@ -148,9 +151,11 @@ class Dialect:
         return TYPES <= self.release < ITEMS
 
     @property
-    def short_floats(self) -> bool:
-        """Whether literals of types that NumPy lacks are printed with six digits: `2`, `0.100098`."""
-        return self.release < ITEMS
+    def printed_by_numpy(self) -> Callable[[object], bool] | None:
+        """Return which types have literals that are printed as NumPy's scalars; None for none."""
+        if self.release < ITEMS:
+            return is_not_numpys
+        return has_numbers if NUMPYS[0] <= self.release < NUMPYS[1] else None
 
     @property
     def follows_calls(self) -> bool:

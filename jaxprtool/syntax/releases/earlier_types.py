@@ -1,7 +1,9 @@
-"""How earlier releases print types with varying axes, and references."""
+"""How earlier releases print types with varying axes, references, and numbers."""
 
 from __future__ import annotations
 
+import math
+import struct
 from collections.abc import Iterator
 
 from jaxprtool.ir.avals import NO_GROUPS, AbstractType, RefType, ShapedArray
@@ -11,12 +13,15 @@ from jaxprtool.syntax.releases.spellings import Release
 
 __all__ = [
     "ITEMS",
+    "NUMPYS",
     "TAGGED",
     "has_named_axes",
+    "has_numbers",
     "has_tags",
     "has_types",
     "is_not_numpys",
     "named_axes",
+    "number_of_numpy",
     "told_by_types",
     "type_in",
 ]
@@ -24,13 +29,62 @@ __all__ = [
 _FLOAT0: Release = (0, 4, 29)
 _UNTAGGED: Release = (0, 7)
 ITEMS: Release = (0, 4, 31)  # since then literals of types that NumPy lacks are Python's numbers
+# From the first of these releases up to the second one all literals are printed as NumPy prints numbers of their types.
+NUMPYS: tuple[Release, Release] = ((0, 7), (0, 7, 2))
 _SHORT_REFERENCES: Release = (0, 7, 1)
 TAGGED: Release = (0, 8, 1)  # since then all types are printed as ours are
 
 
 def is_not_numpys(aval: object) -> bool:
     """Whether an element type is one that NumPy lacks."""
-    return isinstance(aval, ShapedArray) and aval.dtype.name.startswith(("bfloat", "float8"))
+    return isinstance(aval, ShapedArray) and aval.dtype.name.startswith(_NOT_NUMPYS)
+
+
+def has_numbers(aval: object) -> bool:
+    """Whether a type is one of arrays."""
+    return isinstance(aval, ShapedArray)
+
+
+def number_of_numpy(x: complex, aval: object) -> str:
+    """Return a number as NumPy prints a scalar of its type.
+
+    Six digits for the types that are not its own (`2`, `0.100098`), and else the fewest digits that
+    tell it from the other numbers of the type (`0.1`, which Python prints as 0.10000000149011612
+    where the type is f32).
+
+    Args:
+      x: the number, a float or a complex number.
+      aval: the type of the literal.
+    """
+    if is_not_numpys(aval):
+        return f"{x:g}"
+    code = _CODES.get(aval.dtype.name) if isinstance(aval, ShapedArray) else None
+    if code is None:
+        return str(x)
+    if isinstance(x, complex):
+        return str(complex(_short(x.real, code), _short(x.imag, code)))
+    return str(_short(x, code))
+
+
+def _short(x: float, code: str) -> float:
+    """Return the number with the fewest decimal digits that is x in the format of `struct` with this code."""
+    nearest = _nearest(x, code)
+    if not math.isfinite(nearest):
+        return nearest
+    short = (float(f"{nearest:.{digits}g}") for digits in range(1, 10))
+    return next((s for s in short if _nearest(s, code) == nearest), nearest)
+
+
+def _nearest(x: float, code: str) -> float:
+    """Return the number of a format that is nearest to x: an infinity beyond its largest one."""
+    try:
+        return struct.unpack(code, struct.pack(code, x))[0]
+    except OverflowError:
+        return math.copysign(math.inf, x)
+
+
+_NOT_NUMPYS = ("bfloat", "float8_", "float6_", "float4_")
+_CODES = {"float16": "e", "float32": "f", "complex64": "f"}
 
 
 def named_axes(v: Var) -> str:
