@@ -6,16 +6,20 @@ where the cache keeps the objects alive.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import jaxprtool as jt
+from jaxprtool import lax
 from jaxprtool.analyses.identity.share import _Sharing
 from jaxprtool.analyses.identity.signature import Signatures
 from jaxprtool.backends.jax.expansion import _Expansion
 from jaxprtool.backends.jax.to_jax import _Writer
+from jaxprtool.core.primitive import loading_plugin
 from jaxprtool.ir.jaxpr import ClosedJaxpr
 
 N = 200
@@ -52,3 +56,32 @@ def test_a_result_is_that_of_its_own_program(cache: str) -> None:
 def test_ids_of_programs_recur() -> None:
     """What the test above is about."""
     assert len({id(of_arguments(1).jaxpr) for _ in range(N)}) < N
+
+
+with loading_plugin():
+
+    @jt.primitive
+    def scaled(x, *, factors: Any):
+        """x times the product of the factors, in other primitives."""
+
+
+jt.define(
+    scaled,
+    **jt.decomposed(lambda in_avals, x, *, factors: lax.mul(x, _product(factors))),
+    abstract_eval=lambda x, **_: x,
+)
+
+
+def _product(factors: Any) -> float:
+    return math.prod(factors) if isinstance(factors, tuple) else float(factors)
+
+
+@pytest.mark.parametrize("pair", [(0.0, -0.0), ((2.0, 0.0), (2.0, -0.0)), (False, -0.0)], ids=str)
+def test_params_that_are_equal_to_python_are_told_apart(pair: tuple[Any, Any]) -> None:
+    """What a primitive that is defined by others stands for is computed once for each value of its params."""
+    one = np.float32(1)
+    for factors in (*pair, *pair):
+        program = jt.trace(lambda x, f=factors: scaled(x, factors=f), one)
+        want = np.copysign(1, _product(factors))
+        assert np.copysign(1, jt.eval_jaxpr(program, [one])[0]) == want
+        assert np.copysign(1, jt.compile(program)(one)[0]) == want

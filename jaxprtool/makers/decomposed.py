@@ -5,6 +5,7 @@ and `lower` from one function.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import with_varying
 
-__all__ = ["decomposed", "expansion", "function_of", "hashable_params", "lowered_as", "run_as"]
+__all__ = ["HashableParams", "decomposed", "expansion", "function_of", "lowered_as", "run_as"]
 
 
 def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
@@ -39,7 +40,7 @@ def lowered_as(f: Callable[..., Any]) -> Callable[..., Value]:
     name = f.__name__.strip("_")
 
     def rule(ctx: LoweringContext, *operands: Value, **params: Any) -> Value:
-        closed = _staged(f, tuple([a.strong for a in ctx.in_avals]), hashable_params(params))
+        closed = _staged(f, tuple([a.strong for a in ctx.in_avals]), HashableParams(params))
         out = ctx.call(closed, operands, name)
         return out if ctx.eqn.primitive.multiple_results else out[0]
 
@@ -60,7 +61,7 @@ def expansion(
     """
     if not isinstance(impl, _Impl):
         return None
-    return _staged(impl.f, tuple([a.strong for a in in_avals]), hashable_params(params))
+    return _staged(impl.f, tuple([a.strong for a in in_avals]), HashableParams(params))
 
 
 def function_of(impl: Value) -> Callable[..., Value] | None:
@@ -71,9 +72,37 @@ def function_of(impl: Value) -> Callable[..., Value] | None:
     return impl.f if isinstance(impl, _Impl) else None
 
 
-def hashable_params(params: dict[str, ParamValue]) -> tuple[tuple[str, Value], ...]:
-    """Return params as a cache key; lists and dicts become hashable."""
-    return tuple([(k, _hashable(v)) for k, v in params.items()])
+class HashableParams:
+    """The params of an equation as a cache key: 0.0, -0.0, 0 and False are other values.
+
+    Attributes:
+      items: the params; lists and dicts in them are hashable.
+    """
+
+    __slots__ = ("_key", "items")
+
+    def __init__(self, params: dict[str, ParamValue]):
+        self.items = {k: _hashable(v) for k, v in params.items()}
+        self._key = tuple([(k, _kind(v), v) for k, v in self.items.items()])
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HashableParams) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+
+def _kind(v: Value) -> Value:
+    """Return what tells apart values that are equal to Python: types, and the sign of zero."""
+    if type(v) is float:
+        return float, math.copysign(1.0, v)
+    if type(v) is complex:
+        return complex, math.copysign(1.0, v.real), math.copysign(1.0, v.imag)
+    if isinstance(v, tuple):
+        return tuple(map(_kind, v))
+    if isinstance(v, dict):
+        return tuple(map(_kind, v.values()))
+    return type(v)
 
 
 def _hashable(v: Value) -> Value:
@@ -89,7 +118,7 @@ def _hashable(v: Value) -> Value:
 
 @functools.lru_cache(4096)
 def _staged(
-    f: Callable[..., Value], in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
+    f: Callable[..., Value], in_avals: tuple[Aval, ...], params: HashableParams
 ) -> ClosedJaxpr:
     """Return the jaxpr of f for operands of these types; the same object for the same types and params.
 
@@ -98,7 +127,7 @@ def _staged(
     in_avals = tuple([with_varying(a, ()) for a in in_avals])
 
     def flat(*xs: Value) -> Sequence[Value]:
-        out = f(in_avals, *xs, **dict(params))
+        out = f(in_avals, *xs, **params.items)
         return out if isinstance(out, (list, tuple)) else [out]
 
     return stage_shared(flat, [a.physical for a in in_avals])
@@ -120,7 +149,7 @@ class _Impl:
     def prepare(
         self, xp: Namespace, in_avals: Sequence[Aval], out_avals: Sequence[Aval], params: Any
     ) -> Callable[..., Value]:
-        closed = _staged(self.f, tuple([a.strong for a in in_avals]), hashable_params(params))
+        closed = _staged(self.f, tuple([a.strong for a in in_avals]), HashableParams(params))
         run = _on_words(xp, runner(closed), in_avals, out_avals)
         if not self.op.primitive.multiple_results or len(out_avals) != 1:
             return run

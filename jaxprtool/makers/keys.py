@@ -19,7 +19,7 @@ from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.decomposed import hashable_params
+from jaxprtool.makers.decomposed import HashableParams
 
 __all__ = ["MOVES_KEYS", "TAKING_KEYS", "OnKeys", "compares_keys"]
 
@@ -54,15 +54,13 @@ def compares_keys(reduce: Callable[..., Value]) -> OnKeys:
 
 
 @functools.lru_cache(4096)
-def _moved(
-    primitive: Primitive, in_avals: tuple[Aval, ...], params: tuple[tuple[str, Value], ...]
-) -> ClosedJaxpr:
+def _moved(primitive: Primitive, in_avals: tuple[Aval, ...], params: HashableParams) -> ClosedJaxpr:
     """Return the jaxpr of an operation on keys, written for their words."""
     size = next(a.dtype.bits // 32 for a in in_avals if a.dtype.kind == "k")
     dims = [a.ndim if a.dtype.kind == "k" else None for a in in_avals]
 
     def flat(*words: Value) -> Sequence[Value]:
-        outs, out_dims = batch_rules[primitive](size, words, dims, **dict(params))
+        outs, out_dims = batch_rules[primitive](size, words, dims, **params.items)
         if not primitive.multiple_results:
             outs, out_dims = [outs], [out_dims]
         finish = key_rules.rules[primitive]
@@ -84,7 +82,7 @@ class _KeyImpl:
         kind = next((a.dtype for a in avals if a.dtype.kind == "k"), None)
         if kind is None:
             return self.plain(xp, *values, **params)
-        run = runner(_moved(self.primitive, tuple(avals), hashable_params(params)))
+        run = runner(_moved(self.primitive, tuple(avals), HashableParams(params)))
         outs = run([xp.words(v) for v in values])
         on_keys: Any = key_rules.rules[self.primitive]
         if on_keys.gives_keys:
@@ -109,7 +107,7 @@ def _key_lower(primitive: Primitive, plain: Any) -> Callable[..., Value]:
         for x in ctx.eqn.inputs:
             if x.aval.dtype.kind == "k":
                 closed = _moved(
-                    primitive, tuple(x.strong for x in ctx.in_avals), hashable_params(params)
+                    primitive, tuple(x.strong for x in ctx.in_avals), HashableParams(params)
                 )
                 outs = ctx.inline(closed, operands)
                 return outs if primitive.multiple_results else outs[0]
