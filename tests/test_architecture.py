@@ -91,7 +91,6 @@ WITH_ALL = {"ops/arrays", "ops/operators"}
 # and these pairs have a reason.
 SIDEWAYS = {
     ("makers/calls", "makers/call_types"): "rules of calls check them",
-    ("makers/keys", "makers/decomposed"): "keys are taken by rules that are functions of words",
     ("makers/selection", "makers/indexing"): "a selection reads elements by their indices",
     ("ops/asynchronous", "ops/parallel"): "each is the start or the end of an operation there",
     ("rules/asynchronous", "rules/parallel"): "as in `ops`",

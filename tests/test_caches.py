@@ -10,8 +10,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
 
 import jaxprtool as jt
 from jaxprtool import lax
@@ -85,3 +87,21 @@ def test_params_that_are_equal_to_python_are_told_apart(pair: tuple[Any, Any]) -
         want = np.copysign(1, _product(factors))
         assert np.copysign(1, jt.eval_jaxpr(program, [one])[0]) == want
         assert np.copysign(1, jt.compile(program)(one)[0]) == want
+
+
+def test_params_of_a_primitive_of_this_process_are_told_apart() -> None:
+    theirs = Primitive("jaxprtool_test_scaled")
+    theirs.def_abstract_eval(lambda x, *, factor: x)
+    theirs.def_impl(lambda x, *, factor: x * factor)
+    one = np.float32(1)
+    for factor in (0.0, -0.0, 0.0):
+        program = jt.from_jax(jax.make_jaxpr(lambda x, f=factor: theirs.bind(x, factor=f))(one))
+        assert np.copysign(1, jt.eval_jaxpr(program, [one])[0]) == np.copysign(1, factor)
+
+
+def test_static_arguments_are_told_apart() -> None:
+    scale = jt.jit(lambda x, factors: lax.mul(x, factors[0]), static_argnums=1)
+    one = np.float32(1)
+    for factor in (0.0, -0.0, 0.0):
+        program = jt.trace(lambda x, f=factor: scale(x, (f,)), one)
+        assert np.copysign(1, jt.eval_jaxpr(program, [one])[0]) == np.copysign(1, factor)

@@ -5,7 +5,6 @@ and `lower` from one function.
 from __future__ import annotations
 
 import functools
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,12 +15,12 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
-from jaxprtool.ir.frozen import FrozenDict
+from jaxprtool.ir.exact_keys import HashableParams
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Value
 from jaxprtool.ir.params import ParamValue
 from jaxprtool.ir.sharding import with_varying
 
-__all__ = ["HashableParams", "decomposed", "expansion", "function_of", "lowered_as", "run_as"]
+__all__ = ["decomposed", "expansion", "function_of", "lowered_as", "run_as"]
 
 
 def decomposed(f: Callable[..., Value]) -> dict[str, Any]:
@@ -70,50 +69,6 @@ def function_of(impl: Value) -> Callable[..., Value] | None:
     None for a rule that `run_as` did not make.
     """
     return impl.f if isinstance(impl, _Impl) else None
-
-
-class HashableParams:
-    """The params of an equation as a cache key: 0.0, -0.0, 0 and False are other values.
-
-    Attributes:
-      items: the params; lists and dicts in them are hashable.
-    """
-
-    __slots__ = ("_key", "items")
-
-    def __init__(self, params: dict[str, ParamValue]):
-        self.items = {k: _hashable(v) for k, v in params.items()}
-        self._key = tuple([(k, _kind(v), v) for k, v in self.items.items()])
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, HashableParams) and self._key == other._key
-
-    def __hash__(self) -> int:
-        return hash(self._key)
-
-
-def _kind(v: Value) -> Value:
-    """Return what tells apart values that are equal to Python: types, and the sign of zero."""
-    if type(v) is float:
-        return float, math.copysign(1.0, v)
-    if type(v) is complex:
-        return complex, math.copysign(1.0, v.real), math.copysign(1.0, v.imag)
-    if isinstance(v, tuple):
-        return tuple(map(_kind, v))
-    if isinstance(v, dict):
-        return tuple(map(_kind, v.values()))
-    return type(v)
-
-
-def _hashable(v: Value) -> Value:
-    try:
-        hash(v)
-    except TypeError:
-        if isinstance(v, dict):
-            return FrozenDict({k: _hashable(x) for k, x in v.items()})
-        if type(v) is tuple or isinstance(v, list):
-            return tuple(map(_hashable, v))
-    return v
 
 
 @functools.lru_cache(4096)

@@ -17,9 +17,9 @@ from jaxprtool.interpreters.contracts import Namespace
 from jaxprtool.interpreters.evaluate import runner
 from jaxprtool.interpreters.lower import LoweringContext
 from jaxprtool.interpreters.stage import stage_shared
+from jaxprtool.ir.exact_keys import HashableParams
 from jaxprtool.ir.jaxpr import Aval, ClosedJaxpr, Primitive, Value
 from jaxprtool.ir.params import ParamValue
-from jaxprtool.makers.decomposed import HashableParams
 
 __all__ = ["MOVES_KEYS", "TAKING_KEYS", "OnKeys", "compares_keys"]
 

@@ -18,6 +18,7 @@ from jaxprtool.interpreters.functions.parameters import (
 )
 from jaxprtool.interpreters.stage import argument_names, flatten_fun, hoist_consts, stage
 from jaxprtool.ir.diagnostics import UsageError, fail
+from jaxprtool.ir.exact_keys import kind_of
 from jaxprtool.ir.frozen import private_array
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Value
 
@@ -76,7 +77,7 @@ def jit(
 def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozenset[Any]:
     """Return a cache key for static arguments.
 
-    It contains their types, since 1, 1.0 and True are equal but give different programs.
+    It tells apart what is equal to Python but gives different programs, as 1, 1.0 and True.
     """
     for where, value in fixed.items():
         try:
@@ -90,7 +91,7 @@ def _key_of(fixed: Mapping[int | str, Any], f: Callable[..., Value]) -> frozense
                 "static-argument",
                 help="give a tuple, or another hashable value",
             )
-    return frozenset([(where, type(value), value) for where, value in fixed.items()])
+    return frozenset([(where, kind_of(value), value) for where, value in fixed.items()])
 
 
 def _stage_call(

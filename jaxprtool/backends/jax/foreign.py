@@ -37,6 +37,7 @@ from jaxprtool.interpreters.lower import lowering_rules
 from jaxprtool.interpreters.reuse.sharing import apply_jaxpr
 from jaxprtool.interpreters.transpose import is_linear, transpose_rules
 from jaxprtool.ir.diagnostics import Diagnostic, MissingRuleError
+from jaxprtool.ir.exact_keys import HashableParams
 from jaxprtool.ir.frozen import set_field
 from jaxprtool.ir.jaxpr import ClosedJaxpr, Jaxpr
 from jaxprtool.ir.walk import sub_jaxprs
@@ -107,8 +108,8 @@ class _Rules:
           MissingRuleError: JAX has no such rule, or it fails.
         """
         types = tuple([a.strong for a in avals])
-        fixed = tuple(sorted((i, x.item()) for i, x in known.items()))
-        whole: Any = (column, types, key, fixed, tuple(sorted(params.items())))
+        fixed = HashableParams({str(i): x.item() for i, x in sorted(known.items())})
+        whole: Any = (column, types, key, fixed, HashableParams(params))
         try:
             found = self.made.get(whole)
         except TypeError:  # params without a hash
