@@ -41,6 +41,7 @@ __all__ = ["FRONTENDS", "argument_values", "choose_frontend", "trace", "tracer",
 FRONTENDS = ("auto", "jax", "lax", "numpy")
 
 _JAX, _OURS = frozenset({"jax", "jaxlib"}), "jaxprtool"
+_FOR_JAX = "jaxprtool.backends.jax."
 _LEAVES = _JAX | {_OURS, "numpy", "builtins", "math", "functools", "operator", "itertools"}
 
 
@@ -357,14 +358,18 @@ def _packages_used(f: Any) -> set[str]:
 
 
 def _package(value: Any) -> str:
-    """The top-level package that a module, function, class or object comes from."""
+    """The top-level package that a module, function, class or object comes from; that of a program
+    as a function of JAX is JAX.
+    """
     if isinstance(value, ModuleType):
         return value.__name__.partition(".")[0]
     if inspect.isfunction(value):  # a transformed one has the name of the user's module
         return str(value.__globals__.get("__name__", "")).partition(".")[0]
-    module = str(_attribute(type(value), "__module__")).partition(".")[0]
-    if module not in ("builtins", "functools"):
-        return module
+    module = str(_attribute(type(value), "__module__"))
+    if module.startswith(_FOR_JAX):
+        return "jax"
+    if module.partition(".")[0] not in ("builtins", "functools"):
+        return module.partition(".")[0]
     return str(_attribute(value, "__module__") or module).partition(".")[0]
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from typing import Any, NamedTuple
 
 import jax
@@ -373,3 +375,26 @@ def test_a_cell_that_a_call_reads_is_batched():
     g = jt.to_jax_function(jt.parse(program_text({"": jt.from_jax(jax.make_jaxpr(f)(batch[0]))})))
     for got, want in zip(jax.vmap(g)(batch), jax.vmap(f)(batch), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_it_can_be_pickled_and_copied():
+    program = jt.trace(lambda x, y: {"sum": x + y["b"]}, np.float32(1), {"b": np.float32(2)})
+    f = jt.to_jax_function(program)
+    for g in (pickle.loads(pickle.dumps(f)), copy.deepcopy(f)):
+        assert g(np.float32(3), {"b": np.float32(4)}) == {"sum": 7}
+        assert inspect.signature(g) == inspect.signature(f)
+        assert g.__doc__ == f.__doc__
+
+
+def test_it_is_traced_as_a_function_of_jax(tmp_path, monkeypatch):
+    """By the verb, which chooses the front end by what a function uses."""
+    text = "{ lambda ; a:f32[3]. let b:f32[3] = sin a in (b,) }"
+    (tmp_path / "of_text.py").write_text(
+        f"import jaxprtool as jt\nf = jt.to_jax_function(jt.parse({text!r}))\n"
+        "def twice(x):\n    return 2 * f(x)[0]\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    for name in ("f", "twice"):
+        done = invoke(["trace", f"of_text:{name}", "--shape", "f32[3]"])
+        assert done.status == 0, done.error
+        assert "sin" in done.output

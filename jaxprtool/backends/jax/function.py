@@ -28,23 +28,41 @@ __all__ = ["FlatFunction", "to_jax_function"]
 
 def to_jax_function(program: ClosedJaxpr) -> Callable[..., Any]:
     """Return the function that a program computes, for JAX; see `jaxprtool.to_jax_function`."""
-    flat = FlatFunction(program)
-    interface = of_open(program)
-    if interface is None:
+    return _Function(program)
 
-        def of_leaves(*args: Any) -> list[Any]:
-            return flat(*args)
 
-        return _described(of_leaves, program, None)
+class _Function:
+    """The program as a function of the pytrees of its interface, or of leaves where it has none.
 
-    def of_trees(*args: Any, **named: Any) -> Any:
+    A pickle or a copy of it is made anew from the program.
+    """
+
+    def __init__(self, program: ClosedJaxpr) -> None:
+        self._program, self._flat, self._interface = (
+            program,
+            FlatFunction(program),
+            of_open(program),
+        )
+        ins, outs = map(str, _open_avals(program)), map(str, program.out_avals)
+        if self._interface is None:
+            self.__doc__ = f"({', '.join(ins)}) -> [{', '.join(outs)}]"
+        else:
+            self.__doc__ = self._interface.filled(ins, outs)
+            self.__signature__ = _signature(self._interface)
+        self.__name__ = self.__qualname__ = "program"
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        interface = self._interface
+        if interface is None:
+            return self._flat(*args, **named)
         containers = Containers()
         leaves: list[Any] = []
         for (name, tree), x in zip(interface.args, _bound(interface, args, named), strict=True):
             leaves += containers.leaves(tree, x, name)
-        return containers.filled(interface.result, iter(flat(*leaves)))
+        return containers.filled(interface.result, iter(self._flat(*leaves)))
 
-    return _described(of_trees, program, interface)
+    def __reduce__(self) -> tuple[Any, ...]:
+        return to_jax_function, (self._program,)
 
 
 class FlatFunction:
@@ -202,20 +220,6 @@ def _argument(x: Any, aval: Any, position: int, interface: Interface | None) -> 
 
 
 # What the function says of itself.
-
-
-def _described(
-    f: Callable[..., Any], program: ClosedJaxpr, interface: Interface | None
-) -> Callable[..., Any]:
-    """Give the function the parameters of the one that was traced, and its type as its documentation."""
-    ins, outs = map(str, _open_avals(program)), map(str, program.out_avals)
-    if interface is None:
-        f.__doc__ = f"({', '.join(ins)}) -> [{', '.join(outs)}]"
-    else:
-        f.__doc__ = interface.filled(ins, outs)
-        f.__signature__ = _signature(interface)  # pyright: ignore[reportFunctionMemberAccess]
-    f.__name__ = f.__qualname__ = "program"
-    return f
 
 
 def _signature(interface: Interface) -> inspect.Signature:
