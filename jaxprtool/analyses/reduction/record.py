@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
@@ -16,6 +17,8 @@ from jaxprtool.ir.diagnostics import JaxprToolError
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Value, Var
 
 __all__ = ["Run", "Values", "fits"]
+
+_LEAST = 0.25  # seconds of a run whose loop may have no end
 
 
 class Run(NamedTuple):
@@ -44,7 +47,8 @@ class Values:
 
     Attributes:
       room: how many bytes of values may still be kept.
-      seconds: how long the loops of a run may take; None for any time.
+      seconds: how long the loops of a run may take; None for any time. Less after a run that took
+        as long: its loop may have no end, and it is run again for each candidate that has it.
       within: returns the context manager in which a run happens.
       runs: for each equation of a candidate that holds jaxprs, some of their runs: the first, the
         last, and those whose index is a power of two.
@@ -74,11 +78,13 @@ class Values:
         self._recorded.add(candidate.jaxpr)
         self.runs.clear()
         recorder = _Recorder(self)
+        begin = time.monotonic()
         try:
             with self.within(), observed_by(recorder), limited_seconds(self.seconds):
                 eval_jaxpr(candidate.jaxpr, candidate.args)
-        except JaxprToolError:
-            pass  # the values of what ran before are known
+        except JaxprToolError:  # the values of what ran before are known
+            if self.seconds is not None and time.monotonic() - begin >= self.seconds:
+                self.seconds = min(self.seconds, max(self.seconds / 8, _LEAST))
 
     def keep(self, v: Var, value: Value) -> None:
         """Keep the value of a variable, if it has the type of the variable and there is room."""
