@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.blaming.plans import Plan
-from jaxprtool.analyses.blaming.provenance import Event, Frame, Made, Mark, Origin, Source
+from jaxprtool.analyses.blaming.provenance import (
+    Described,
+    Event,
+    Frame,
+    Made,
+    Mark,
+    Origin,
+    Source,
+)
 from jaxprtool.analyses.blaming.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
+from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 
 __all__ = ["Origins", "Seen", "Stop"]
@@ -19,6 +29,7 @@ __all__ = ["Origins", "Seen", "Stop"]
 _TRIED = 4  # runs of one product in which 0s are looked for
 _MOST = 200  # products whose 0s are kept
 _MOST_SUMS = 100  # sums of products in which 0s are looked for
+_KEPT = 16 << 20  # bytes of operands and results that are kept to be described later
 
 
 class Seen:
@@ -111,6 +122,7 @@ class Origins:
         self.met: Counter[Made] = Counter()
         self._good: dict[tuple[int, int, int], Mark] = {}
         self._events = self._n_zeros = self._n_sums = 0
+        self._room = _KEPT
 
     def good_mark(self, taint: int, decided: int, mixed: int) -> Mark:
         """Return the mark of good values that depend on these origins; one object for all of them."""
@@ -249,32 +261,27 @@ class Origins:
         return made.origin.bit
 
     def _describe(self, origin: Origin, seen: Seen) -> None:
-        """Record the place of an origin, and the values there."""
+        """Record the place of an origin, and the values there, or how these are described later."""
         self.changed = True
         eqn, ins, outs = seen.eqn, seen.ins, seen.outs
         origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
         origin.flows = True
-        shape: tuple[int, ...] = ()
-        if seen.spoilt:
-            origin.result = k = min(seen.spoilt)
-            which = self.sought.where(outs[k])
-            shape = which.shape
-            if origin.source is None:  # a source keeps its kind, which may be another one here
-                origin.kind = self.sought.kind_of(outs[k])
-            origin.type = str(eqn.out_binders[k].aval)
-            origin.count, origin.size = int(which.sum()), which.size
-            origin.indices = self.sought.indices(which)
-            origin.values = values_at(outs[k], origin.indices)
-        elif not origin.kind:
-            origin.kind = self.sought.kinds[0]
-        at = origin.indices if seen.plan.elementwise else ()
-        origin.operands = [
-            range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
-        ]
+        kind = "" if origin.source is None else origin.kind
+        describe = partial(_described, self.sought, kind, seen.plan, seen.spoilt, ins, outs)
+        origin.is_described_by(describe, later=self._may_keep([*ins, *outs]))
         if self.keep:
             origin.seen = ins, outs
         if self.stop and not origin.is_literal:  # the program may drop a literal again
             raise Stop(origin)
+
+    def _may_keep(self, values: Sequence[Any]) -> bool:
+        """Whether values may be kept as they are, and there is room for them, which they then take."""
+        if self._room <= 0 or any([type(x) is Cell for x in values]):  # noqa: C419 (quicker)
+            return False
+        for x in values:
+            base = getattr(x, "base", None)
+            self._room -= getattr(x if base is None else base, "nbytes", 0)
+        return self._room >= 0
 
     def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:
         """Record an equation that decides something by a value which depends on bad values of these origins."""
@@ -300,3 +307,44 @@ class Origins:
             if origin is not None and origin.eqn is None:
                 self.changed = True
                 origin.eqn, origin.path, origin.order = eqn, frame.path(), self._events
+
+
+def _described(
+    sought: Sought,
+    kind: str,
+    plan: Plan,
+    spoilt: Sequence[int],
+    ins: Sequence[Any],
+    outs: Sequence[Any],
+) -> Described:
+    """Describe the values at an origin.
+
+    Args:
+      sought: what a bad value is.
+      kind: the kind of a source; "" for an equation.
+      plan: the plan of the equation.
+      spoilt: the positions of its bad results.
+      ins, outs: its operands and results.
+    """
+    eqn = plan.eqn
+    with numpy_namespace().errstate(all="ignore"):
+        if not spoilt:
+            pairs = zip(ins, eqn.inputs, strict=True)
+            return Described(
+                kind or sought.kinds[0], operands=[range_of(x, a.aval) for x, a in pairs]
+            )
+        k = min(spoilt)
+        which = sought.where(outs[k])
+        indices = sought.indices(which)
+        at, shape = indices if plan.elementwise else (), which.shape
+        pairs = zip(ins, eqn.inputs, strict=True)
+        return Described(
+            kind or sought.kind_of(outs[k]),
+            k,
+            str(eqn.out_binders[k].aval),
+            int(which.sum()),
+            which.size,
+            indices,
+            values_at(outs[k], indices),
+            [range_of(x, a.aval, at, shape) for x, a in pairs],
+        )

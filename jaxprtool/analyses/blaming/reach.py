@@ -32,8 +32,10 @@ class Reach:
         if flow.ended:
             # infinities are compared on purpose, as by a `top_k` of masked scores; NaN is not
             for origin in flow.origins:
+                if not origin.is_literal:
+                    continue
                 kept = flow.events.computed | (self.bits if origin.kind == "nan" else held)
-                if origin.is_literal and not origin.bit & kept:
+                if not origin.bit & kept:
                     self.idle |= origin.bit
 
     def masks(self, origin: Origin) -> bool:
