@@ -392,7 +392,7 @@ class Flow(Logging):
     def _go_on(
         self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
     ) -> int:
-        """Follow elementwise equations of the program that only hand on bad values; return the index of the first other one.
+        """Follow elementwise equations of the program in which bad values begin, or are handed on; return the index of the first other one.
 
         It finds what `_follow_equation` finds, and is quicker: the program itself runs once, and
         may be long.
@@ -401,27 +401,41 @@ class Flow(Logging):
         get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
         for i in range(start, end):
             found, plan = bad.get(i), plain[i]
-            if found is None or plan is None:
+            if found is None:
+                if any([get(x) for x in plans.eqns[i].operands]):  # noqa: C419 (quicker)
+                    return i
+                continue
+            if plan is None or found[2] is None:
                 return i
             eqn, operands, v = plan
-            code = found[2]
+            worst, _, code = found
             same, mixes, parents, origins, taint, decided, mixed = False, False, (), 0, 0, 0, 0
             for x in operands:
                 mark = get(x)
                 if mark is not None:
                     more, b, t, d, m = mark
                     if b:
-                        same = same or coded(x) == code
+                        of = coded(x)
+                        if of is None:
+                            of = codes[x] = self.sought.code(log.value(x))
+                        same = same or of == code
                         mixes = mixes or origins not in (0, b)
                     if more is not parents:
                         parents = parents + more if parents else more
                         origins, taint = origins | b, taint | t
                         decided, mixed = decided | d, mixed | m
-            if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
+            if origins and not same:
+                return i  # some may begin here too
+            if any([m.source is not None and self.events.is_unread(m) for m in parents]):  # noqa: C419
                 return i
             if origins & (origins - 1) and (mixes or self._separations):
-                return i  # several origins have to be told apart
-            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
+                if not self._are_alike(plans.eqns[i], log, frame, mixes=mixes):
+                    return i  # several origins have to be told apart
+            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, worst)
+            if not origins:
+                seen = Seen(frame, log, i, plans.eqns[i], *found)
+                origins = self.events.begins(made, seen)
+                taint |= origins
             if not plans.eqns[i].moves:
                 self.events.computed |= origins
             if chosen and plans.eqns[i].product:
@@ -429,6 +443,24 @@ class Flow(Logging):
             marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
         return end
+
+    def _are_alike(self, plan: Plan, log: Log, frame: Frame, *, mixes: bool) -> bool:
+        """Whether all elements of the result of an elementwise equation have the origins of all its bad operands.
+
+        frame: has the codes of these. mixes: whether these have different origins; then they have
+        to be bad all over.
+        """
+        if mixes and (plan.moves or self._separations.may_drop(plan)):
+            return False
+        get, codes, apart = frame.marks.get, frame.codes, self._separations
+        for x in plan.operands:
+            mark = get(x)
+            if mark is not None and mark.bad:
+                if mixes and 0 in codes[x]:
+                    return False
+                if apart and apart.numbers(log.value(x)) is not None:
+                    return False
+        return True
 
     def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
         """Propagate marks through an equation with marked operands (`known`; None for others) or bad results."""

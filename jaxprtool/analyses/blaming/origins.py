@@ -248,6 +248,15 @@ class Origins:
             return None
         return _Fresh(own > 0, any(bool((found & part).any()) for part in parts))
 
+    def is_unread(self, made: Made) -> bool:
+        """Whether no equation whose result is bad has been recorded yet for a source."""
+        return made.origin is not None and not made.origin.flows
+
+    def begins(self, made: Made, seen: Seen) -> int:
+        """Return the bit of the origin that an equation is whose operands are good; made: what was not known before."""
+        self._events += 1
+        return self._begins(made, seen, 0)
+
     def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
         """Return the bit of the origin that an equation is; the first time it is described.
 
