@@ -252,7 +252,7 @@ class Blame(Answer):
         """What becomes of bad values at a result, and where these begin if that is not the first appearance."""
         what = output.reached or "not reached"
         begin = output.chain[0] if output.chain else None
-        if begin is None or self.first is None or begin.eqn is self.first.eqn:
+        if begin is None or (first := self.first) is None or begin.eqn is first.eqn:
             return what
         return f"{what}, from {begin}"
 
@@ -363,7 +363,7 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None
     place = appearances[0].place if appearances else None
-    marks = [_without(mark, reach.idle) for mark in flow.outs]
+    marks = [_without(m, reach.idle) for m in flow.outs] if reach.idle else flow.outs
     chains = _Chains(sites)
     labels = result_labels(len(marks), program.interface)
     pairs = enumerate(zip(labels, marks, strict=False))  # a run that was stopped has no results
@@ -402,8 +402,8 @@ def as_written(found: Blame, flat: Unfolded) -> Blame:
 
 
 def _appearance(o: Origin, program: ClosedJaxpr, sites: Sites) -> Appearance:
-    written = None if o.eqn is None else sites.written(o.eqn)
-    return Appearance(sites.place(o.place), o.source, _label(o, program), o, written)
+    place, label = sites.place(o.place), "" if o.source is None else _label(o.source, o, program)
+    return Appearance(place, o.source, label, o, None if place is None else place.eqn)
 
 
 def _without(mark: Mark, bits: int) -> Mark:
@@ -472,11 +472,8 @@ def _is_triangle(
     return any(sites.written(x.eqn) is place.eqn for x in made if x.eqn is not None)
 
 
-def _label(origin: Origin, program: ClosedJaxpr) -> str:
-    """Return what to call the source of an origin; "" for an equation."""
-    source = origin.source
-    if source is None:
-        return ""
+def _label(source: Source, origin: Origin, program: ClosedJaxpr) -> str:
+    """Return what to call the source of an origin."""
     if source.kind == "argument" and not (origin.eqn is None and origin.path):
         return argument_label(source.index, source.name or None, program.interface)
     name = f" ({source.name})" if source.name else ""
@@ -537,19 +534,22 @@ class _Chains:
 
 def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
     """Return the shortest chain of equations, as written, from an origin to one of `ends`; an empty list where there is none."""
+    if len(ends) == 1 and ends[0] is origin.made and origin.source is None:
+        return [sites.of(place) for place in (ends[0].place,) if place is not None]
     after: dict[Made, Made | None] = {m: None for m in ends if m.origins & origin.bit}
     queue = list(after)
+    bit, first = origin.bit, origin.made
     for made in queue:
-        if made is origin.made:
+        if made is first:
             break
         for parent in made.parents:
-            if parent not in after and parent.origins & origin.bit:
+            if parent not in after and parent.origins & bit:
                 after[parent] = made
                 queue.append(parent)
     else:
         return []
     chain: list[Place] = []
-    current: Made | None = origin.made
+    current: Made | None = first
     while current is not None:
         place = current.place
         if place is not None:

@@ -21,7 +21,6 @@ from jaxprtool.analyses.blaming.provenance import (
 from jaxprtool.analyses.blaming.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import JaxprEqn, Lit
 
 __all__ = ["Origins", "Seen", "Stop"]
@@ -277,20 +276,23 @@ class Origins:
         origin.flows = True
         kind = "" if origin.source is None else origin.kind
         describe = partial(_described, self.sought, kind, seen.plan, seen.spoilt, ins, outs)
-        origin.is_described_by(describe, later=self._may_keep([*ins, *outs]))
+        origin.is_described_by(describe, later=self._may_keep(seen.plan, ins, outs))
         if self.keep:
             origin.seen = ins, outs
         if self.stop and not origin.is_literal:  # the program may drop a literal again
             raise Stop(origin)
 
-    def _may_keep(self, values: Sequence[Any]) -> bool:
-        """Whether values may be kept as they are, and there is room for them, which they then take."""
-        if self._room <= 0 or any([type(x) is Cell for x in values]):  # noqa: C419 (quicker)
+    def _may_keep(self, plan: Plan, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
+        """Whether operands and results may be kept as they are, and there is room for them, which they then take."""
+        if self._room <= 0 or plan.refs or plan.cells:
             return False
-        for x in values:
-            base = getattr(x, "base", None)
-            self._room -= getattr(x if base is None else base, "nbytes", 0)
-        return self._room >= 0
+        room, array = self._room, numpy_namespace().ndarray
+        for values in (ins, outs):
+            for x in values:
+                if type(x) is array:
+                    room -= x.nbytes if x.base is None else getattr(x.base, "nbytes", x.nbytes)
+        self._room = room
+        return room >= 0
 
     def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:
         """Record an equation that decides something by a value which depends on bad values of these origins."""

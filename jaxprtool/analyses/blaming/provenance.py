@@ -192,6 +192,20 @@ class Origin:
       earlier: where the operands are bad too, at other indices or with infinities, their origins.
     """
 
+    __slots__ = (
+        "_describe",
+        "_described",
+        "bit",
+        "earlier",
+        "eqn",
+        "flows",
+        "made",
+        "order",
+        "path",
+        "seen",
+        "source",
+    )
+
     def __init__(self, made: Made, kind: str, bit: int):
         self.made, self.bit, self.source = made, bit, made.source
         self.eqn: JaxprEqn | None = None
@@ -200,7 +214,7 @@ class Origin:
         self.flows = False
         self.earlier = 0
         self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
-        self._described = Described(kind)
+        self._described: Described | str = kind
         self._describe: Callable[[], Described] | None = None
 
     @property
@@ -208,6 +222,8 @@ class Origin:
         """What its values are. There may be many origins, of which few are shown: they are looked at when that is asked."""
         if self._describe is not None:
             self._described, self._describe = self._describe(), None
+        elif isinstance(self._described, str):
+            self._described = Described(self._described)
         return self._described
 
     @property
