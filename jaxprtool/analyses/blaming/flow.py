@@ -399,11 +399,13 @@ class Flow(Logging):
         """
         marks, codes, made_by = frame.marks, frame.codes, frame.context().made
         get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
+        events, apart = self.events, bool(self._separations)
         for i in range(start, end):
-            found, plan = bad.get(i), plain[i]
+            found, plan, whole = bad.get(i), plain[i], plans.eqns[i]
             if found is None:
-                if any([get(x) for x in plans.eqns[i].operands]):  # noqa: C419 (quicker)
-                    return i
+                for x in whole.operands:
+                    if x in marks:
+                        return i
                 continue
             if plan is None or found[2] is None:
                 return i
@@ -420,26 +422,26 @@ class Flow(Logging):
                             of = codes[x] = self.sought.code(log.value(x))
                         same = same or of == code
                         mixes = mixes or origins not in (0, b)
-                    if more is not parents:
+                    if more is not parents or not more:
                         parents = parents + more if parents else more
                         origins, taint = origins | b, taint | t
                         decided, mixed = decided | d, mixed | m
             if origins and not same:
                 return i  # some may begin here too
-            if any([m.source is not None and self.events.is_unread(m) for m in parents]):  # noqa: C419
-                return i
-            if origins & (origins - 1) and (mixes or self._separations):
-                if not self._are_alike(plans.eqns[i], log, frame, mixes=mixes):
-                    return i  # several origins have to be told apart
+            for m in parents:
+                if m.source is not None and events.is_unread(m):
+                    return i
+            several = mixes or (apart and origins & (origins - 1))
+            if several and not self._are_alike(whole, log, frame, mixes=mixes):
+                return i  # several origins have to be told apart
             made = made_by[eqn] = Made(eqn, frame, None, parents, origins, worst)
             if not origins:
-                seen = Seen(frame, log, i, plans.eqns[i], *found)
-                origins = self.events.begins(made, seen)
+                origins = events.begins(made, whole, frame, log, i)
                 taint |= origins
-            if not plans.eqns[i].moves:
-                self.events.computed |= origins
-            if chosen and plans.eqns[i].product:
-                made.zeros = self.events.zeros_met(log, i, plans.eqns[i])
+            if not whole.moves:
+                events.computed |= origins
+            if chosen and whole.product:
+                made.zeros = events.zeros_met(log, i, whole)
             marks[v] = Mark((made,), origins, taint, decided, mixed)
             codes[v] = code
         return end

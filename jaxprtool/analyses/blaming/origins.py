@@ -186,7 +186,7 @@ class Origins:
                 made.parents += (parent,)
             origin = parent.origin
             if parent.source is not None and origin is not None and not origin.flows:
-                self._describe(origin, seen)
+                self._describe(origin, seen.plan, seen.spoilt, seen.frame, seen.log, seen.i)
         bits |= own
         made.origins |= bits
         if not seen.plan.moves:
@@ -251,10 +251,12 @@ class Origins:
         """Whether no equation whose result is bad has been recorded yet for a source."""
         return made.origin is not None and not made.origin.flows
 
-    def begins(self, made: Made, seen: Seen) -> int:
-        """Return the bit of the origin that an equation is whose operands are good; made: what was not known before."""
+    def begins(self, made: Made, plan: Plan, frame: Frame, log: Log, i: int) -> int:
+        """Return the bit of the origin that an equation is whose operands are good, and whose single result is bad; made: what was not known before."""
         self._events += 1
-        return self._begins(made, seen, 0)
+        origin = self._origin(made)
+        self._describe(origin, plan, (0,), frame, log, i)
+        return origin.bit
 
     def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
         """Return the bit of the origin that an equation is; the first time it is described.
@@ -264,19 +266,27 @@ class Origins:
         if made.origin is None:
             origin = self._origin(made)
             origin.earlier = earlier
-            self._describe(origin, seen)
+            self._describe(origin, seen.plan, seen.spoilt, seen.frame, seen.log, seen.i)
             return origin.bit
         return made.origin.bit
 
-    def _describe(self, origin: Origin, seen: Seen) -> None:
+    def _describe(
+        self,
+        origin: Origin,
+        plan: Plan,
+        spoilt: Sequence[int],
+        frame: Frame,
+        log: Log,
+        i: int,
+    ) -> None:
         """Record the place of an origin, and the values there, or how these are described later."""
         self.changed = True
-        eqn, ins, outs = seen.eqn, seen.ins, seen.outs
-        origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
+        ins, outs = log.ins(i), log.given(i)
+        origin.eqn, origin.path, origin.order = plan.eqn, frame.path(), self._events
         origin.flows = True
         kind = "" if origin.source is None else origin.kind
-        describe = partial(_described, self.sought, kind, seen.plan, seen.spoilt, ins, outs)
-        origin.is_described_by(describe, later=self._may_keep(seen.plan, ins, outs))
+        describe = partial(_described, self.sought, kind, plan, spoilt, ins, outs)
+        origin.is_described_by(describe, later=self._may_keep(plan, ins, outs))
         if self.keep:
             origin.seen = ins, outs
         if self.stop and not origin.is_literal:  # the program may drop a literal again

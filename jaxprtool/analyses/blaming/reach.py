@@ -40,8 +40,9 @@ class Reach:
 
     def masks(self, origin: Origin) -> bool:
         """Whether an origin is a literal that reaches no result, while other origins do, which are reported first."""
-        others = any(mark.bad for mark in self._marks)
-        return origin.is_literal and others and not origin.bit & self.bits
+        if not origin.is_literal or origin.bit & self.bits:
+            return False
+        return any(mark.bad for mark in self._marks)
 
     def has(self, made: Made) -> bool:
         """Whether the bad values that an equation has made reach one."""

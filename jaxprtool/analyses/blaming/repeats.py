@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.ahead import Ahead, Moves
-from jaxprtool.analyses.blaming.bad_values import Sought, any_in_rows
+from jaxprtool.analyses.blaming.bad_values import LARGE, Sought, any_in_rows
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
 from jaxprtool.analyses.blaming.separation import Separations, drops_any
@@ -215,14 +215,27 @@ class Repeats:
     def _begins(self, same: Sequence[Log], i: int, plan: Plan) -> Any:
         """For each log, whether an element of the result is bad, or a NaN, at an index where no operand is."""
         xp, codes, n = numpy_namespace(), self.sought.codes, len(same)
-        made = codes(xp.stack([log.results[i] for log in same]))
+        size = plan.eqn.out_binders[0].aval.size
+        if size >= LARGE and n > 1:  # quicker, as no array is copied
+            return xp.array([self._begins([log], i, plan)[0] for log in same])
+        floats = [x for x in plan.operands if is_float(x.aval)]
+        if size >= LARGE and "nan" in self.sought.kinds:
+            if any(xp.isnan(same[0].value(x)).all() for x in floats):
+                return xp.zeros(n, bool)  # every element is a NaN already
+        made = codes(_stacked([log.results[i] for log in same]))
         if made is None:
             return xp.zeros(n, bool)
-        for x in plan.operands:
-            found = codes(xp.stack([log.value(x) for log in same])) if is_float(x.aval) else None
+        for x in floats:
+            found = codes(_stacked([log.value(x) for log in same]))
             if found is not None:
                 made = made & ~found.reshape(n, *[1] * (made.ndim - found.ndim), *found.shape[1:])
         return any_in_rows(made)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return the values of one type along a new first axis."""
+    xp = numpy_namespace()
+    return xp.stack(values) if len(values) > 1 else xp.asarray(values[0])[None]
 
 
 def _like(rows: Any, row: Any) -> Any:
