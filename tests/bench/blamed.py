@@ -15,7 +15,7 @@ from jaxprtool.driver.blame import blame
 from jaxprtool.driver.precision import precision
 from jaxprtool.driver.run import run
 
-from .measure import Row, best
+from .measure import Row, alone
 
 BUDGET = 3.0
 Shape = tuple[Callable[..., Any], list[Any]]
@@ -149,7 +149,7 @@ def blamed_rows(runs: int, only: str = "") -> Iterator[Row]:
             continue
         program, given = program_of(name, make())
         bad = [x * np.float32(np.nan) for x in given]
-        plain, blaming, everywhere, measured = best(
+        plain, blaming, everywhere, measured = alone(
             runs,
             lambda p=program, a=given: run(p, a),
             lambda p=program, a=given: blame(p, a).lines(),

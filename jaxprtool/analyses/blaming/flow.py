@@ -204,7 +204,8 @@ class Flow(Logging):
         last = next((log for log in reversed(logs) if not steers(log)), None)
         for leaves in many.leaves[start:end]:
             for log in leaves:
-                log.inside = []
+                if log.inside:
+                    log.inside = []
         if frame.call is not None and last is not None:
             frame.call.outs = last.outs or ()
             if frame.call.stacks:

@@ -117,11 +117,22 @@ class Repeats:
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
         self.sought, self.logs, self._all_drop = sought, logs, drops_any(sought)
-        self.leaves: list[list[Log]] = [[] for _ in logs]
-        self.kinds = [*map(_kind_of, logs, self.leaves)]
+        self.leaves: list[list[Log]] = []
+        self.kinds: list[tuple[Any, ...]] = []
         self._where: dict[Any, list[int]] = {}
-        for i, key in enumerate(self.kinds):
-            self._where.setdefault(key, []).append(i)
+        for i, log in enumerate(logs):
+            if log.inside:
+                leaves: list[Log] = []
+                key = _kind_of(log, leaves)
+            else:  # what `_kind_of` would do, but quicker
+                leaves, key = [log], (id(log.layout), log.branch)
+            self.leaves.append(leaves)
+            self.kinds.append(key)
+            where = self._where.get(key)
+            if where is None:
+                self._where[key] = [i]
+            else:
+                where.append(i)
         self._rows: dict[Any, Any] = {}
         self.ahead: Ahead | None = None
         self._like: Any = None
@@ -482,7 +493,8 @@ class Group:
             end = next((k for k in range(i, n) if not like[k]), n)
             return end if start + i else i
         while i < n and like[i] and start + i >= period:
-            if kinds[start + i - period][:2] != many.kinds[i][:2]:
+            before, now = kinds[start + i - period], kinds[start + i]
+            if before != now and before[:2] != now[:2]:
                 break
             i += 1
         return i
