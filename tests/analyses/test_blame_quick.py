@@ -35,9 +35,14 @@ def _text(rng: random.Random) -> str:
             lines.append(f"{v}p:bool[3] = gt {x} {rng.choice(names)}")
             lines.append(f"{v}:f32[3] = select_n {v}p {y} {z}")
         names.append(v)
-    outs = ", ".join(rng.sample(names, 5))
+    outs = rng.sample(names[3:], 5)
+    for x in outs[:3]:  # a result for each element
+        for i in range(3):
+            cut = f"slice[limit_indices=({i + 1},) start_indices=({i},) strides=None]"
+            lines.append(f"{x}{'xyz'[i]}:f32[1] = {cut} {x}")
+            outs.append(f"{x}{'xyz'[i]}")
     lets = "\n    ".join(_with_params(line) for line in lines)
-    return f"{{ lambda ; a:f32[3] b:f32[3] c:f32[3]. let\n    {lets}\n  in ({outs}) }}"
+    return f"{{ lambda ; a:f32[3] b:f32[3] c:f32[3]. let\n    {lets}\n  in ({', '.join(outs)}) }}"
 
 
 def _with_params(line: str) -> str:
@@ -50,7 +55,9 @@ def _args(rng: random.Random) -> list[Any]:
     values = (np.nan, np.inf, 0.0, 0.5, -1.0, 2.0)
     fully = rng.random() < 0.3
     return [
-        np.array([np.nan] * 3 if fully else rng.choices(values, (1, 1, 3, 5, 5, 5), k=3), np.float32)
+        np.array(
+            [np.nan] * 3 if fully else rng.choices(values, (1, 1, 3, 5, 5, 5), k=3), np.float32
+        )
         for _ in range(3)
     ]
 

@@ -89,7 +89,7 @@ class Appearance:
             result = {
                 "index": o.result,
                 "type": o.type if local is None else local.type,
-                "count": o.count,
+                "count": o.n_bad,
                 "indices": [list(i) for i in (o.indices if local is None else local.indices)],
                 "values": [json_number(x) for x in o.values],
                 **({} if local is None else {"devices": local.devices}),
@@ -301,9 +301,9 @@ def _told_result(appearance: Appearance) -> str:
     if local is not None:
         at = [f"{x} of {device_text(d)}" for x, d in zip(at, local.devices, strict=True)]
     where = ", ".join(f"{_value(x)}{i}" for x, i in zip(origin.values, at, strict=True))
-    more = ", ..." if origin.count > len(indices) else ""
+    more = ", ..." if origin.n_bad > len(indices) else ""
     on = "" if local is None else f" of {local.n_devices} devices"
-    of = f"{origin.count:,} of {counted(origin.size, 'element')}{on}: " if origin.size > 1 else ""
+    of = f"{origin.n_bad:,} of {counted(origin.size, 'element')}{on}: " if origin.size > 1 else ""
     return f"{origin.type if local is None else local.type}: {of}{where}{more}"
 
 

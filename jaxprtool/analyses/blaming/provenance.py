@@ -159,7 +159,7 @@ class Described(NamedTuple):
       kind: the first of the sought kinds that the equation's result holds.
       result: the position of the equation's result that is described.
       type: the type of that result; "" where no result is bad.
-      count: how many of its elements are bad.
+      n_bad: how many of its elements are bad.
       size: how many elements it has.
       indices: the first few indices at which it is bad.
       values: its values there.
@@ -169,7 +169,7 @@ class Described(NamedTuple):
     kind: str
     result: int = 0
     type: str = ""
-    count: int = 0
+    n_bad: int = 0
     size: int = 0
     indices: Sequence[tuple[int, ...]] = ()
     values: Sequence[Any] = ()

@@ -230,9 +230,9 @@ class Repeats:
         if size >= LARGE and n > 1:  # quicker, as no array is copied
             return xp.array([self._begins([log], i, plan)[0] for log in same])
         floats = [x for x in plan.operands if is_float(x.aval)]
-        if size >= LARGE and "nan" in self.sought.kinds:
-            if any(xp.isnan(same[0].value(x)).all() for x in floats):
-                return xp.zeros(n, bool)  # every element is a NaN already
+        covers = size >= LARGE and "nan" in self.sought.kinds
+        if covers and any(xp.isnan(same[0].value(x)).all() for x in floats):
+            return xp.zeros(n, bool)  # every element is a NaN already
         made = codes(_stacked([log.results[i] for log in same]))
         if made is None:
             return xp.zeros(n, bool)

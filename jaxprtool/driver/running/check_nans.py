@@ -85,7 +85,7 @@ def _error(origin: Origin, sites: Sites) -> NanError:
     place = sites.of(origin.place)
     eqn = place.eqn
     found = origin.described
-    of = f" in {found.count:,} of {counted(found.size, 'element')}" if found.size > 1 else ""
+    of = f" in {found.n_bad:,} of {counted(found.size, 'element')}" if found.size > 1 else ""
     local = local_of(origin, eqn)
     first = next(iter(found.indices if local is None else local.indices), ())
     at = f", the first at {list(first)}" if first else ""
