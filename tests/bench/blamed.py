@@ -142,11 +142,9 @@ def program_of(name: str, shape: Shape) -> tuple[Any, list[Any]]:
     return jt.parse(jt.format_jaxpr(jt.trace(f, *args), lossless=True), name), args
 
 
-def blamed_rows(runs: int, only: str = "") -> Iterator[Row]:
+def blamed_rows(runs: int) -> Iterator[Row]:
     """Three rows of each shape: `blame`, also of NaN in all arguments, and `precision`."""
     for name, make in SHAPES.items():
-        if only and only not in name:
-            continue
         program, given = program_of(name, make())
         bad = [x * np.float32(np.nan) for x in given]
         plain, blaming, everywhere, measured = alone(
@@ -162,10 +160,3 @@ def blamed_rows(runs: int, only: str = "") -> Iterator[Row]:
             ("precision", measured),
         ):
             yield Row(f"{what}, {name}", ours * 1e3, plain * 1e3, BUDGET, "ms")
-
-
-if __name__ == "__main__":
-    import sys
-
-    for row in blamed_rows(3, *sys.argv[1:]):
-        print(row, flush=True)
