@@ -80,9 +80,16 @@ class Sought:
     def __contains__(self, x: Any) -> bool:
         """Whether a value of a floating or complex type holds a bad value; outside of a run too."""
         with self._xp.errstate(all="ignore"):
-            if self.kinds == ("nan", "inf") and type(x) is self._xp.ndarray:
-                return self.may_hold(x) and not self._xp.isfinite(x).all()
-            return self.state(x) > 0
+            if self.kinds != ("nan", "inf") or type(x) is not self._xp.ndarray:
+                return self.state(x) > 0
+            if x.dtype.char in _BLAS:
+                flat = x if x.ndim == 1 else x.ravel("K")
+                squares = flat.dot(flat)
+                if math.isfinite(squares):
+                    return False
+                if squares != squares:  # one is a NaN, for squares do not cancel
+                    return True
+            return not self._xp.isfinite(x).all()
 
     def _holds(self, x: Any) -> bool:
         return bool(self.where(x).any())
