@@ -31,7 +31,7 @@ from jaxprtool.analyses.blaming.provenance import (
 )
 from jaxprtool.analyses.blaming.repeats import FEW, Group, Past, Repeats, stack_past, steers
 from jaxprtool.analyses.blaming.separation import Separations, made_of
-from jaxprtool.analyses.blaming.zeros import chosen_in
+from jaxprtool.analyses.blaming.straight import Straight
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
@@ -63,6 +63,7 @@ class Flow(Logging):
         self._bad = BadResults(sought)
         self._cells = Cells(sought, self.events.good_mark)
         self._separations = Separations(sought)
+        self._straight = Straight(self.events, self._separations)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
         # Whether the last `_close` changed what is known at the equation that holds the jaxpr.
         self._call_changed = False
@@ -377,7 +378,7 @@ class Flow(Logging):
         i = start
         while i < end:
             if alone and bad:
-                i = self._go_on(plans, frame, log, i, end, bad)
+                i = self._straight.go_on(plans, frame, log, i, end, bad)
                 if i == end:
                     break
             plan, found = eqns[i], bad.get(i)
@@ -389,81 +390,6 @@ class Flow(Logging):
                 self._follow_equation(Seen(frame, log, i, plan, worst, spoilt, codes), known)
             i += 1
         frame.codes.clear()
-
-    def _go_on(
-        self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
-    ) -> int:
-        """Follow elementwise equations of the program in which bad values begin, or are handed on; return the index of the first other one.
-
-        It finds what `_follow_equation` finds, and is quicker: the program itself runs once, and
-        may be long.
-        """
-        marks, codes, made_by = frame.marks, frame.codes, frame.context().made
-        get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
-        events, apart = self.events, bool(self._separations)
-        for i in range(start, end):
-            found, plan, whole = bad.get(i), plain[i], plans.eqns[i]
-            if found is None:
-                for x in whole.operands:
-                    if x in marks:
-                        return i
-                continue
-            if plan is None or found[2] is None:
-                return i
-            eqn, operands, v = plan
-            worst, _, code = found
-            same, mixes, parents, origins, taint, decided, mixed = False, False, (), 0, 0, 0, 0
-            for x in operands:
-                mark = get(x)
-                if mark is not None:
-                    more, b, t, d, m = mark
-                    if b:
-                        of = coded(x)
-                        if of is None:
-                            of = codes[x] = self.sought.code(log.value(x))
-                        same = same or of == code
-                        mixes = mixes or origins not in (0, b)
-                    if more is not parents or not more:
-                        parents = parents + more if parents else more
-                        origins, taint = origins | b, taint | t
-                        decided, mixed = decided | d, mixed | m
-            if origins and not same:
-                return i  # some may begin here too
-            for m in parents:
-                if m.source is not None and events.is_unread(m):
-                    return i
-            several = mixes or (apart and origins & (origins - 1))
-            if several and not self._are_alike(whole, log, frame, mixes=mixes):
-                return i  # several origins have to be told apart
-            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, worst)
-            if not origins:
-                origins = events.begins(made, whole, frame, log, i)
-                taint |= origins
-            if not whole.moves:
-                events.computed |= origins
-            if chosen and whole.product:
-                made.zeros = events.zeros_met(log, i, whole)
-            marks[v] = Mark((made,), origins, taint, decided, mixed)
-            codes[v] = code
-        return end
-
-    def _are_alike(self, plan: Plan, log: Log, frame: Frame, *, mixes: bool) -> bool:
-        """Whether all elements of the result of an elementwise equation have the origins of all its bad operands.
-
-        frame: has the codes of these. mixes: whether these have different origins; then they have
-        to be bad all over.
-        """
-        if mixes and (plan.moves or self._separations.may_drop(plan)):
-            return False
-        get, codes, apart = frame.marks.get, frame.codes, self._separations
-        for x in plan.operands:
-            mark = get(x)
-            if mark is not None and mark.bad:
-                if mixes and 0 in codes[x]:
-                    return False
-                if apart and apart.numbers(log.value(x)) is not None:
-                    return False
-        return True
 
     def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
         """Propagate marks through an equation with marked operands (`known`; None for others) or bad results."""
