@@ -15,7 +15,7 @@ from typing import Any
 from jaxprtool.analyses.places import Held, Step, jaxprs_of
 from jaxprtool.core.stack import run_deep
 from jaxprtool.interpreters.evaluate import numpy_namespace
-from jaxprtool.interpreters.evaluation.limits import running_loops
+from jaxprtool.interpreters.evaluation.limits import innermost_loop
 from jaxprtool.interpreters.evaluation.observe import (
     branch_taken,
     devices_of,
@@ -248,10 +248,10 @@ class Logging:
 
     def enter(self, jaxpr: Jaxpr, args: Sequence[Any]) -> bool | list[Any]:
         """Begin the log of a jaxpr of the program; any other jaxpr that a rule runs is a part of its equation."""
-        loops = running_loops()
+        depth, loop = innermost_loop()
         if self.open:
             above = self.open[-1]
-            step = loops[-1].position if len(loops) > above.loops else None
+            step = loop.position if loop is not None and depth > above.loops else None
             now = above.now
             if now is None or (self._chooses and not self.takes(step)):
                 return False
@@ -262,7 +262,7 @@ class Logging:
                     return False
                 found = self._inside[now, jaxpr] = layout_of(jaxpr), *held
             layout, param, positions = found
-            log = Log(layout, args, above, len(loops), now, param, step)
+            log = Log(layout, args, above, depth, now, param, step)
             if positions:
                 taken = branch_taken()
                 log.branch = taken if taken in positions else positions[0]
@@ -276,7 +276,7 @@ class Logging:
                 above.inside = [(n, [log])]
         else:
             layout = layout_of(jaxpr)
-            log = Log(layout, args, None, len(loops))
+            log = Log(layout, args, None, depth)
             self.at_once = self.at_once or _CHANGING.of(jaxpr, lambda: _has_references(jaxpr))
         self.open.append(log)
         if self.at_once or self.each or layout.nbytes > _BYTES:

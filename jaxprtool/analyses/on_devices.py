@@ -49,21 +49,24 @@ def local_of(origin: Origin, written: JaxprEqn) -> Local | None:
       written: the equation of the program in whose place it ran.
     """
     eqn, meshes = origin.eqn, _at_once(origin.path)
-    if eqn is None or not meshes or not origin.type or origin.result >= len(written.out_binders):
+    if eqn is None or not meshes:
+        return None
+    found = origin.described
+    if not found.type or found.result >= len(written.out_binders):
         return None
     standing = origin.path[-1].standing
-    out = written.out_binders[origin.result]
-    axes = _device_axes(eqn.out_binders[origin.result], out, meshes, standing)
+    out = written.out_binders[found.result]
+    axes = _device_axes(eqn.out_binders[found.result], out, meshes, standing)
     indices: list[tuple[int, ...]] = []
     devices: list[dict[str, int]] = []
     if axes:
         of_devices = {axis for axis, _ in axes}
         indices = [
-            tuple([x for k, x in enumerate(i) if k not in of_devices]) for i in origin.indices
+            tuple([x for k, x in enumerate(i) if k not in of_devices]) for i in found.indices
         ]
         devices = [
             {name: k for axis, mesh in axes for name, k in device_at(i[axis], mesh).items()}
-            for i in origin.indices
+            for i in found.indices
         ]
     elif eqn.primitive is written.primitive:
         return None

@@ -9,6 +9,7 @@ import argparse
 import json
 from collections.abc import Callable, Iterable
 
+from .blamed import blamed_rows
 from .calls import call_rows
 from .compared import compared_rows
 from .diffs import diff_rows
@@ -29,9 +30,7 @@ from .transformations import (
     xla_rows,
 )
 
-THEMES = (
-    "text,eval,transform,xla,shapes,kernels,loops,calls,compare,figures,profile,diff,start,growth"
-)
+THEMES = "text,eval,transform,xla,shapes,kernels,loops,calls,compare,blame,figures,profile,diff,start,growth"
 
 
 def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]]:
@@ -50,6 +49,7 @@ def themes(options: argparse.Namespace) -> dict[str, Callable[[], Iterable[Row]]
         "loops": lambda: loop_rows(runs),
         "calls": lambda: call_rows(runs),
         "compare": lambda: compared_rows(runs),
+        "blame": lambda: blamed_rows(runs),
         "figures": lambda: figure_rows(2 * options.layers, max(runs, 5)),
         "profile": lambda: profile_rows(options.layers, max(runs, 5)),
         "diff": diff_rows,

@@ -87,8 +87,9 @@ class BadResults:
         data, begin = codes.tobytes(), 0
         for i, end in zip(where, accumulate(sizes), strict=True):
             code = data[begin:end]
-            if code.count(0) < end - begin:
-                bad[i] = _found(code)
+            n = end - begin - code.count(0)
+            if n:
+                bad[i] = 2 * n + (3 in code), (0,), code
             begin = end
 
 

@@ -80,7 +80,16 @@ class Sought:
     def __contains__(self, x: Any) -> bool:
         """Whether a value of a floating or complex type holds a bad value; outside of a run too."""
         with self._xp.errstate(all="ignore"):
-            return self.state(x) > 0
+            if self.kinds != ("nan", "inf") or type(x) is not self._xp.ndarray:
+                return self.state(x) > 0
+            if x.dtype.char in _BLAS:
+                flat = x if x.ndim == 1 else x.ravel("K")
+                squares = flat.dot(flat)
+                if math.isfinite(squares):
+                    return False
+                if squares != squares:  # one is a NaN, for squares do not cancel
+                    return True
+            return not self._xp.isfinite(x).all()
 
     def _holds(self, x: Any) -> bool:
         return bool(self.where(x).any())
@@ -150,6 +159,9 @@ class Sought:
         xp = self._xp
         if xs[0] is xs[-1] and all([x is xs[0] for x in xs]):  # noqa: C419 (quicker)
             return self.state(xs[0])
+        if xs[0].size >= LARGE:
+            found = [*map(self.state, xs)]
+            return xp.array(found) if any(found) else 0
         whole = xp.concatenate(xs, axis=None) if xp.ndim(xs[0]) else xp.array(xs)
         codes = self.codes(whole)
         if codes is None or not codes.size:
@@ -165,7 +177,7 @@ class Sought:
             by_type.setdefault((x.dtype, not x.shape), []).append(i)
         found: list[Any] = [0] * len(values)
         for (_, scalar), which in by_type.items():
-            if len(which) > 1:
+            if len(which) > 1 and values[which[0]][0].size < LARGE:
                 together = [x for i in which for x in values[i]]
                 xp = self._xp
                 whole = xp.array(together) if scalar else xp.concatenate(together, axis=None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
-from typing import Any
+from typing import Any, TypeVar
 
 from jaxprtool.analyses.answer import Answer, json_number
 from jaxprtool.analyses.blaming.bad_values import Range
@@ -31,7 +31,10 @@ from jaxprtool.ir.jaxpr import ClosedJaxpr, JaxprEqn, Lit
 
 __all__ = ["Appearance", "Blame", "Output", "as_written", "blame_of"]
 
+T = TypeVar("T")
+
 _FEW = 4  # places at each end of a list for people
+_FEW_BITS = 16  # origins of a value up to which each is looked at
 _WIDTH = 100
 _TRIED = 20  # origins for which an unguarded choice is looked for
 _MOST_ZEROS = 50  # products of a bad value and a 0 for which one is
@@ -44,20 +47,27 @@ class Appearance:
     Attributes:
       place: the equation that makes them; for an argument, a constant or a literal, the first
         equation that takes it; None where a result of the program is that argument.
-      kind: `nan`, `inf`, `denormal` or `above`.
       source: the argument, constant or literal; None where an equation makes them.
       label: what to call the source.
       origin: what was recorded (ranges of operands, indices).
-      local: what was recorded of single devices, where the equation runs on several at once; else
-        None.
+      written: the equation of the program, as written, in whose place the one of `origin` ran.
     """
 
     place: Place | None
-    kind: str
     source: Source | None
     label: str
     origin: Origin
-    local: Local | None = None
+    written: JaxprEqn | None = None
+
+    @property
+    def kind(self) -> str:
+        """Which bad values they are: `nan`, `inf`, `denormal` or `above`."""
+        return self.origin.kind
+
+    @property
+    def local(self) -> Local | None:
+        """What was recorded of single devices, where the equation runs on several at once; else None."""
+        return None if self.written is None else local_of(self.origin, self.written)
 
     @property
     def passes(self) -> bool:
@@ -65,7 +75,7 @@ class Appearance:
 
     def json(self) -> dict[str, Any]:
         """The appearance with the keys place, kind, from, result and operands."""
-        o = self.origin
+        o = self.origin.described
         source = None
         if self.source is not None:
             source = {
@@ -79,7 +89,7 @@ class Appearance:
             result = {
                 "index": o.result,
                 "type": o.type if local is None else local.type,
-                "count": o.count,
+                "count": o.n_bad,
                 "indices": [list(i) for i in (o.indices if local is None else local.indices)],
                 "values": [json_number(x) for x in o.values],
                 **({} if local is None else {"devices": local.devices}),
@@ -88,7 +98,7 @@ class Appearance:
             "place": None if self.place is None else self.place.json(),
             "kind": self.kind,
             "from": source,
-            "times": o.made.times,
+            "times": self.origin.made.times,
             "result": result,
             "operands": [None if r is None else r.json() for r in self.operands],
         }
@@ -96,10 +106,10 @@ class Appearance:
     @property
     def operands(self) -> list[Range | None]:
         """The range of each operand, with its type on one device."""
-        ranges = self.origin.operands
-        if self.local is None:
-            return ranges
-        pairs = zip(ranges, self.local.operands, strict=True)
+        ranges, local = self.origin.described.operands, self.local
+        if local is None:
+            return [*ranges]
+        pairs = zip(ranges, local.operands, strict=True)
         return [None if r is None else r._replace(type=t) for r, t in pairs]
 
 
@@ -219,10 +229,10 @@ class Blame(Answer):
                 lines.append(f"  {if_so}derived from {located(self.original)}")
             if self.unguarded is not None:
                 lines += self.unguarded.lines()
-            lines += _listed("goes on through", [located(p) for p in self.chain[1:]])
-            lines += _listed("masked by", [located(p) for p in self.masked_by])
-            lines += _listed("decides at", [located(p) for p in self.deciding])
-            lines += _listed("also begins at", [*map(_short, self.appearances[1:])])
+            lines += _listed("goes on through", self.chain[1:], located)
+            lines += _listed("masked by", self.masked_by, located)
+            lines += _listed("decides at", self.deciding, located)
+            lines += _listed("also begins at", self.appearances[1:], _short)
         if self.outputs:  # all of them, however many
             lines += ["results", *[f"  {o.label}: {self._what_reaches(o)}" for o in self.outputs]]
         if self.stopped:
@@ -231,9 +241,7 @@ class Blame(Answer):
 
     def _last_lines(self) -> list[str]:
         """The lines on literals that are no fault, and the notes."""
-        dropped = _listed(
-            "bad literals that are only moved, and dropped", [*map(_short, self.dropped)]
-        )
+        dropped = _listed("bad literals that are only moved, and dropped", self.dropped, _short)
         return [*dropped, *[f"note: {n}" for n in self.notes]]
 
     def _is_derivative(self) -> bool:
@@ -244,7 +252,7 @@ class Blame(Answer):
         """What becomes of bad values at a result, and where these begin if that is not the first appearance."""
         what = output.reached or "not reached"
         begin = output.chain[0] if output.chain else None
-        if begin is None or self.first is None or begin.eqn is self.first.eqn:
+        if begin is None or (first := self.first) is None or begin.eqn is first.eqn:
             return what
         return f"{what}, from {begin}"
 
@@ -262,7 +270,7 @@ def located(place: Place) -> str:
 
 def _told(appearance: Appearance) -> list[str]:
     """Return lines on the first appearance, with its text and its operands."""
-    origin, place = appearance.origin, appearance.place
+    origin, place = appearance.origin.described, appearance.place
     if place is None:
         return [f"{appearance.kind} in {appearance.label}, which is a result"]
     head = located(place)
@@ -285,7 +293,7 @@ def _told(appearance: Appearance) -> list[str]:
 
 def _told_result(appearance: Appearance) -> str:
     """Return the type of a bad result, how many of its elements are bad, and the first of them, for people."""
-    origin, local = appearance.origin, appearance.local
+    origin, local = appearance.origin.described, appearance.local
     if local is not None and not local.devices:
         return f"{local.type}: {', '.join(map(_value, origin.values))}"
     indices = origin.indices if local is None else local.indices
@@ -293,9 +301,9 @@ def _told_result(appearance: Appearance) -> str:
     if local is not None:
         at = [f"{x} of {device_text(d)}" for x, d in zip(at, local.devices, strict=True)]
     where = ", ".join(f"{_value(x)}{i}" for x, i in zip(origin.values, at, strict=True))
-    more = ", ..." if origin.count > len(indices) else ""
+    more = ", ..." if origin.n_bad > len(indices) else ""
     on = "" if local is None else f" of {local.n_devices} devices"
-    of = f"{origin.count:,} of {counted(origin.size, 'element')}{on}: " if origin.size > 1 else ""
+    of = f"{origin.n_bad:,} of {counted(origin.size, 'element')}{on}: " if origin.size > 1 else ""
     return f"{origin.type if local is None else local.type}: {of}{where}{more}"
 
 
@@ -322,14 +330,16 @@ def _short(appearance: Appearance) -> str:
     return f"{appearance.kind}: {place}{of}"
 
 
-def _listed(title: str, items: Sequence[str]) -> list[str]:
-    """Return a title and items below it; of many items the first and the last ones."""
+def _listed(title: str, items: Sequence[T], text: Callable[[T], str]) -> list[str]:
+    """Return a title and the texts of items below it; of many items the first and the last ones."""
     if not items:
         return []
-    if len(items) > 2 * _FEW + 1:
-        left = len(items) - 2 * _FEW
-        items = [*items[:_FEW], f"... {left:,} more ...", *items[-_FEW:]]
-    return [title, *[f"  {item}" for item in items]]
+    if len(items) <= 2 * _FEW + 1:
+        told = [*map(text, items)]
+    else:
+        more = f"... {len(items) - 2 * _FEW:,} more ..."
+        told = [*map(text, items[:_FEW]), more, *map(text, items[-_FEW:])]
+    return [title, *[f"  {item}" for item in told]]
 
 
 # -- what an observer has seen -----------------------------------------------------------------
@@ -348,16 +358,18 @@ def blame_of(flow: Flow, program: ClosedJaxpr, stopped: str = "") -> Blame:
     reach = Reach(flow)
     met = [o for o in flow.origins if o.order is not None or o.made in reached]
     met.sort(key=lambda o: (reach.masks(o), not o.flows, o.order is None, o.order or 0))
-    origins = [o for o in met if not o.bit & reach.idle]
+    idle = reach.idle
+    origins = [o for o in met if not o.bit & idle] if idle else met
     appearances = [_appearance(o, program, sites) for o in origins]
     first = origins[0] if origins else None
     makes_it = first is not None and first.source is None
     place = appearances[0].place if appearances else None
-    marks = [_without(mark, reach.idle) for mark in flow.outs]
+    marks = [_without(m, reach.idle) for m in flow.outs] if reach.idle else flow.outs
     chains = _Chains(sites)
     labels = result_labels(len(marks), program.interface)
     pairs = enumerate(zip(labels, marks, strict=False))  # a run that was stopped has no results
-    outputs = [_output(i, label, mark, origins, chains) for i, (label, mark) in pairs]
+    first_of = _First(origins)
+    outputs = [_output(i, label, mark, first_of, chains) for i, (label, mark) in pairs]
     masks, deciding = (
         _events(flow, what, sites, lambda event: bool(event.bits & ~reach.idle))
         for what in ("masks", "deciding")
@@ -391,8 +403,8 @@ def as_written(found: Blame, flat: Unfolded) -> Blame:
 
 
 def _appearance(o: Origin, program: ClosedJaxpr, sites: Sites) -> Appearance:
-    local = None if o.eqn is None else local_of(o, sites.written(o.eqn))
-    return Appearance(sites.place(o.place), o.kind, o.source, _label(o, program), o, local)
+    place, label = sites.place(o.place), "" if o.source is None else _label(o.source, o, program)
+    return Appearance(place, o.source, label, o, None if place is None else place.eqn)
 
 
 def _without(mark: Mark, bits: int) -> Mark:
@@ -461,23 +473,37 @@ def _is_triangle(
     return any(sites.written(x.eqn) is place.eqn for x in made if x.eqn is not None)
 
 
-def _label(origin: Origin, program: ClosedJaxpr) -> str:
-    """Return what to call the source of an origin; "" for an equation."""
-    source = origin.source
-    if source is None:
-        return ""
+def _label(source: Source, origin: Origin, program: ClosedJaxpr) -> str:
+    """Return what to call the source of an origin."""
     if source.kind == "argument" and not (origin.eqn is None and origin.path):
         return argument_label(source.index, source.name or None, program.interface)
     name = f" ({source.name})" if source.name else ""
     return f"{source.kind} {source.index}{name}"
 
 
-def _output(i: int, label: str, mark: Mark, origins: Sequence[Origin], chains: _Chains) -> Output:
+def _output(i: int, label: str, mark: Mark, first_of: _First, chains: _Chains) -> Output:
     if mark.bad:
-        origin = next(o for o in origins if o.bit & mark.bad)
-        return Output(i, label, "reaching", chains.to(mark.made, origin))
+        return Output(i, label, "reaching", chains.to(mark.made, first_of(mark.bad)))
     reached = "deciding" if mark.decided else "masked" if mark.taint else None
     return Output(i, label, reached)
+
+
+class _First:
+    """Finds the first of some origins, in the order in which they are reported."""
+
+    def __init__(self, origins: Sequence[Origin]):
+        self._origins = origins
+        self._rank = {o.bit.bit_length(): i for i, o in enumerate(origins)}
+
+    def __call__(self, bits: int) -> Origin:
+        """Return the first of the origins with these bits; there is one."""
+        if bits.bit_count() > _FEW_BITS:  # so one is soon met
+            return next(o for o in self._origins if o.bit & bits)
+        ranks: list[int] = []
+        while bits:
+            ranks.append(self._rank.get(bits.bit_length(), len(self._origins)))
+            bits ^= 1 << bits.bit_length() - 1
+        return self._origins[min(ranks)]
 
 
 def _chain_of_first(flow: Flow, first: Origin, chains: _Chains) -> list[Place]:
@@ -509,19 +535,22 @@ class _Chains:
 
 def _chain(ends: Sequence[Made], origin: Origin, sites: Sites) -> list[Place]:
     """Return the shortest chain of equations, as written, from an origin to one of `ends`; an empty list where there is none."""
+    if len(ends) == 1 and ends[0] is origin.made and origin.source is None:
+        return [sites.of(place) for place in (ends[0].place,) if place is not None]
     after: dict[Made, Made | None] = {m: None for m in ends if m.origins & origin.bit}
     queue = list(after)
+    bit, first = origin.bit, origin.made
     for made in queue:
-        if made is origin.made:
+        if made is first:
             break
         for parent in made.parents:
-            if parent not in after and parent.origins & origin.bit:
+            if parent not in after and parent.origins & bit:
                 after[parent] = made
                 queue.append(parent)
     else:
         return []
     chain: list[Place] = []
-    current: Made | None = origin.made
+    current: Made | None = first
     while current is not None:
         place = current.place
         if place is not None:

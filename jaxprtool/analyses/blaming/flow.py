@@ -31,7 +31,7 @@ from jaxprtool.analyses.blaming.provenance import (
 )
 from jaxprtool.analyses.blaming.repeats import FEW, Group, Past, Repeats, stack_past, steers
 from jaxprtool.analyses.blaming.separation import Separations, made_of
-from jaxprtool.analyses.blaming.zeros import chosen_in
+from jaxprtool.analyses.blaming.straight import Straight
 from jaxprtool.analyses.logs import Log, Logging
 from jaxprtool.interpreters.evaluation.state_values import Cell
 from jaxprtool.ir.jaxpr import Jaxpr, JaxprEqn, Var
@@ -63,6 +63,7 @@ class Flow(Logging):
         self._bad = BadResults(sought)
         self._cells = Cells(sought, self.events.good_mark)
         self._separations = Separations(sought)
+        self._straight = Straight(self.events, self._separations)
         self._bad_consts: dict[Jaxpr, dict[Var, Mark]] = {}
         # Whether the last `_close` changed what is known at the equation that holds the jaxpr.
         self._call_changed = False
@@ -204,7 +205,8 @@ class Flow(Logging):
         last = next((log for log in reversed(logs) if not steers(log)), None)
         for leaves in many.leaves[start:end]:
             for log in leaves:
-                log.inside = []
+                if log.inside:
+                    log.inside = []
         if frame.call is not None and last is not None:
             frame.call.outs = last.outs or ()
             if frame.call.stacks:
@@ -376,7 +378,7 @@ class Flow(Logging):
         i = start
         while i < end:
             if alone and bad:
-                i = self._go_on(plans, frame, log, i, end, bad)
+                i = self._straight.go_on(plans, frame, log, i, end, bad)
                 if i == end:
                     break
             plan, found = eqns[i], bad.get(i)
@@ -388,47 +390,6 @@ class Flow(Logging):
                 self._follow_equation(Seen(frame, log, i, plan, worst, spoilt, codes), known)
             i += 1
         frame.codes.clear()
-
-    def _go_on(
-        self, plans: Plans, frame: Frame, log: Log, start: int, end: int, bad: dict[int, Any]
-    ) -> int:
-        """Follow elementwise equations of the program that only hand on bad values; return the index of the first other one.
-
-        It finds what `_follow_equation` finds, and is quicker: the program itself runs once, and
-        may be long.
-        """
-        marks, codes, made_by = frame.marks, frame.codes, frame.context().made
-        get, coded, plain, chosen = marks.get, codes.get, plans.plain, chosen_in(log)
-        for i in range(start, end):
-            found, plan = bad.get(i), plain[i]
-            if found is None or plan is None:
-                return i
-            eqn, operands, v = plan
-            code = found[2]
-            same, mixes, parents, origins, taint, decided, mixed = False, False, (), 0, 0, 0, 0
-            for x in operands:
-                mark = get(x)
-                if mark is not None:
-                    more, b, t, d, m = mark
-                    if b:
-                        same = same or coded(x) == code
-                        mixes = mixes or origins not in (0, b)
-                    if more is not parents:
-                        parents = parents + more if parents else more
-                        origins, taint = origins | b, taint | t
-                        decided, mixed = decided | d, mixed | m
-            if code is None or not same or any([m.source is not None for m in parents]):  # noqa: C419
-                return i
-            if origins & (origins - 1) and (mixes or self._separations):
-                return i  # several origins have to be told apart
-            made = made_by[eqn] = Made(eqn, frame, None, parents, origins, found[0])
-            if not plans.eqns[i].moves:
-                self.events.computed |= origins
-            if chosen and plans.eqns[i].product:
-                made.zeros = self.events.zeros_met(log, i, plans.eqns[i])
-            marks[v] = Mark((made,), origins, taint, decided, mixed)
-            codes[v] = code
-        return end
 
     def _follow_equation(self, seen: Seen, known: tuple[Any, ...]) -> None:
         """Propagate marks through an equation with marked operands (`known`; None for others) or bad results."""

@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.bad_values import Sought, range_of, values_at
 from jaxprtool.analyses.blaming.plans import Plan
-from jaxprtool.analyses.blaming.provenance import Event, Frame, Made, Mark, Origin, Source
+from jaxprtool.analyses.blaming.provenance import (
+    Described,
+    Event,
+    Frame,
+    Made,
+    Mark,
+    Origin,
+    Source,
+)
 from jaxprtool.analyses.blaming.zeros import Zeros, chosen_in, zeros_of
 from jaxprtool.analyses.logs import Log
 from jaxprtool.interpreters.evaluate import numpy_namespace
@@ -19,6 +28,7 @@ __all__ = ["Origins", "Seen", "Stop"]
 _TRIED = 4  # runs of one product in which 0s are looked for
 _MOST = 200  # products whose 0s are kept
 _MOST_SUMS = 100  # sums of products in which 0s are looked for
+_KEPT = 16 << 20  # bytes of operands and results that are kept to be described later
 
 
 class Seen:
@@ -111,6 +121,7 @@ class Origins:
         self.met: Counter[Made] = Counter()
         self._good: dict[tuple[int, int, int], Mark] = {}
         self._events = self._n_zeros = self._n_sums = 0
+        self._room = _KEPT
 
     def good_mark(self, taint: int, decided: int, mixed: int) -> Mark:
         """Return the mark of good values that depend on these origins; one object for all of them."""
@@ -175,7 +186,7 @@ class Origins:
                 made.parents += (parent,)
             origin = parent.origin
             if parent.source is not None and origin is not None and not origin.flows:
-                self._describe(origin, seen)
+                self._describe(origin, seen.plan, seen.spoilt, seen.frame, seen.log, seen.i)
         bits |= own
         made.origins |= bits
         if not seen.plan.moves:
@@ -236,6 +247,17 @@ class Origins:
             return None
         return _Fresh(own > 0, any(bool((found & part).any()) for part in parts))
 
+    def is_unread(self, made: Made) -> bool:
+        """Whether no equation whose result is bad has been recorded yet for a source."""
+        return made.origin is not None and not made.origin.flows
+
+    def begins(self, made: Made, plan: Plan, frame: Frame, log: Log, i: int) -> int:
+        """Return the bit of the origin that an equation is whose operands are good, and whose single result is bad; made: what was not known before."""
+        self._events += 1
+        origin = self._origin(made)
+        self._describe(origin, plan, (0,), frame, log, i)
+        return origin.bit
+
     def _begins(self, made: Made, seen: Seen, earlier: int) -> int:
         """Return the bit of the origin that an equation is; the first time it is described.
 
@@ -244,37 +266,43 @@ class Origins:
         if made.origin is None:
             origin = self._origin(made)
             origin.earlier = earlier
-            self._describe(origin, seen)
+            self._describe(origin, seen.plan, seen.spoilt, seen.frame, seen.log, seen.i)
             return origin.bit
         return made.origin.bit
 
-    def _describe(self, origin: Origin, seen: Seen) -> None:
-        """Record the place of an origin, and the values there."""
+    def _describe(
+        self,
+        origin: Origin,
+        plan: Plan,
+        spoilt: Sequence[int],
+        frame: Frame,
+        log: Log,
+        i: int,
+    ) -> None:
+        """Record the place of an origin, and the values there, or how these are described later."""
         self.changed = True
-        eqn, ins, outs = seen.eqn, seen.ins, seen.outs
-        origin.eqn, origin.path, origin.order = eqn, seen.frame.path(), self._events
+        ins, outs = log.ins(i), log.given(i)
+        origin.eqn, origin.path, origin.order = plan.eqn, frame.path(), self._events
         origin.flows = True
-        shape: tuple[int, ...] = ()
-        if seen.spoilt:
-            origin.result = k = min(seen.spoilt)
-            which = self.sought.where(outs[k])
-            shape = which.shape
-            if origin.source is None:  # a source keeps its kind, which may be another one here
-                origin.kind = self.sought.kind_of(outs[k])
-            origin.type = str(eqn.out_binders[k].aval)
-            origin.count, origin.size = int(which.sum()), which.size
-            origin.indices = self.sought.indices(which)
-            origin.values = values_at(outs[k], origin.indices)
-        elif not origin.kind:
-            origin.kind = self.sought.kinds[0]
-        at = origin.indices if seen.plan.elementwise else ()
-        origin.operands = [
-            range_of(x, a.aval, at, shape) for x, a in zip(ins, eqn.inputs, strict=True)
-        ]
+        kind = "" if origin.source is None else origin.kind
+        describe = partial(_described, self.sought, kind, plan, spoilt, ins, outs)
+        origin.is_described_by(describe, later=self._may_keep(plan, ins, outs))
         if self.keep:
             origin.seen = ins, outs
         if self.stop and not origin.is_literal:  # the program may drop a literal again
             raise Stop(origin)
+
+    def _may_keep(self, plan: Plan, ins: Sequence[Any], outs: Sequence[Any]) -> bool:
+        """Whether operands and results may be kept as they are, and there is room for them, which they then take."""
+        if self._room <= 0 or plan.refs or plan.cells:
+            return False
+        room, array = self._room, numpy_namespace().ndarray
+        for values in (ins, outs):
+            for x in values:
+                if type(x) is array:
+                    room -= x.nbytes if x.base is None else getattr(x.base, "nbytes", x.nbytes)
+        self._room = room
+        return room >= 0
 
     def decide(self, frame: Frame, eqn: JaxprEqn, bits: int) -> None:
         """Record an equation that decides something by a value which depends on bad values of these origins."""
@@ -300,3 +328,44 @@ class Origins:
             if origin is not None and origin.eqn is None:
                 self.changed = True
                 origin.eqn, origin.path, origin.order = eqn, frame.path(), self._events
+
+
+def _described(
+    sought: Sought,
+    kind: str,
+    plan: Plan,
+    spoilt: Sequence[int],
+    ins: Sequence[Any],
+    outs: Sequence[Any],
+) -> Described:
+    """Describe the values at an origin.
+
+    Args:
+      sought: what a bad value is.
+      kind: the kind of a source; "" for an equation.
+      plan: the plan of the equation.
+      spoilt: the positions of its bad results.
+      ins, outs: its operands and results.
+    """
+    eqn = plan.eqn
+    with numpy_namespace().errstate(all="ignore"):
+        if not spoilt:
+            pairs = zip(ins, eqn.inputs, strict=True)
+            return Described(
+                kind or sought.kinds[0], operands=[range_of(x, a.aval) for x, a in pairs]
+            )
+        k = min(spoilt)
+        which = sought.where(outs[k])
+        indices = sought.indices(which)
+        at, shape = indices if plan.elementwise else (), which.shape
+        pairs = zip(ins, eqn.inputs, strict=True)
+        return Described(
+            kind or sought.kind_of(outs[k]),
+            k,
+            str(eqn.out_binders[k].aval),
+            int(which.sum()),
+            which.size,
+            indices,
+            values_at(outs[k], indices),
+            [range_of(x, a.aval, at, shape) for x, a in pairs],
+        )

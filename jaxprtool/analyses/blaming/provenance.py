@@ -8,7 +8,7 @@ its place in the program, and a `Call` what is known at an equation while jaxprs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -22,6 +22,7 @@ __all__ = [
     "CLEAN",
     "Call",
     "Context",
+    "Described",
     "Entry",
     "Event",
     "Frame",
@@ -151,6 +152,30 @@ def merged(marks: Sequence[Mark]) -> Mark:
     return Mark(tuple(dict.fromkeys(made)), bad, taint, decided, mixed)
 
 
+class Described(NamedTuple):
+    """What the values at an origin are.
+
+    Attributes:
+      kind: the first of the sought kinds that the equation's result holds.
+      result: the position of the equation's result that is described.
+      type: the type of that result; "" where no result is bad.
+      n_bad: how many of its elements are bad.
+      size: how many elements it has.
+      indices: the first few indices at which it is bad.
+      values: its values there.
+      operands: the range of each operand.
+    """
+
+    kind: str
+    result: int = 0
+    type: str = ""
+    n_bad: int = 0
+    size: int = 0
+    indices: Sequence[tuple[int, ...]] = ()
+    values: Sequence[Any] = ()
+    operands: Sequence[Range | None] = ()
+
+
 class Origin:
     """Where bad values began: an equation that makes them of good ones, or a source.
 
@@ -162,33 +187,55 @@ class Origin:
       path: the way to that equation.
       order: the number of the event; None until an equation has read the source.
       flows: whether a result of that equation is bad.
-      kind: the first of the sought kinds that its result holds.
       source: what gave the value, where no equation made it.
-      result: the position of the equation's result that is described.
-      type: the type of that result.
-      count: how many of its elements are bad.
-      size: how many elements it has.
-      indices: the first few indices at which it is bad.
-      values: its values there.
-      operands: the range of each operand.
       seen: the values of operands and results, where they are kept.
       earlier: where the operands are bad too, at other indices or with infinities, their origins.
     """
 
+    __slots__ = (
+        "_describe",
+        "_described",
+        "bit",
+        "earlier",
+        "eqn",
+        "flows",
+        "made",
+        "order",
+        "path",
+        "seen",
+        "source",
+    )
+
     def __init__(self, made: Made, kind: str, bit: int):
-        self.made, self.kind, self.bit, self.source = made, kind, bit, made.source
+        self.made, self.bit, self.source = made, bit, made.source
         self.eqn: JaxprEqn | None = None
         self.path: Path = ()
         self.order: int | None = None
         self.flows = False
-        self.result = 0
-        self.type = ""
-        self.count = self.size = 0
-        self.indices: list[tuple[int, ...]] = []
-        self.values: list[Any] = []
-        self.operands: list[Range | None] = []
         self.earlier = 0
         self.seen: tuple[Sequence[Any], Sequence[Any]] = (), ()
+        self._described: Described | str = kind
+        self._describe: Callable[[], Described] | None = None
+
+    @property
+    def described(self) -> Described:
+        """What its values are. There may be many origins, of which few are shown: they are looked at when that is asked."""
+        if self._describe is not None:
+            self._described, self._describe = self._describe(), None
+        elif isinstance(self._described, str):
+            self._described = Described(self._described)
+        return self._described
+
+    @property
+    def kind(self) -> str:
+        """The first of the sought kinds that it holds; a source keeps its kind, which may be another one at its equation."""
+        return self.described.kind
+
+    def is_described_by(self, describe: Callable[[], Described], *, later: bool) -> None:
+        """Set what describes it, now or `later`, when it is asked for the first time."""
+        self._describe = describe
+        if not later:
+            self._described, self._describe = describe(), None
 
     @property
     def place(self) -> Place | None:

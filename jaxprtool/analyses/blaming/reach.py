@@ -32,14 +32,17 @@ class Reach:
         if flow.ended:
             # infinities are compared on purpose, as by a `top_k` of masked scores; NaN is not
             for origin in flow.origins:
+                if not origin.is_literal:
+                    continue
                 kept = flow.events.computed | (self.bits if origin.kind == "nan" else held)
-                if origin.is_literal and not origin.bit & kept:
+                if not origin.bit & kept:
                     self.idle |= origin.bit
 
     def masks(self, origin: Origin) -> bool:
         """Whether an origin is a literal that reaches no result, while other origins do, which are reported first."""
-        others = any(mark.bad for mark in self._marks)
-        return origin.is_literal and others and not origin.bit & self.bits
+        if not origin.is_literal or origin.bit & self.bits:
+            return False
+        return any(mark.bad for mark in self._marks)
 
     def has(self, made: Made) -> bool:
         """Whether the bad values that an equation has made reach one."""

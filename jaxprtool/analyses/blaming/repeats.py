@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from jaxprtool.analyses.blaming.ahead import Ahead, Moves
-from jaxprtool.analyses.blaming.bad_values import Sought, any_in_rows
+from jaxprtool.analyses.blaming.bad_values import LARGE, Sought, any_in_rows
 from jaxprtool.analyses.blaming.plans import Plan, is_float, plans_of
 from jaxprtool.analyses.blaming.provenance import Call, Frame, Made, Mark
 from jaxprtool.analyses.blaming.separation import Separations, drops_any
@@ -117,11 +117,22 @@ class Repeats:
 
     def __init__(self, logs: Sequence[Log], sought: Sought):
         self.sought, self.logs, self._all_drop = sought, logs, drops_any(sought)
-        self.leaves: list[list[Log]] = [[] for _ in logs]
-        self.kinds = [*map(_kind_of, logs, self.leaves)]
+        self.leaves: list[list[Log]] = []
+        self.kinds: list[tuple[Any, ...]] = []
         self._where: dict[Any, list[int]] = {}
-        for i, key in enumerate(self.kinds):
-            self._where.setdefault(key, []).append(i)
+        for i, log in enumerate(logs):
+            if log.inside:
+                leaves: list[Log] = []
+                key = _kind_of(log, leaves)
+            else:  # what `_kind_of` would do, but quicker
+                leaves, key = [log], (id(log.layout), log.branch)
+            self.leaves.append(leaves)
+            self.kinds.append(key)
+            where = self._where.get(key)
+            if where is None:
+                self._where[key] = [i]
+            else:
+                where.append(i)
         self._rows: dict[Any, Any] = {}
         self.ahead: Ahead | None = None
         self._like: Any = None
@@ -215,14 +226,27 @@ class Repeats:
     def _begins(self, same: Sequence[Log], i: int, plan: Plan) -> Any:
         """For each log, whether an element of the result is bad, or a NaN, at an index where no operand is."""
         xp, codes, n = numpy_namespace(), self.sought.codes, len(same)
-        made = codes(xp.stack([log.results[i] for log in same]))
+        size = plan.eqn.out_binders[0].aval.size
+        if size >= LARGE and n > 1:  # quicker, as no array is copied
+            return xp.array([self._begins([log], i, plan)[0] for log in same])
+        floats = [x for x in plan.operands if is_float(x.aval)]
+        covers = size >= LARGE and "nan" in self.sought.kinds
+        if covers and any(xp.isnan(same[0].value(x)).all() for x in floats):
+            return xp.zeros(n, bool)  # every element is a NaN already
+        made = codes(_stacked([log.results[i] for log in same]))
         if made is None:
             return xp.zeros(n, bool)
-        for x in plan.operands:
-            found = codes(xp.stack([log.value(x) for log in same])) if is_float(x.aval) else None
+        for x in floats:
+            found = codes(_stacked([log.value(x) for log in same]))
             if found is not None:
                 made = made & ~found.reshape(n, *[1] * (made.ndim - found.ndim), *found.shape[1:])
         return any_in_rows(made)
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    """Return the values of one type along a new first axis."""
+    xp = numpy_namespace()
+    return xp.stack(values) if len(values) > 1 else xp.asarray(values[0])[None]
 
 
 def _like(rows: Any, row: Any) -> Any:
@@ -471,7 +495,8 @@ class Group:
             end = next((k for k in range(i, n) if not like[k]), n)
             return end if start + i else i
         while i < n and like[i] and start + i >= period:
-            if kinds[start + i - period][:2] != many.kinds[i][:2]:
+            before, now = kinds[start + i - period], kinds[start + i]
+            if before != now and before[:2] != now[:2]:
                 break
             i += 1
         return i

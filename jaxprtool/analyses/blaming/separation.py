@@ -168,7 +168,7 @@ class Separations:
 
     def _are_all_bad(self, seen: Seen, found: Sequence[tuple[int, Any]]) -> bool:
         """Whether every element of a result has the origins of all bad operands, as each of these is bad all over, from one set."""
-        if self._drops(seen) or not all(isinstance(x, int) for _, x in found):
+        if self.may_drop(seen.plan) or not all(isinstance(x, int) for _, x in found):
             return False
         if not seen.plan.elementwise and not self._adds_products(seen):
             return False
@@ -228,7 +228,7 @@ class Separations:
         Where none does, all operands count.
         """
         xp = numpy_namespace()
-        if len(of) == 1 or not self._drops(seen):
+        if len(of) == 1 or not self.may_drop(seen.plan):
             return dict.fromkeys(bad, self._together(of))
         whole, made = None, dict.fromkeys(bad, 0)
         for i, numbers in of.items():
@@ -242,9 +242,9 @@ class Separations:
                 made[k] = xp.where(left, whole, made[k])
         return made
 
-    def _drops(self, seen: Seen) -> bool:
+    def may_drop(self, plan: Plan) -> bool:
         """Whether a result of an equation may be good although an operand is bad."""
-        return self._all_drop or seen.plan.drops
+        return self._all_drop or plan.drops
 
     def _together(self, of: dict[int, Any]) -> Any:
         whole, *more = of.values()
@@ -261,7 +261,7 @@ class Separations:
         """
         xp, union = numpy_namespace(), self.sets.number(whole)
         sets = {n for numbers in of.values() for n in self.sets.among(numbers)}
-        only = not self._drops(seen) and all(b.size == 1 for b in bad.values())
+        only = not self.may_drop(seen.plan) and all(b.size == 1 for b in bad.values())
         if only or len(sets) > self._trials(seen):  # all bad elements go into the only element
             return dict.fromkeys(bad, union)
         made: dict[int, Any] = dict.fromkeys(bad, 0)

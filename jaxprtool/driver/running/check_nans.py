@@ -84,9 +84,10 @@ def _error(origin: Origin, sites: Sites) -> NanError:
     assert origin.place is not None
     place = sites.of(origin.place)
     eqn = place.eqn
-    of = f" in {origin.count:,} of {counted(origin.size, 'element')}" if origin.size > 1 else ""
+    found = origin.described
+    of = f" in {found.n_bad:,} of {counted(found.size, 'element')}" if found.size > 1 else ""
     local = local_of(origin, eqn)
-    first = next(iter(origin.indices if local is None else local.indices), ())
+    first = next(iter(found.indices if local is None else local.indices), ())
     at = f", the first at {list(first)}" if first else ""
     if local is not None and local.devices:
         of += f" of {local.n_devices} devices"

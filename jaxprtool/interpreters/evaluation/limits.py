@@ -21,6 +21,7 @@ __all__ = [
     "Turns",
     "check_room",
     "count_call",
+    "innermost_loop",
     "limited_bytes",
     "limited_seconds",
     "limited_steps",
@@ -202,6 +203,12 @@ _ADDRESSES = (1 << 63) - 1
 def running_loops() -> list[Loop]:
     """Return the running loops, outermost first."""
     return list(_loops())
+
+
+def innermost_loop() -> tuple[int, Loop | None]:
+    """Return how many loops run, and the innermost one."""
+    running = _loops()
+    return len(running), running[-1] if running else None
 
 
 def _loops() -> list[Loop]:
