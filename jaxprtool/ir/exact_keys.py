@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from jaxprtool.ir.frozen import FrozenDict
 
@@ -41,19 +41,24 @@ def kind_of(v: Any) -> Hashable:
         return type(v), math.copysign(1.0, v)
     if isinstance(v, complex):
         return type(v), math.copysign(1.0, v.real), math.copysign(1.0, v.imag)
-    if isinstance(v, (tuple, list)):
-        return (type(v), *map(kind_of, v))
-    if isinstance(v, dict):
-        return (type(v), *map(kind_of, v.values()))
-    return type(v)
+    kind = cast("type[Any]", type(v))
+    if _is(v, tuple, list):
+        return (kind, *map(kind_of, v))
+    if _is(v, dict):
+        return (kind, *map(kind_of, v.values()))
+    return kind
+
+
+def _is(v: Any, *types: type[Any]) -> bool:
+    return isinstance(v, types)
 
 
 def _hashable(v: Any) -> Any:
     try:
         hash(v)
     except TypeError:
-        if isinstance(v, dict):
-            return FrozenDict({k: _hashable(x) for k, x in v.items()})
-        if type(v) is tuple or isinstance(v, list):
+        if _is(v, dict):
+            return FrozenDict[Any, Any]({k: _hashable(x) for k, x in v.items()})
+        if _is(v, tuple, list) and not hasattr(v, "_fields"):
             return tuple(map(_hashable, v))
     return v
