@@ -6,9 +6,9 @@ import functools
 import math
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.limits import finfo, iinfo
 from jaxprtool.backends.numpy_eval import KeyArray
 from jaxprtool.backends.tolerances import Tolerance, without_infinities
 from jaxprtool.ir.dtypes import dtype_of
@@ -92,7 +92,7 @@ def gap(
         index = _first(size + differs, differs)
         return Gap(int(differs.sum()), _most(size), _relative(size, x), 0.0, index, True, False)
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
-    bits, dtype = int(ml_dtypes.finfo(x.dtype).nmant), dtype_of(x.dtype)
+    bits, dtype = int(finfo(x.dtype).nmant), dtype_of(x.dtype)
     assert dtype is not None
     x, y = x.astype(wide), y.astype(wide)
     with np.errstate(all="ignore"):
@@ -126,7 +126,7 @@ def _other_zeros(x: np.ndarray, y: np.ndarray) -> bool:
 def is_integer(dtype: np.dtype) -> bool:
     """Whether values of a type are integers, including those of ml_dtypes (int4)."""
     try:
-        ml_dtypes.iinfo(dtype)
+        iinfo(dtype)
     except ValueError:
         return False
     return True
@@ -198,5 +198,5 @@ def powers_of_two(size: Any, out: Any = None) -> Any:
 @functools.cache
 def least_and_bits(dtype: np.dtype) -> tuple[float, int]:
     """Return the smallest positive number of a type, and the number of bits after its binary point."""
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     return float(info.smallest_subnormal), int(info.nmant)

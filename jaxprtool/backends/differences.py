@@ -12,10 +12,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.arrays import type_name
+from jaxprtool.backends.limits import finfo
 from jaxprtool.backends.numpy_eval import KeyArray, float0, np_dtype
 from jaxprtool.backends.tolerances import Tolerance, epsilon, without_infinities
 from jaxprtool.interpreters.evaluation.state_values import Cell, Token
@@ -136,7 +136,7 @@ def clearly_near(a: Any, b: Any) -> bool:
     if not (apart.max() <= share * largest and largest < most):
         return False
     coarser = min(x.dtype, y.dtype, key=lambda dtype: dtype.itemsize)
-    differing = apart > ml_dtypes.finfo(coarser).eps * sizes
+    differing = apart > finfo(coarser).eps * sizes
     if differing.all() or not differing.any():
         return True
     return bool(apart.max() <= share * sizes[differing].max())
@@ -159,7 +159,7 @@ def clearly_within(a: Any, b: Any, rtol: float, atol: float) -> bool:
     u, v = x.astype(np.float64), y.astype(np.float64)
     size, apart = np.abs(u), np.abs(u - v)
     if x.dtype != y.dtype:
-        info = ml_dtypes.finfo(x.dtype)
+        info = finfo(x.dtype)
         apart += float(info.eps) * np.abs(v) + float(info.smallest_subnormal)
     return bool((apart <= atol + rtol * size).all()) and bool(size.max() < most)
 
@@ -181,7 +181,7 @@ def _near_by(dtype: Any) -> tuple[float, float]:
     """Return the largest difference of floats of a type that are clearly near, relative to the
     largest, and a bound on these.
     """
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     return 0.5 * float(info.eps) ** (2 / 3), 0.5 * float(info.max)
 
 

@@ -6,9 +6,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.limits import finfo
 from jaxprtool.backends.numpy_eval import Namespace, load_namespace, np_dtype
 from jaxprtool.interpreters.dce import has_effects
 from jaxprtool.interpreters.evaluate import numpy_namespace, prepare_impl
@@ -50,7 +50,7 @@ def widened(x: Any) -> Any:
 @functools.cache
 def _is_float(dtype: np.dtype) -> bool:
     try:
-        ml_dtypes.finfo(dtype)
+        finfo(dtype)
     except ValueError:
         return False
     return dtype.names is None
@@ -89,7 +89,7 @@ def _namespace() -> Namespace:
         dtype_of_aval=_dtype_of_aval,
         float64=np.longdouble,
         complex128=np.clongdouble,
-        finfo_of=lambda dtype: np.finfo(dtype) if dtype in _NARROW else ml_dtypes.finfo(dtype),
+        finfo_of=finfo,
     )
     return xp
 

@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.limits import finfo
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import DType
 
@@ -81,7 +81,7 @@ class Estimate(NamedTuple):
 
 def fraction_bits(dtype: DType) -> int:
     """Return the number of bits after the binary point of a floating or complex type."""
-    return int(ml_dtypes.finfo(np_dtype(dtype.real)).nmant)
+    return int(finfo(np_dtype(dtype.real)).nmant)
 
 
 def steps_for(bits: int, size: float | None = None, tiny: float = 0.0, *, finer: int = 0) -> Steps:
@@ -103,7 +103,7 @@ def steps_for(bits: int, size: float | None = None, tiny: float = 0.0, *, finer:
 
 def smallest_normal(dtype: DType) -> float:
     """Return the smallest normal number of a floating or complex type."""
-    return float(ml_dtypes.finfo(np_dtype(dtype.real)).smallest_normal)
+    return float(finfo(np_dtype(dtype.real)).smallest_normal)
 
 
 def wide(x: Any) -> np.ndarray:
@@ -159,7 +159,7 @@ def _typical(size: np.ndarray) -> float:
 
 def longest(x: Any) -> float:
     """Return how large the elements of a tangent of a value may be without causing overflow at once."""
-    return float(ml_dtypes.finfo(np.asarray(x).dtype).max) / 16
+    return float(finfo(np.asarray(x).dtype).max) / 16
 
 
 def _exact(arg: Any, direction: np.ndarray, smallest: float) -> np.ndarray:

@@ -6,10 +6,10 @@ import functools
 import types
 from typing import Any, NoReturn
 
-import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.combined_rows import combine_rows
+from jaxprtool.backends.limits import finfo, type_named
 from jaxprtool.core.trace import Tracer, get_aval, words_of_key
 from jaxprtool.interpreters.evaluate import run_closed
 from jaxprtool.interpreters.evaluation.missing_values import check_literal
@@ -31,9 +31,7 @@ def np_dtype(dtype: DType) -> np.dtype:
     """The NumPy (or ml_dtypes) dtype of an element type."""
     if dtype.kind == "0":
         return float0
-    named = getattr(ml_dtypes, dtype.name, None) or getattr(np, dtype.name, None)
-    if dtype.name == "bool":
-        named = np.bool_
+    named = type_named(dtype.name)
     if named is None:
         fail(UsageError, f"values of type {dtype} cannot be held by NumPy", "no-numpy-type")
     return np.dtype(named)
@@ -156,7 +154,7 @@ def _scalar(value: Any, dtype: np.dtype) -> Any:
 
     A NaN converted to bf16 loses its payload.
     """
-    if dtype == ml_dtypes.bfloat16 and np.ndim(value) == 0 and value != value:
+    if dtype.name == "bfloat16" and np.ndim(value) == 0 and value != value:
         upper = np.asarray(value, np.float32).view(np.uint32) >> np.uint32(16)
         return upper.astype(np.uint16).view(dtype)[()]
     return np.asarray(value, dtype)[()]
@@ -274,6 +272,6 @@ def load_namespace() -> Namespace:
         stack_keys=stack_keys,
         KeyArray=KeyArray,
         float0_zeros=lambda shape: np.zeros(shape, float0),
-        finfo_of=ml_dtypes.finfo,
+        finfo_of=finfo,
     )
     return xp

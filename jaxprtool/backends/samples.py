@@ -7,12 +7,12 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.agreement import is_integer
 from jaxprtool.backends.arrays import generate
 from jaxprtool.backends.keys import is_key
+from jaxprtool.backends.limits import finfo, iinfo
 from jaxprtool.backends.numpy_eval import np_dtype
 
 __all__ = ["ORDINARY", "Domain", "contains", "draw", "member", "neighbour", "simpler"]
@@ -61,7 +61,7 @@ def _rounded(domain: Domain, dtype: np.dtype) -> Domain:
     """Return a domain with its finite numbers rounded to a type; for integers they stay as they are."""
     if dtype.kind in "biu" or is_integer(dtype):
         return domain
-    most = float(ml_dtypes.finfo(dtype).max)
+    most = float(finfo(dtype).max)
 
     def one(x: float) -> float:
         if not math.isfinite(x):
@@ -78,7 +78,7 @@ def _ends(domain: Domain, dtype: np.dtype) -> tuple[float, float]:
     An infinite side is cut off at 1000 or -1000, or 1000 from the other end, whichever is further.
     """
     whole = is_integer(dtype)
-    info = ml_dtypes.iinfo(dtype) if whole else ml_dtypes.finfo(dtype)
+    info = iinfo(dtype) if whole else finfo(dtype)
     least, most = (int(info.min), int(info.max)) if whole else (float(info.min), float(info.max))
     low = domain.low if math.isfinite(domain.low) else min(-1e3, domain.high - 1e3)
     high = domain.high if math.isfinite(domain.high) else max(1e3, domain.low + 1e3)
@@ -108,7 +108,7 @@ def _holds(dtype: np.dtype, x: float) -> bool:
     """Whether a type can represent a number: integers exactly, floats after rounding."""
     if not is_integer(dtype):
         return True
-    return x == int(x) and ml_dtypes.iinfo(dtype).min <= x <= ml_dtypes.iinfo(dtype).max
+    return x == int(x) and iinfo(dtype).min <= x <= iinfo(dtype).max
 
 
 def draw(
@@ -178,7 +178,7 @@ def _kind(kind: int) -> tuple[str, int]:
 def _reals(
     rng: np.random.Generator, shape: Sequence[int], name: str, seed: int, dtype: np.dtype
 ) -> np.ndarray:
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     count = math.prod(shape)
     found: Any
     if name == "wide":
@@ -208,7 +208,7 @@ _TOPS = {"normal": 9, "small": 3, "ties": 1, "halves": 20, "written": 9, "equal"
 def _integers(
     rng: np.random.Generator, shape: Sequence[int], name: str, _seed: int, dtype: np.dtype
 ) -> np.ndarray:
-    low, high = int(ml_dtypes.iinfo(dtype).min), int(ml_dtypes.iinfo(dtype).max)
+    low, high = int(iinfo(dtype).min), int(iinfo(dtype).max)
     if name == "ramp":
         return np.asarray(np.arange(math.prod(shape)).reshape(shape) % (min(high, 99) + 1), dtype)
     if name in _TOPS:
@@ -233,11 +233,11 @@ def _wide(low: float) -> Any:
 def _specials(dtype: np.dtype, kind: str) -> list[Any]:
     """Return the values of a type at which programs tend to differ."""
     if kind in "iu":
-        info = ml_dtypes.iinfo(dtype)
+        info = iinfo(dtype)
         low, high = int(info.min), int(info.max)
         more = [-1, 2, 3, -2, low + 1, high - 1, high // 2 + 1, high.bit_length()]
         return [0, 1, high, low, *(x for x in more if low <= x <= high)]
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     found = [0.0, -0.0, 1.0, -1.0, math.inf, -math.inf, math.nan]
     found += [info.smallest_subnormal, info.tiny, info.max, info.min, info.eps, 0.5, -0.5, 1.5, 2.5]
     # The number before 0.5, which rounds to 1 with 0.5 added; from where all numbers are whole; the least that is no i32.
@@ -252,20 +252,20 @@ def _beside(written: Sequence[float], dtype: np.dtype, kind: str) -> list[Any]:
     """
     some = _held(written, dtype)
     if kind in "iu":
-        info = ml_dtypes.iinfo(dtype)
+        info = iinfo(dtype)
         low, high = int(info.min), int(info.max)
         return [y for x in some for y in (x, x, x, x - 1, x + 1, -x) if low <= y <= high]
-    step = float(ml_dtypes.finfo(dtype).eps)
+    step = float(finfo(dtype).eps)
     return [y for x in some for y in (x, x, x, x * (1 + step), x * (1 - step), -x)]
 
 
 def _held(written: Sequence[float], dtype: np.dtype) -> list[Any]:
     """Return the numbers that occur in programs and are in the range of a type."""
     if is_integer(dtype):
-        info = ml_dtypes.iinfo(dtype)
+        info = iinfo(dtype)
         low, high = int(info.min), int(info.max)
         return [int(x) for x in written if x == int(x) and low <= int(x) <= high]
-    most = float(ml_dtypes.finfo(dtype).max)
+    most = float(finfo(dtype).max)
     return [float(x) for x in written if abs(x) <= most]
 
 
@@ -310,7 +310,7 @@ def _between(written: Sequence[float], dtype: np.dtype) -> np.ndarray:
         width = (high - low) / np.maximum(np.abs(low), np.abs(high))
         some = middle[np.argsort(width, kind="stable")]
         if is_integer(dtype):
-            info = ml_dtypes.iinfo(dtype)
+            info = iinfo(dtype)
             some = some[(some >= int(info.min)) & (some <= int(info.max))]
         return some.astype(dtype)
 
@@ -375,7 +375,7 @@ def neighbour(args: Sequence[Any], seed: int) -> list[Any]:
     found = []
     for x in args:
         try:
-            epsilon = float(ml_dtypes.finfo(x.dtype).eps)
+            epsilon = float(finfo(x.dtype).eps)
         except (ValueError, TypeError, AttributeError):  # integers, booleans, keys
             found.append(x)
             continue

@@ -9,10 +9,10 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from jaxprtool.backends.differences import Found, difference
+from jaxprtool.backends.limits import finfo
 from jaxprtool.backends.numpy_eval import KeyArray, float0
 from jaxprtool.backends.samples import neighbour
 from jaxprtool.ir.diagnostics import JaxprToolError
@@ -99,7 +99,7 @@ def normal(x: Any) -> Any:
     a wider one.
     """
     try:
-        tiny = ml_dtypes.finfo(x.dtype).tiny
+        tiny = finfo(x.dtype).tiny
     except (ValueError, TypeError, AttributeError):  # integers, booleans, keys
         return x
     if x.dtype.itemsize == 1:
@@ -120,7 +120,7 @@ def _is_tiny(ours: Any, found: Found) -> bool:
     """
     if not isinstance(ours, np.ndarray) or ours.dtype.kind != "c" or found.max_abs is None:
         return False
-    return bool(found.type_a == found.type_b and found.max_abs <= ml_dtypes.finfo(ours.dtype).eps)
+    return bool(found.type_a == found.type_b and found.max_abs <= finfo(ours.dtype).eps)
 
 
 def _explains(ours: Any, moved: Any, found: Found) -> bool:

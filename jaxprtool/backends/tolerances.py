@@ -5,9 +5,9 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
+from jaxprtool.backends.limits import finfo
 from jaxprtool.backends.numpy_eval import np_dtype
 from jaxprtool.ir.dtypes import DType
 
@@ -62,18 +62,18 @@ class Tolerance(NamedTuple):
 
 @functools.cache
 def _smallest_normal(dtype: DType) -> float:
-    return float(ml_dtypes.finfo(np_dtype(dtype)).smallest_normal)
+    return float(finfo(np_dtype(dtype)).smallest_normal)
 
 
 @functools.cache
 def epsilon(dtype: DType) -> float:
     """Return the distance from 1 to the next larger number of a float type."""
-    return float(ml_dtypes.finfo(np_dtype(dtype)).eps)
+    return float(finfo(np_dtype(dtype)).eps)
 
 
 def without_infinities(x: Any, dtype: DType) -> Any:
     """Return elements of a type in double precision, with the largest numbers of the type in the
     place of infinities.
     """
-    largest = float(ml_dtypes.finfo(np_dtype(dtype.real)).max)
+    largest = float(finfo(np_dtype(dtype.real)).max)
     return np.nan_to_num(x, nan=np.nan, posinf=largest, neginf=-largest)

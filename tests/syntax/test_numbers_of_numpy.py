@@ -47,9 +47,15 @@ def of_type(name: str) -> ShapedArray:
 def test_a_number_is_printed_as_by_numpy(name: str, bits: type, data: st.DataObject) -> None:
     word = data.draw(st.integers(0, np.iinfo(bits).max))
     x = np.array(word, bits).view(name)[()]
-    # NumPy 2.4 prints f16 from a thousand on with an exponent, which NumPy 2.2 does not.
-    if np.isfinite(x) and (name == "float32" or abs(x) < 1000):
+    # From there on NumPy 2.4 prints an exponent, which NumPy 2.2 does not.
+    if np.isfinite(x) and abs(x) < (1e6 if name == "float32" else 1e3):
         assert number_of_numpy(float(x), of_type(name)) == str(x)
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_number_a_little_less_than_its_text_has_an_exponent(sign: int) -> None:
+    x = np.float32(sign * 1e-4)
+    assert number_of_numpy(float(x), of_type("float32")) == str(x)
 
 
 # Where NumPy 2.2 and 2.4 agree: the latter prints 1e+06j, and 1e-04j.

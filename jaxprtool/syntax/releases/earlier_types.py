@@ -63,7 +63,9 @@ def number_of_numpy(x: complex, aval: object) -> str:
         return str(x)
     if isinstance(x, complex):
         return str(complex(_short(x.real, code), _short(x.imag, code)))
-    return str(_short(x, code))
+    short = _short(x, code)
+    # NumPy decides by the number itself, here a little less, whether it needs an exponent.
+    return f"{short:.0e}" if abs(short) == 1e-4 and abs(_nearest(x, code)) < 1e-4 else str(short)
 
 
 def _short(x: float, code: str) -> float:
